@@ -1,0 +1,39 @@
+# Every target makes its own .venv and is enough on a fresh machine with Python 3.11+ and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: help setup demo test lint bench docs clean
+
+help:  ## list the targets
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
+
+$(STAMP): pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet -e '.[all,test,lint,docs]'
+	touch $(STAMP)
+
+setup: $(STAMP)  ## install everything into .venv
+
+demo: setup  ## protect the bundled survey: figures, protected file, HTML report
+	$(BIN)/shoal demo --output demo-output
+
+test: setup  ## run the tests
+	$(BIN)/python -m pytest -n 2 -q
+
+lint: setup  ## style, types, import directions
+	$(BIN)/ruff check src tests benchmarks
+	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: setup  ## speed and quality figures (BENCH=full for the large sizes)
+	$(BIN)/python -m benchmarks
+
+docs: setup  ## build the documentation
+	$(BIN)/sphinx-build -W -b html docs docs/_build/html
+
+clean:  ## remove what was built
+	rm -rf $(VENV) build dist docs/_build demo-output

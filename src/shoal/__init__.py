@@ -1,0 +1,43 @@
+"""Shoal protects people in data, the way a shoal hides a fish.
+
+Two jobs, each with one spine:
+
+- publish: `protect` turns a table of individuals into groups of at least k (`shoal.protect`);
+- answer: `dp.Session` answers queries on a table kept in the house (`shoal.dp.session`).
+
+The rooms, from top to bottom; each uses only what stands below it:
+
+- `cli`, `server`, `client`, `reproduce`, `compare`: the doors
+- `protect`, `release`, `scale`, `report`: the first job, at any size
+- `bounds`, `audit`: certificates and attacks
+- `microaggregation`, `measures`, `privacy`, `dp`, `datasets`: the science
+- `io`, `engine`, `schema`, `params`, `errors`: the ground floor
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__version__ = "0.1.0"
+
+__all__ = ["__version__", "methods"]
+
+# Public names and where they live: loaded when first used, so that the command starts fast.
+_LAZY = {"methods": "shoal.microaggregation"}
+_ROOMS = ("bounds", "compare", "datasets", "dp", "measures", "microaggregation", "privacy", "release", "reproduce", "scale")
+
+
+def __getattr__(name: str) -> Any:
+    import importlib
+
+    if name in _LAZY:
+        value = getattr(importlib.import_module(_LAZY[name]), name)
+        globals()[name] = value
+        return value
+    if name in _ROOMS:
+        return importlib.import_module(f"shoal.{name}")
+    raise AttributeError(f"module 'shoal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *_ROOMS})

@@ -1,0 +1,46 @@
+"""Everything that can go wrong, each with the exit code and the HTTP status it means.
+
+A message is one sentence: what is wrong, what was expected, what came.
+"""
+
+from __future__ import annotations
+
+
+class ShoalError(ValueError):
+    """A mistake the user can mend; base of all errors raised on purpose."""
+
+    exit_code = 2
+    status = 400
+
+
+class InputError(ShoalError):
+    """A file, table or column is not what was expected."""
+
+
+class ParameterError(ShoalError):
+    """A parameter lies outside its allowed set."""
+
+
+class SchemaError(ShoalError):
+    """A schema is malformed or does not fit its table."""
+
+
+class MissingExtraError(ShoalError):
+    """An optional dependency is not installed."""
+
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(
+            f"This needs the package {package!r}, which is not installed. "
+            f"Install it with: pip install 'shoal[{extra}]'."
+        )
+
+
+class GuaranteeError(ShoalError):
+    """A promised guarantee does not hold for what would have been written."""
+
+    exit_code = 1
+    status = 409
+
+
+class InternalError(RuntimeError):
+    """A broken invariant of our own: please report it."""

@@ -1,0 +1,177 @@
+"""What every microaggregation method is: a scikit-learn estimator over one partition function."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from shoal.engine.encode import Standardiser, group_means, sum_of_squares
+from shoal.engine.frame import Frame, is_frame
+from shoal.errors import InputError, InternalError
+from shoal.params import Rule, check_params
+
+
+class Microaggregator(TransformerMixin, BaseEstimator):
+    """Common base: standardise, partition, replace each record by its group's centroid.
+
+    A method is a subclass with a `name` for the registry, `_rules` for its parameters and
+    `_partition(Z)`, which gets the standardised records and returns a label for each.
+
+    Attributes
+    ----------
+    labels_ : array of int64, (n_records,)
+        The group of each record, 0..n_groups_ - 1.
+    n_groups_ : int
+    centroids_ : array of float64, (n_groups_, n_columns)
+        In the units of the data.
+    sse_ : float
+        Sum of squared distances to the centroids, on standardised columns.
+    information_loss_ : float
+        100 * SSE / SST on standardised columns.
+    """
+
+    name: ClassVar[str]
+    deterministic: ClassVar[bool] = True
+    _rules: ClassVar[dict[str, Rule]] = {}
+
+    k: int
+
+    def _partition(self, Z: np.ndarray) -> np.ndarray:
+        raise InternalError(f"{type(self).__name__} does not define its partition.")
+
+    def _keeps_sizes(self) -> bool:
+        """Whether every group has k..2k-1 records under the chosen parameters."""
+        return True
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Partition the records.
+
+        Parameters
+        ----------
+        X : array, pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            In a frame the numeric columns are used; the others are left alone.
+        y : ignored
+        """
+        del y
+        params = self.get_params(deep=False)
+        check_params(type(self).__name__, {name: self._rules[name] for name in params if name in self._rules}, params)
+        matrix = self._matrix(X, reset=True)
+        if matrix.shape[0] < self.k:
+            raise InputError(
+                f"A group needs k = {self.k} records, so the table must have at least that many. "
+                f"Got n_samples = {matrix.shape[0]}."
+            )
+        standardiser = Standardiser.fit(matrix)
+        Z = standardiser.transform(matrix)
+        labels = self._partition(Z)
+        self._settle(matrix, Z, standardiser, labels)
+        return self
+
+    def _settle(self, matrix: np.ndarray, Z: np.ndarray, standardiser: Standardiser, labels: np.ndarray) -> None:
+        """Check the partition and keep what it tells."""
+        labels = np.unique(labels, return_inverse=True)[1].astype(np.int64).reshape(-1)
+        sizes = np.bincount(labels)
+        if labels.shape[0] != Z.shape[0]:
+            raise InternalError(f"{type(self).__name__} labelled {labels.shape[0]} of {Z.shape[0]} records.")
+        if self._keeps_sizes() and not (sizes.min() >= self.k and sizes.max() <= 2 * self.k - 1):
+            raise InternalError(
+                f"{type(self).__name__} made groups of {sizes.min()} to {sizes.max()} records "
+                f"where {self.k} to {2 * self.k - 1} were promised."
+            )
+        self._standardiser = standardiser
+        self._fingerprint = _fingerprint(matrix)
+        self.labels_ = labels
+        self.n_groups_ = int(sizes.size)
+        self.centroids_ = group_means(matrix, labels)
+        self.sse_ = sum_of_squares(Z, labels)
+        total = float(np.einsum("ij,ij->", Z, Z))
+        self.information_loss_ = 100.0 * self.sse_ / total if total > 0 else 0.0
+
+    def transform(self, X: Any) -> Any:
+        """Replace records by centroids.
+
+        The fitted table gets the centroids of its own groups. Rows of any other table get the nearest
+        centroid: a convenience for new data that carries no guarantee on group sizes.
+
+        Returns
+        -------
+        the same kind of table
+            Integer columns become floats, since a mean seldom is an integer.
+        """
+        check_is_fitted(self)
+        matrix = self._matrix(X, reset=False)
+        if _fingerprint(matrix) == self._fingerprint:
+            labels = self.labels_
+        else:
+            labels = self._nearest(matrix)
+        masked = self.centroids_[labels]
+        if not is_frame(X):
+            return masked
+        frame = Frame(X)
+        schema = frame.narwhals.schema
+        columns = {}
+        for position, column in enumerate(self._columns):
+            values = masked[:, position]
+            columns[column] = values.astype(np.float32) if str(schema[column]) == "Float32" else values
+        return frame.replaced(columns)
+
+    def _nearest(self, matrix: np.ndarray) -> np.ndarray:
+        from scipy.spatial import cKDTree
+
+        tree = cKDTree(self._standardiser.transform(self.centroids_))
+        return tree.query(self._standardiser.transform(matrix))[1]
+
+    def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
+        """Names of the columns of the output: those of the input."""
+        check_is_fitted(self)
+        if hasattr(self, "feature_names_in_"):
+            names = self.feature_names_in_
+            if input_features is not None and list(input_features) != list(names):
+                raise InputError("input_features is not equal to feature_names_in_.")
+            return np.asarray(names, dtype=object)
+        if input_features is not None:
+            if len(input_features) != self.n_features_in_:
+                raise InputError("input_features should have length equal to number of features.")
+            return np.asarray(input_features, dtype=object)
+        return np.asarray([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
+
+    def _matrix(self, X: Any, *, reset: bool) -> np.ndarray:
+        """The numeric columns as a finite float64 matrix."""
+        if not is_frame(X):
+            if reset and hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+            return np.ascontiguousarray(
+                validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=1 if not reset else 2)
+            )
+        frame = Frame(X)
+        if reset:
+            if not frame.numeric_columns():
+                raise InputError(f"The table must have a numeric column. It has: {', '.join(frame.columns)}.")
+            self._columns = frame.numeric_columns()
+            self.feature_names_in_ = np.asarray(frame.columns, dtype=object)
+            self.n_features_in_ = len(frame.columns)
+        elif frame.columns != list(getattr(self, "feature_names_in_", [])):
+            raise InputError(
+                "The feature names should match those that were passed during fit. "
+                f"Got {', '.join(frame.columns)}."
+            )
+        return frame.matrix(self._columns)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.non_deterministic = False
+        return tags
+
+    @classmethod
+    def takes(cls, parameter: str) -> bool:
+        """Whether the method has a parameter of this name."""
+        return parameter in inspect.signature(cls).parameters
+
+
+def _fingerprint(matrix: np.ndarray) -> bytes:
+    return hashlib.blake2b(np.ascontiguousarray(matrix).view(np.uint8).data, digest_size=16).digest()
