@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from shoal.microaggregation._anneal import Anneal
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
 from shoal.microaggregation._path import Univariate
 
-__all__ = ["CBFS", "MD", "MDAV", "VMDAV", "Microaggregator", "Univariate", "methods"]
+__all__ = ["CBFS", "MD", "MDAV", "VMDAV", "Anneal", "Microaggregator", "Univariate", "methods"]
 
-_REGISTERED: tuple[type[Microaggregator], ...] = (MDAV, MD, CBFS, VMDAV, Univariate)
+_REGISTERED: tuple[type[Microaggregator], ...] = (MDAV, MD, CBFS, VMDAV, Univariate, Anneal)
 
 
 def methods() -> dict[str, type[Microaggregator]]:
