@@ -24,7 +24,18 @@ __all__ = ["__version__", "methods"]
 
 # Public names and where they live: loaded when first used, so that the command starts fast.
 _LAZY = {"methods": "shoal.microaggregation"}
-_ROOMS = ("bounds", "compare", "datasets", "dp", "measures", "microaggregation", "privacy", "release", "reproduce", "scale")
+_ROOMS = (
+    "bounds",
+    "compare",
+    "datasets",
+    "dp",
+    "measures",
+    "microaggregation",
+    "privacy",
+    "release",
+    "reproduce",
+    "scale",
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -47,7 +47,9 @@ class Options:
 
     def accepts(self, value: Any) -> bool:
         """Whether the value is one of the options."""
-        return any(value is option or (type(value) is type(option) and value == option) for option in self.values)
+        return any(
+            value is option or (type(value) is type(option) and value == option) for option in self.values
+        )
 
     def __str__(self) -> str:
         return "one of " + ", ".join(repr(value) for value in self.values)

@@ -54,7 +54,9 @@ def group_means(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = 
     middle = X.mean(axis=0) if np.isfinite(X.mean(axis=0)).all() else np.zeros(X.shape[1])
     for j in range(X.shape[1]):
         centred = X[:, j] - middle[j]
-        sums[:, j] = np.bincount(labels, weights=centred if weights is None else centred * weights, minlength=c)
+        sums[:, j] = np.bincount(
+            labels, weights=centred if weights is None else centred * weights, minlength=c
+        )
     return sums / mass[:, None] + middle
 
 

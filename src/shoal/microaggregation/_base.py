@@ -59,7 +59,9 @@ class Microaggregator(TransformerMixin, BaseEstimator):
         """
         del y
         params = self.get_params(deep=False)
-        check_params(type(self).__name__, {name: self._rules[name] for name in params if name in self._rules}, params)
+        check_params(
+            type(self).__name__, {name: self._rules[name] for name in params if name in self._rules}, params
+        )
         matrix = self._matrix(X, reset=True)
         if matrix.shape[0] < self.k:
             raise InputError(
@@ -72,7 +74,9 @@ class Microaggregator(TransformerMixin, BaseEstimator):
         self._settle(matrix, Z, standardiser, labels)
         return self
 
-    def _settle(self, matrix: np.ndarray, Z: np.ndarray, standardiser: Standardiser, labels: np.ndarray) -> None:
+    def _settle(
+        self, matrix: np.ndarray, Z: np.ndarray, standardiser: Standardiser, labels: np.ndarray
+    ) -> None:
         """Check the partition and keep what it tells."""
         labels = np.unique(labels, return_inverse=True)[1].astype(np.int64).reshape(-1)
         sizes = np.bincount(labels)
@@ -146,7 +150,9 @@ class Microaggregator(TransformerMixin, BaseEstimator):
             if reset and hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             return np.ascontiguousarray(
-                validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=1 if not reset else 2)
+                validate_data(
+                    self, X, reset=reset, dtype=np.float64, ensure_min_samples=1 if not reset else 2
+                )
             )
         frame = Frame(X)
         if reset:
