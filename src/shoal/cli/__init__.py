@@ -16,7 +16,7 @@ import typer
 from shoal import __version__
 from shoal.errors import InternalError, ShoalError
 
-COMMANDS = ("protect", "check", "schema", "datasets")
+COMMANDS = ("protect", "schema", "datasets")
 
 app = typer.Typer(
     name="shoal",

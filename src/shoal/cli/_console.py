@@ -20,7 +20,7 @@ def progress() -> Iterator[Callable[[str], None]]:
     from rich.console import Console
 
     with Console(stderr=True).status("starting") as status:
-        yield lambda text: status.update(text)
+        yield status.update
 
 
 def print_json(facts: dict[str, Any]) -> None:
@@ -34,4 +34,6 @@ def names(text: str | None) -> list[str] | None:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if hasattr(value, "item") else value.tolist() if hasattr(value, "tolist") else str(value)
+    return (
+        value.item() if hasattr(value, "item") else value.tolist() if hasattr(value, "tolist") else str(value)
+    )

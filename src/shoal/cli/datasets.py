@@ -14,7 +14,9 @@ def register(app: typer.Typer) -> None:
     app.command()(datasets)
 
 
-def datasets(json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False) -> None:
+def datasets(
+    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+) -> None:
     """List the bundled and benchmark tables, and where they lie.
 
     Example: shoal datasets
@@ -37,4 +39,6 @@ def datasets(json: Annotated[bool, typer.Option("--json", help="Print the facts 
         return
     for row in rows:
         where = row["path"] or f"not at hand; get it from: {row['source']}"
-        typer.echo(f"{row['name']:<13} {row['rows']:>6} x {row['columns']:<4} {row['about']}\n{'':<13} {where}")
+        typer.echo(
+            f"{row['name']:<13} {row['rows']:>6} x {row['columns']:<4} {row['about']}\n{'':<13} {where}"
+        )

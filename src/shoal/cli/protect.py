@@ -22,27 +22,53 @@ def register(app: typer.Typer) -> None:
 
 
 def protect(
-    file: Annotated[str, typer.Argument(help="The table to protect (CSV, Parquet, Arrow, Excel, SPSS, Stata, SAS; - for a pipe).")],
-    output: Annotated[str, typer.Option("--output", "-o", help="Where the protected table goes; its ending says the format.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="The table to protect (CSV, Parquet, Arrow, Excel, SPSS, Stata, SAS; - for a pipe)."
+        ),
+    ],
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="Where the protected table goes; its ending says the format."),
+    ],
     k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
     method: Annotated[str, typer.Option(help="A name from the registry of methods.")] = "anneal",
     columns: Annotated[str | None, typer.Option(help="Columns to aggregate, separated by commas.")] = None,
-    schema: Annotated[Path | None, typer.Option(help="Schema file (TOML): roles and kinds of columns.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="Schema file (TOML): roles and kinds of columns.")
+    ] = None,
     strata: Annotated[str | None, typer.Option(help="Columns whose values groups never cross.")] = None,
     weights: Annotated[str | None, typer.Option(help="Column of survey weights.")] = None,
-    households: Annotated[str | None, typer.Option(help="Column whose rows stay together; groups hold k of its values.")] = None,
-    l: Annotated[int | None, typer.Option("--l", help="Also reach l-diversity of the sensitive columns.")] = None,
-    t: Annotated[float | None, typer.Option("--t", help="Also reach t-closeness of the sensitive columns.")] = None,
-    missing: Annotated[str | None, typer.Option(help="Missing cells: error, impute, category or drop.")] = None,
+    households: Annotated[
+        str | None, typer.Option(help="Column whose rows stay together; groups hold k of its values.")
+    ] = None,
+    l: Annotated[
+        int | None, typer.Option("--l", help="Also reach l-diversity of the sensitive columns.")
+    ] = None,
+    t: Annotated[
+        float | None, typer.Option("--t", help="Also reach t-closeness of the sensitive columns.")
+    ] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="Missing cells: error, impute, category or drop.")
+    ] = None,
     small_strata: Annotated[str, typer.Option(help="Strata below k: merge or refuse.")] = "merge",
     integers: Annotated[str, typer.Option(help="Integer columns: float or round.")] = "float",
     identifiers: Annotated[str, typer.Option(help="Identifiers: drop or hash.")] = "drop",
     time_limit: Annotated[float | None, typer.Option(help="Seconds the method may search.")] = None,
-    max_proposals: Annotated[int | None, typer.Option(help="Proposals the method may try (repeats exactly).")] = None,
+    max_proposals: Annotated[
+        int | None, typer.Option(help="Proposals the method may try (repeats exactly).")
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of random methods.")] = 0,
-    labels: Annotated[Path | None, typer.Option(help="Write the group of each row to this CSV file (custodian only).")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write the report (custodian only) to this HTML file.")] = None,
-    public_report: Annotated[Path | None, typer.Option(help="Write a report without risk figures to this HTML file.")] = None,
+    labels: Annotated[
+        Path | None, typer.Option(help="Write the group of each row to this CSV file (custodian only).")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the report (custodian only) to this HTML file.")
+    ] = None,
+    public_report: Annotated[
+        Path | None, typer.Option(help="Write a report without risk figures to this HTML file.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
 ) -> None:
     """Protect a table: everyone hides in a group of at least k.
@@ -82,7 +108,9 @@ def protect(
 
 
 def demo(
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder for the protected file and the report.")] = Path("shoal-demo"),
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the protected file and the report.")
+    ] = Path("shoal-demo"),
     k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
     time_limit: Annotated[float, typer.Option(help="Seconds the method may search.")] = 5.0,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
@@ -101,16 +129,32 @@ def demo(
         raise InputError(f"The folder {str(output)!r} cannot be made: {error.strerror}.") from None
     io.check_folder(output / "report.html")
     with progress() as say:
-        result = run(datasets.load_survey(), k, schema=datasets.load_survey_schema(), time_limit=time_limit, progress=say)
+        result = run(
+            datasets.load_survey(),
+            k,
+            schema=datasets.load_survey_schema(),
+            time_limit=time_limit,
+            progress=say,
+        )
         result = replace(result, settings=result.settings | {"command": f"shoal demo -k {k}"})
         source = io.Source(datasets.load_survey(), ".csv")
-        paths = [output / "protected.csv", output / "groups.csv", output / "report.html", output / "public-report.html"]
+        paths = [
+            output / "protected.csv",
+            output / "groups.csv",
+            output / "report.html",
+            output / "public-report.html",
+        ]
         _write(result, source, *paths)
     _tell(result, list(paths), as_json=json)
 
 
 def _write(
-    result: Protection, source: Any, output: str | Path, labels: Path | None, report: Path | None, public: Path | None
+    result: Protection,
+    source: Any,
+    output: str | Path,
+    labels: Path | None,
+    report: Path | None,
+    public: Path | None,
 ) -> None:
     """Everything that goes to disk; the protected table last, so that it is there only if all is."""
     import polars as pl
@@ -128,7 +172,17 @@ def _write(
 
 def _command(file: str, output: str, result: Protection, given: dict[str, Any], seed: int) -> str:
     """The command that repeats the run."""
-    words = ["shoal", "protect", file, "-k", str(result.settings["k"]), "-o", output, "--method", result.settings["method"]]
+    words = [
+        "shoal",
+        "protect",
+        file,
+        "-k",
+        str(result.settings["k"]),
+        "-o",
+        output,
+        "--method",
+        result.settings["method"],
+    ]
     proposals = result.settings.get("max_proposals")
     if proposals is not None:
         given = {**given, "time-limit": None, "max-proposals": proposals}

@@ -15,7 +15,9 @@ def register(app: typer.Typer) -> None:
 
 def schema(
     file: Annotated[str, typer.Argument(help="The table.")],
-    output: Annotated[Path | None, typer.Option("--output", "-o", help="Where the schema goes; else it is printed.")] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="Where the schema goes; else it is printed.")
+    ] = None,
 ) -> None:
     """Guess a first schema, with reasons: roles and kinds to be checked by someone who knows the table.
 

@@ -37,15 +37,69 @@ class Dataset:
 DATASETS = {
     each.name: each
     for each in (
-        Dataset("survey", "survey.csv", (1012, 10), "household survey, synthetic, clean", "bundled; made by make_survey"),
-        Dataset("survey-messy", "survey-messy.csv", (1012, 10), "the same with 3 % missing codes", "bundled; made by make_survey"),
-        Dataset("graph", "graph.csv", (6516, 2), "friendship graph, 2,000 vertices, synthetic", "bundled; made by make_graph"),
-        Dataset("census", "census.csv", (1080, 13), "CASC reference microdata 'Census'", "CASC project; R package sdcMicro, CASCrefmicrodata"),
-        Dataset("tarragona", "tarragona.csv", (834, 13), "CASC company figures 'Tarragona'", "CASC project; R package sdcMicro, Tarragona"),
-        Dataset("eia", "eia.csv", (4092, 15), "CASC electric utilities 'EIA'", "CASC project; R package sdcMicro, EIA"),
-        Dataset("adult", "adult_complete.csv", (30162, 15), "UCI Adult, complete training rows", "UCI machine learning repository"),
-        Dataset("ccc", "ccc.csv", (30000, 24), "UCI Default of Credit Card Clients", "UCI machine learning repository"),
-        Dataset("hapt", "hapt.parquet", (10929, 565), "UCI HAPT signals, features recomputed", "UCI machine learning repository, no. 341"),
+        Dataset(
+            "survey",
+            "survey.csv",
+            (1012, 10),
+            "household survey, synthetic, clean",
+            "bundled; made by make_survey",
+        ),
+        Dataset(
+            "survey-messy",
+            "survey-messy.csv",
+            (1012, 10),
+            "the same with 3 % missing codes",
+            "bundled; made by make_survey",
+        ),
+        Dataset(
+            "graph",
+            "graph.csv",
+            (6516, 2),
+            "friendship graph, 2,000 vertices, synthetic",
+            "bundled; made by make_graph",
+        ),
+        Dataset(
+            "census",
+            "census.csv",
+            (1080, 13),
+            "CASC reference microdata 'Census'",
+            "CASC project; R package sdcMicro, CASCrefmicrodata",
+        ),
+        Dataset(
+            "tarragona",
+            "tarragona.csv",
+            (834, 13),
+            "CASC company figures 'Tarragona'",
+            "CASC project; R package sdcMicro, Tarragona",
+        ),
+        Dataset(
+            "eia",
+            "eia.csv",
+            (4092, 15),
+            "CASC electric utilities 'EIA'",
+            "CASC project; R package sdcMicro, EIA",
+        ),
+        Dataset(
+            "adult",
+            "adult_complete.csv",
+            (30162, 15),
+            "UCI Adult, complete training rows",
+            "UCI machine learning repository",
+        ),
+        Dataset(
+            "ccc",
+            "ccc.csv",
+            (30000, 24),
+            "UCI Default of Credit Card Clients",
+            "UCI machine learning repository",
+        ),
+        Dataset(
+            "hapt",
+            "hapt.parquet",
+            (10929, 565),
+            "UCI HAPT signals, features recomputed",
+            "UCI machine learning repository, no. 341",
+        ),
     )
 }
 

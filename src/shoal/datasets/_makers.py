@@ -8,7 +8,7 @@ import numpy as np
 import polars as pl
 from sklearn.utils import check_random_state
 
-from shoal.params import AnyOf, Instance, Interval, Nothing, check_params
+from shoal.params import AnyOf, Instance, Interval, Nothing, Rule, check_params
 
 REGIONS = ("north", "east", "south", "west", "capital")
 DISEASES = ("none", "influenza", "hypertension", "diabetes", "asthma", "depression", "cancer")
@@ -43,7 +43,7 @@ def make_survey(
     >>> make_survey(50, random_state=0).columns
     ['person', 'household', 'age', 'sex', 'region', 'income', 'rent', 'taxes', 'disease', 'weight']
     """
-    rules = {"n_households": Interval(Integral, 1), "random_state": _SEED}
+    rules: dict[str, Rule] = {"n_households": Interval(Integral, 1), "random_state": _SEED}
     check_params("make_survey", rules, {"n_households": n_households, "random_state": random_state})
     rng = check_random_state(random_state)
     sizes = rng.choice(np.arange(1, 7), size=n_households, p=[0.28, 0.31, 0.17, 0.14, 0.07, 0.03])
@@ -64,16 +64,22 @@ def make_survey(
     income = np.exp(9.85 + rich[home] + 0.9 * (earning - 0.7) + rng.normal(0, 0.55, n))
     income = np.where(age < 16, 0.0, income)
     tail = rng.random_sample(n) < 0.01
-    income = np.round(np.where(tail & (age >= 30), income * rng.uniform(4, 9, n), income), -1).astype(np.int64)
+    income = np.round(np.where(tail & (age >= 30), income * rng.uniform(4, 9, n), income), -1).astype(
+        np.int64
+    )
     together = np.bincount(home, weights=income)
     rent = np.round((260 + 0.011 * together + 70 * sizes + rng.normal(0, 60, n_households)) * (1 + rich), -1)
     rent = np.clip(rent, 150, None).astype(np.int64)
     taxable = np.clip(income - 9000, 0, None)
-    taxes = np.round(0.14 * taxable + 0.16 * np.clip(income - 32000, 0, None) + rng.normal(0, 120, n) * (taxable > 0))
+    taxes = np.round(
+        0.14 * taxable + 0.16 * np.clip(income - 32000, 0, None) + rng.normal(0, 120, n) * (taxable > 0)
+    )
     taxes = np.clip(taxes, 0, None).astype(np.int64)
 
     disease = _diseases(rng, age, home, n_households)
-    weight = np.round(np.array([210.0, 180.0, 240.0, 205.0, 150.0])[region][home] * rng.uniform(0.8, 1.25, n), 2)
+    weight = np.round(
+        np.array([210.0, 180.0, 240.0, 205.0, 150.0])[region][home] * rng.uniform(0.8, 1.25, n), 2
+    )
     frame = pl.DataFrame(
         {
             "person": 100_000 + rng.permutation(n),
@@ -114,7 +120,15 @@ def _diseases(rng: np.random.RandomState, age: np.ndarray, home: np.ndarray, n_h
 
 def _messed_up(frame: pl.DataFrame, rng: np.random.RandomState) -> pl.DataFrame:
     """Codes for missing values in 3 % of the cells, as survey files have them."""
-    codes = {"age": "-9", "sex": "NA", "region": "", "income": "refused", "rent": "NA", "taxes": "refused", "disease": "NA"}
+    codes = {
+        "age": "-9",
+        "sex": "NA",
+        "region": "",
+        "income": "refused",
+        "rent": "NA",
+        "taxes": "refused",
+        "disease": "NA",
+    }
     columns = []
     for name in frame.columns:
         series = frame[name]
@@ -170,7 +184,7 @@ def make_clusters(
         "spread": spread, "balance": balance, "random_state": random_state,
     }  # fmt: skip
     whole = Interval(Integral, 1)
-    rules = {
+    rules: dict[str, Rule] = {
         "n_records": whole, "n_columns": whole, "n_clusters": whole,
         "spread": Interval(Real, 0), "balance": Interval(Real, 1e-3), "random_state": _SEED,
     }  # fmt: skip
@@ -192,7 +206,10 @@ def make_clusters(
 
 
 def make_graph(
-    n_vertices: int = 2000, n_communities: int = 40, *, random_state: int | np.random.RandomState | None = None
+    n_vertices: int = 2000,
+    n_communities: int = 40,
+    *,
+    random_state: int | np.random.RandomState | None = None,
 ) -> pl.DataFrame:
     """Make a friendship graph of dense communities with some ties between them.
 
@@ -214,7 +231,11 @@ def make_graph(
     True
     """
     values = {"n_vertices": n_vertices, "n_communities": n_communities, "random_state": random_state}
-    rules = {"n_vertices": Interval(Integral, 2), "n_communities": Interval(Integral, 1), "random_state": _SEED}
+    rules: dict[str, Rule] = {
+        "n_vertices": Interval(Integral, 2),
+        "n_communities": Interval(Integral, 1),
+        "random_state": _SEED,
+    }
     check_params("make_graph", rules, values)
     rng = check_random_state(random_state)
     community = np.sort(rng.choice(n_communities, size=n_vertices))
