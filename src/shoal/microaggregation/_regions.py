@@ -78,6 +78,7 @@ class Block:
             labels,
             records,
             self.k,
+            0.0,
             settings.hot,
             COLD,
             proposals,
@@ -162,7 +163,7 @@ def regions(X, labels, c, seeds, target):
 
 
 @kernel()
-def reheat(X, near, reach, heat, labels, records, k, hot, cold, proposals, seed, logs):
+def reheat(X, near, reach, heat, labels, records, k, scale, hot, cold, proposals, seed, logs):
     """Anneal the records of whole groups among themselves, at temperatures scaled to their own SSE.
 
     Labels 0..c-1 of the records, and by how much their SSE has fallen (0 where it has not: the labels are
@@ -197,10 +198,14 @@ def reheat(X, near, reach, heat, labels, records, k, hot, cold, proposals, seed,
     if before <= 0.0:
         return old, 0.0
     new = old.copy()
-    scale = before / q
+    own = scale <= 0.0
+    if own:
+        scale = before / q
+    else:
+        row_heat *= np.float32(mean_heat)
     c = anneal(rows, row_near, row_reach, row_heat, new, k, hot * scale, cold * scale, proposals, seed, logs)
     fall = before - energy(rows, new, c)
-    if fall <= 1e-9 * before:
+    if own and fall <= 1e-9 * before:
         return old, 0.0
     return new, fall
 
