@@ -10,9 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from scipy.sparse import csc_array
 
-MOST = 2000
-"""Groups that the integer programme chooses from at most, so that it stays a matter of seconds."""
-
 
 class Pool:
     """Distinct groups met in good partitions, with their SSE.
@@ -43,16 +40,16 @@ class Pool:
             where[number] = self.groups[key]
         return where
 
-    def best(self, labels: np.ndarray, time_limit: float | None = None) -> np.ndarray | None:
+    def best(self, labels: np.ndarray, most: int, time_limit: float | None = None) -> np.ndarray | None:
         """Labels of the best partition made of these groups, or None when time ran out.
 
-        The choice is among the groups of the best partition so far and the `MOST` of lowest reduced cost
+        The choice is among the groups of the best partition so far and the `most` of lowest reduced cost
         in the linear relaxation.
         """
         own = self.add(labels)
         n, costs = self.Z.shape[0], np.asarray(self.costs)
         reduced = relax(self.members, costs, n)
-        kept = np.union1d(own, np.argsort(reduced, kind="stable")[:MOST])
+        kept = np.union1d(own, np.argsort(reduced, kind="stable")[:most])
         columns = [self.members[group] for group in kept]
         chosen = set_partition(columns, costs[kept], n, time_limit=time_limit)
         if chosen is None:

@@ -35,7 +35,7 @@ class Work:
     """Proposals made, the plan they follow, and when to stop.
 
     The plan is a number below 100: `code`, how long the first annealing is, in steps of the root of two,
-    and 50 more if the integer programme over the pool ran out of time.
+    and 50 more if the last integer programme over the pool ran out of time.
     """
 
     time_limit: float | None
@@ -131,15 +131,15 @@ class Search:
         length = self.work.plan(self._share, self._speed, 2_000_000 * n)
         if self.scale <= 0 or self.work.over():
             return
-        pooled = k <= 3 and length >= MANY * n
-        pool = Pool(self.Z) if pooled else None
+        many = k <= 3 and length >= MANY * n
+        pool = Pool(self.Z) if many and self.block.even else None
         self.anneal(length // (32 * CHAINS), None)  # soon something good, should the rest be interrupted
-        for _ in range(RUNS // CHAINS if pooled else 1):
-            for labels in self.anneal(length // (2 * RUNS if pooled else CHAINS), pool):
-                if pool is not None:
+        for _ in range(RUNS // CHAINS if many else 1):
+            for labels in self.anneal(length // (2 * RUNS if many else CHAINS), pool):
+                if many:
                     self.polish(labels, length // (2 * RUNS), pool)
-        if pool is not None and self.block.even and not self.work.over():
-            self.recombine(pool)
+        if pool is not None and not self.work.over():
+            self.recombine(pool, (1000, 4000) if length >= 4 * MANY * n else (2000,))
         self.polish(self.labels, None, None)
 
     def polish(self, labels: np.ndarray, proposals: int | None, pool: Pool | None) -> None:
@@ -213,16 +213,23 @@ class Search:
         if sse < self.sse:
             self.labels, self.sse = labels, sse
 
-    def recombine(self, pool: Pool) -> None:
-        """Offer the best partition that can be put together from the groups of all runs."""
-        if self.work.without_pool:
-            return
-        left = self.work.remaining()
-        labels = pool.best(self.labels, None if left is None else left / 2)
-        if labels is None:
-            self.work.without_pool = True
-        else:
-            self._offer(labels)
+    def recombine(self, pool: Pool, sizes: tuple[int, ...]) -> None:
+        """Offer the best partition of groups of all runs, chosen from fewer groups first.
+
+        The last and hardest programme may take most of the time that is left. If it takes more, that is
+        noted in the plan, for a repetition leaves it out.
+        """
+        for size in sizes:
+            last = size == sizes[-1]
+            if last and self.work.without_pool:
+                return
+            left = self.work.remaining() if last else None
+            labels = pool.best(self.labels, size, None if left is None else 0.8 * left)
+            if labels is not None:
+                self._offer(labels)
+            elif last:
+                self.work.without_pool = True
+            self.report(self.sse)
 
     def reheat(self, labels: np.ndarray, settings: Reheating) -> tuple[np.ndarray, float]:
         """Labels after reheating disjoint regions around random records, and by how much the SSE has fallen."""
