@@ -37,7 +37,7 @@ _VARIABLES = {
 POINTS = 72  # matplotlib's units to the inch, so that sizes below read as pixels
 TEXT = 11
 
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "font.size": TEXT,
     "text.color": INK,
@@ -105,7 +105,7 @@ def to_svg(axes: Axes, label: str, tips: Mapping[str, str] | None = None) -> Mar
     out = io.BytesIO()
     # Names inside the SVG must differ between the pictures of one page, and be the same in every run.
     mpl.rcParams["svg.hashsalt"] = label
-    FigureCanvasSVG(axes.get_figure()).print_svg(
+    FigureCanvasSVG(axes.get_figure(root=True)).print_svg(
         out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
     )
     root = ElementTree.fromstring(out.getvalue())  # noqa: S314 - written by ourselves a line above

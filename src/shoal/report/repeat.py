@@ -119,7 +119,7 @@ def _code(value: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    if value is None or value == [] or value == {}:
+    if value is None or value in ([], {}):
         return "none"
     if isinstance(value, Mapping):
         return ", ".join(f"{key}: {each}" for key, each in value.items())
