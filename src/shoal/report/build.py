@@ -165,7 +165,9 @@ def gather(protection: Protected, *, public: bool = False, now: datetime.datetim
         columns=column_facts(settings, protection.schema),
         verdicts=tuple(_verdict(each) for each in protection.verdicts),
         sizes=sizes,
-        comparisons=compare_columns(protection.original, table, protection.schema, drawn, per_column)
+        comparisons=compare_columns(
+            protection.original, table, protection.schema, drawn, per_column, settings.get("weights")
+        )
         if drawn
         else (),
         not_drawn=0 if public else len(names) - len(drawn),
@@ -269,9 +271,10 @@ def _how(
         if sizes.min() == sizes.max()
         else f"of {sizes.min():,} to {sizes.max():,} records, {sizes.mean():.3g} on average"
     )
+    unit = "households" if settings.get("households") else "records"
     rows = [
         ("Method", f"{name} ({what.rstrip('.')})" if what else name),
-        ("k", f"every group has at least {settings.get('k', sizes.min())} records"),
+        ("k", f"every group has at least {settings.get('k', sizes.min())} {unit}"),
         ("Records", f"{height:,}"),
         ("Groups", f"{sizes.size:,}, {spread}"),
     ]

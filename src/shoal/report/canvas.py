@@ -112,7 +112,10 @@ def to_svg(axes: Axes, label: str, tips: Mapping[str, str] | None = None) -> Mar
     for unit in ("width", "height", "version"):
         root.attrib.pop(unit, None)
     _tidy(root, tips or {})
+    width = axes.get_figure(root=True).get_figwidth() * POINTS
     root.attrib |= {
+        # All pictures of a page grow alike, so that their texts have one size.
+        "style": f"max-width: {1.25 * width:.0f}px",
         "role": "img",
         "aria-label": clean(label, 2000),
         "stroke-linejoin": "round",
@@ -160,12 +163,22 @@ def _style(style: str) -> str:
 
 
 def clean(text: Any, length: int = 24) -> str:
-    """A value as words for a picture: on one line, without control characters, shortened to `length`."""
-    words = "".join(
+    """A value as words for a picture: on one line, without control characters, its middle left out if long.
+
+    Examples
+    --------
+    >>> from shoal.report.canvas import clean
+    >>> clean("occupation number 17", 12)
+    'occupa…er 17'
+    """
+    words = str(text)
+    if len(words) > length:
+        tail = (length - 1) // 2
+        words = words[: length - 1 - tail] + "…" + words[-tail:]
+    return "".join(
         " " if letter.isspace() else "\N{REPLACEMENT CHARACTER}" if _is_control(letter) else letter
-        for letter in str(text)[: 4 * length]
+        for letter in words
     )
-    return words if len(words) <= length else words[: length - 1].rstrip() + "…"
 
 
 def _is_control(letter: str) -> bool:

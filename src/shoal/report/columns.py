@@ -97,17 +97,22 @@ def compare_columns(
     schema: Schema,
     names: Sequence[str],
     loss: Mapping[str, float],
+    weights: str | None = None,
 ) -> tuple[Comparison, ...]:
-    """Original and protected cells of some columns, read by the schema."""
+    """Original and protected cells of some columns, read by the schema; means count the survey weights."""
     step = -(-original.height // DRAWN_RECORDS)
     original, protected = original.gather_every(step), protected.gather_every(step)
+    mass = original[weights].cast(pl.Float64).to_numpy() if weights in original.columns else None
     compared = []
     for name in names:
         facts = _facts(schema, name, original[name])
         before = read_column(original[name], facts)
         after = read_column(protected[name], replace(facts, missing=()), before.levels)
-        what = _levels_apart if before.levels is not None else _values_apart
-        compared.append(what(before, after, loss.get(name)))
+        compared.append(
+            _levels_apart(before, after, loss.get(name))
+            if before.levels is not None
+            else _values_apart(before, after, loss.get(name), mass)
+        )
     return tuple(compared)
 
 
@@ -156,15 +161,22 @@ def _facts(schema: Schema, name: str, series: pl.Series) -> Column:
     return Column(name, kind="number" if series.dtype.is_numeric() else "category")
 
 
-def _values_apart(before: TypedColumn, after: TypedColumn, loss: float | None) -> Comparison:
-    values = []
+def _values_apart(
+    before: TypedColumn, after: TypedColumn, loss: float | None, mass: np.ndarray | None
+) -> Comparison:
+    values, means, deviations = [], [], []
     for column in (before, after):
-        present = column.values[~column.missing]
+        here = ~column.missing
+        present = column.values[here]
+        counts = None if mass is None or not mass[here].sum() > 0 else mass[here]
+        if present.size and column.facts.kind == "number":
+            means.append(float(np.average(present, weights=counts)))
+            deviations.append(float(np.sqrt(np.average((present - means[-1]) ** 2, weights=counts))))
         values.append(present / MICROSECONDS_PER_DAY if isinstance(column.dtype, pl.Datetime) else present)
     words = []
-    if before.facts.kind == "number" and all(each.size for each in values):
-        words.append(_moved("mean", values[0].mean(), values[1].mean()))
-        words.append(_moved("deviation", values[0].std(), values[1].std()))
+    if len(means) == 2:
+        kind = "mean" if mass is None else "weighted mean"
+        words = [_moved(kind, *means), _moved("deviation", *deviations)]
     return Comparison(
         before.name, before.facts.kind, values[0], values[1], (), _caption(words, loss, before, after)
     )

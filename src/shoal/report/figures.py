@@ -50,7 +50,7 @@ def group_sizes(sizes: np.ndarray, k: int) -> Markup:
     edges = np.arange(low, high + step + 1, step) - 0.5
     counts = np.histogram(sizes, edges)[0]
     with drawing():
-        axes = canvas(460, 190, left=46, bottom=40, top=18)
+        axes = canvas(400, 180, left=46, bottom=40, top=18)
         axes.bar(edges[:-1] + step / 2, counts, width=0.82 * step, color=AFTER, linewidth=0)
         grid(axes)
         axes.set_xlim(min(edges[0], k - 0.5) - 1.5 * step, max(edges[-1] + step, min(2 * k, k + 40) - 0.5))
@@ -82,7 +82,7 @@ def compare_numbers(
     Returns
     -------
     (Markup, bool)
-        The picture, and whether its axis is compressed: so it is where more than half of the records
+        The picture, and whether its axis is compressed: so it is where more than a third of the records
         would otherwise fall into a single bar.
     """
     edges, width = _bars(np.concatenate([before, after]), before, compressible=not dates)
@@ -115,12 +115,15 @@ def compare_levels(name: str, levels: Sequence[str], before: np.ndarray, after: 
         Shares in 0..1, one for each level.
     """
     count = len(levels)
+    names = [clean(level, 17) for level in levels]
     with drawing():
-        axes = canvas(280, max(64, 26 + 19 * count), left=104, bottom=22, right=14, top=4)
+        axes = canvas(
+            280, 26 + 19 * count, left=14 + 6 * max(map(len, names), default=0), bottom=22, right=14, top=4
+        )
         rows = np.arange(count)
         axes.barh(rows - 0.2, 100 * before, height=0.36, color=BEFORE, linewidth=0)
         axes.barh(rows + 0.2, 100 * after, height=0.36, color=AFTER, linewidth=0)
-        axes.set_yticks(rows, [clean(level, 15) for level in levels])
+        axes.set_yticks(rows, names)
         axes.tick_params(axis="y", labelcolor=INK)
         axes.invert_yaxis()
         axes.grid(visible=True, axis="x")
@@ -180,7 +183,7 @@ def scatter_map(points: Sequence[MapPoint]) -> Markup:
     ks = sorted({point.k for point in points})
     tips = {}
     with drawing():
-        axes = canvas(720, 460, left=52, bottom=44, top=14, right=16)
+        axes = canvas(720, 480, left=52, bottom=44, top=34, right=16)
         for position, (point, best) in enumerate(zip(points, front, strict=True)):
             rank = ks.index(point.k)
             colour = SERIES[rank % len(SERIES)]
@@ -282,7 +285,7 @@ def _bars(both: np.ndarray, before: np.ndarray, *, compressible: bool) -> tuple[
         edges = np.linspace(low, high, BARS + 1)
     fullest = np.histogram(before, edges)[0].max() / max(before.size, 1)
     sizes = np.abs(before[before != 0])
-    if not compressible or fullest <= 0.5 or edges.size <= BARS // 2 or sizes.size == 0:
+    if not compressible or fullest <= 1 / 3 or edges.size <= BARS // 2 or sizes.size == 0:
         return edges, None
     width = float(np.quantile(sizes, 0.25))
     return width * np.sinh(np.linspace(np.arcsinh(low / width), np.arcsinh(high / width), BARS + 1)), width
@@ -351,14 +354,20 @@ def _name_points(axes: Axes, points: Sequence[MapPoint], front: Sequence[bool]) 
     places = place_labels(marks, names, front, Box(frame.x0, frame.y0, frame.x1, frame.y1))
     for name, place, best in zip(names, places, front, strict=True):
         if place is not None:
-            x, y = axes.transData.inverted().transform((place.left, place.low + 2.5))
-            axes.text(
-                x, y, name, color=INK if best else MUTED, fontweight="bold" if best else "normal", zorder=5
-            )
+            x, y = axes.transData.inverted().transform((place.anchor, place.box.low + 2.5))
+            weight, colour = ("bold", INK) if best else ("normal", MUTED)
+            axes.text(x, y, name, ha=place.align, color=colour, fontweight=weight, zorder=5)
 
 
 def _legend_of_ks(axes: Axes, ks: Sequence[int]) -> None:
     for rank, k in enumerate(ks):
         colour = SERIES[rank % len(SERIES)]
         axes.plot([], [], MARKERS[rank % len(MARKERS)], color=colour, markersize=7, label=f"k = {k}")
-    axes.legend(loc="upper right", labelcolor=INK, handletextpad=0.2)
+    axes.legend(
+        loc="lower right",
+        bbox_to_anchor=(1.0, 1.0),
+        ncols=len(ks),
+        labelcolor=INK,
+        handletextpad=0.2,
+        columnspacing=1.2,
+    )

@@ -73,7 +73,7 @@ def traffic_light(
         )
     bare = [each.name for each in left if each.role == "sensitive" and each.name not in covered]
     if bare:
-        amber.append(f"no l-diversity or t-closeness was demanded for the sensitive {listed(bare)}")
+        amber.append(f"no demanded l-diversity or t-closeness covers the sensitive {listed(bare)}")
     if red:
         return Light("red", "Do not publish", tuple(red + amber), _rule(linkage is not None))
     if amber:

@@ -24,7 +24,7 @@ LOSS = (
         "Information loss",
         "percent",
         "Share of the variation between records that is gone, over all protected columns (100 · SSE / SST): "
-        "0 % is the original, 100 % makes all records alike.",
+        "0 % is the original, 100 % is the loss of giving everyone the overall mean.",
     ),
     (
         "il1",
@@ -166,6 +166,8 @@ def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:
             f"The rarest combination of quasi-identifiers is shared by {reached} records: on these columns "
             f"nobody can be told apart from {number(value - 1)} others."
         )
+    if "diversity" in model and value == 1:
+        return f"In some group all records share one value of {column}: who finds a person's group learns it."
     if model.startswith("distinct"):
         return f"Within every group of alike records, {column} takes at least {reached} different values."
     if model.startswith("entropy"):
