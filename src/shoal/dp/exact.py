@@ -53,17 +53,18 @@ def partial(frame: pl.DataFrame, plan: Plan) -> Partial:
     tuple of polars.DataFrame
         Per release the columns group, cell, bin and value, all Int64; parts are added by `combine`.
     """
-    rows = (
-        frame if plan.query.condition is None else frame.filter(expression(plan.query.condition, plan.schema))
-    )
-    rows = rows.with_columns(_group(plan).alias("group"))
+    rows = frame.lazy()
+    if plan.query.condition is not None:
+        rows = rows.filter(expression(plan.query.condition, plan.schema))
     if plan.query.groups:
-        rows = rows.drop_nulls("group")
-    return tuple(_partial(rows, release, plan) for release in plan.flat)
+        rows = rows.with_columns(_group(plan).alias("group")).drop_nulls("group")
+    return tuple(pl.collect_all([_partial(rows, release, plan) for release in plan.flat]))
 
 
 def combine(parts: Sequence[Partial]) -> Partial:
     """Partial results of disjoint parts, added up."""
+    if len(parts) == 1:
+        return parts[0]
     together = (pl.concat(each) for each in zip(*parts, strict=True))
     return tuple(frame.group_by(_KEYS).agg(pl.col("value").sum()) for frame in together)
 
@@ -73,17 +74,22 @@ def finish(total: Partial, plan: Plan) -> tuple[np.ndarray, ...]:
     return tuple(_finish(frame, release, plan) for frame, release in zip(total, plan.flat, strict=True))
 
 
-def _partial(rows: pl.DataFrame, release: Release, plan: Plan) -> pl.DataFrame:
+def _partial(rows: pl.LazyFrame, release: Release, plan: Plan) -> pl.LazyFrame:
     if release.column is not None:
         rows = rows.drop_nulls(release.column)
-    cells = plan.protected.kind == "cell"
     if release.limit == "select":
-        rows = rows.filter(pl.int_range(pl.len()).over(CELL if cells else UNIT) < release.factor)
-    value = pl.lit(1, pl.Int64) if release.fixed is None else _whole(release.column or "", release.fixed)
-    place = pl.lit(0, pl.Int64) if release.grid is None else _bin(release)
-    keep_cell = pl.col(CELL) if release.limit == "clamp" else pl.lit(0, pl.Int64)
-    long = rows.select(pl.col("group"), keep_cell.alias("cell"), place.alias("bin"), value.alias("value"))
-    return long.group_by(_KEYS).agg(pl.col("value").sum())
+        unit = CELL if plan.protected.kind == "cell" else UNIT
+        rows = rows.filter(pl.int_range(pl.len()).over(unit) < release.factor)
+    value = pl.len() if release.fixed is None else _whole(release.column or "", release.fixed).sum()
+    keys = {"group": pl.col("group")} if plan.query.groups else {}
+    if release.limit == "clamp":
+        keys["cell"] = pl.col(CELL)
+    if release.grid is not None:
+        keys["bin"] = _bin(release)
+    total = value.cast(pl.Int64).alias("value")
+    found = rows.group_by(**keys).agg(total) if keys else rows.select(total)
+    absent = {name: pl.lit(0, pl.Int64) for name in _KEYS if name not in keys}
+    return found.with_columns(**absent).select(*_KEYS, "value")
 
 
 def _finish(frame: pl.DataFrame, release: Release, plan: Plan) -> np.ndarray:
@@ -127,11 +133,8 @@ def _group(plan: Plan) -> pl.Expr:
 
 
 def _whole(name: str, fixed: Fixed) -> pl.Expr:
-    x = (
-        (pl.col(name).clip(*fixed.bounds) - fixed.offset).pow(fixed.power)
-        if fixed.power != 1
-        else (pl.col(name).clip(*fixed.bounds) - fixed.offset)
-    )
+    x = pl.col(name).clip(*fixed.bounds) - fixed.offset
+    x = x * x if fixed.power == 2 else x
     whole = (x / float(fixed.quantum)).round().cast(pl.Int64, strict=False)
     return whole.clip(fixed.least, fixed.most)
 

@@ -16,7 +16,7 @@ from shoal.dp.answer import Answer
 from shoal.dp.exact import expression
 from shoal.dp.query import Aggregate, Query, has_codes, levels, number
 from shoal.dp.unit import HEURISTIC_STAMP
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema
 
 
@@ -64,7 +64,7 @@ def reproduce(frame: pl.DataFrame, query: Query, schema: Schema, model: Any, par
     rows = []
     for label, within in _groups(frame, query, schema):
         values = {
-            each.name: _noisy(each, frame, np.flatnonzero(answering & within), model, parameter)
+            each.name: _answer(each, frame, np.flatnonzero(answering & within), model, parameter)
             for each in query.aggregates
         }
         rows.append({**label, **values})
@@ -103,24 +103,32 @@ def _weights(aggregate: Aggregate, x: np.ndarray) -> tuple[float, np.ndarray]:
         return float(x.sum()), np.abs(x)
     if aggregate.kind == "avg":
         return float(x.mean()), np.abs(x - x.mean()) / max(n - 1, 1)
-    if aggregate.kind in ("min", "max"):
-        sign = 1.0 if aggregate.kind == "max" else -1.0
-        order = np.argsort(-sign * x, kind="stable")
-        weights = np.zeros(n)
-        weights[order[0]] = abs(x[order[0]] - x[order[1]]) if n > 1 else abs(x[order[0]])
-        return float(x[order[0]]), weights
-    raise ParameterError(
-        f"Mode 'heuristic' answers COUNT, SUM, AVG, MIN and MAX. Got {aggregate.kind.upper()}."
-    )
+    sign = 1.0 if aggregate.kind == "max" else -1.0
+    order = np.argsort(-sign * x, kind="stable")
+    weights = np.zeros(n)
+    weights[order[0]] = abs(x[order[0]] - x[order[1]]) if n > 1 else abs(x[order[0]])
+    return float(x[order[0]]), weights
 
 
-def _noisy(
+def noisy(f: float, sensitivity: float, parameter: float, draws: int = 1) -> np.ndarray:
+    """Draws of f + Laplace(CS_f / parameter): with CS_f = 0 the exact figure itself."""
+    return f + np.random.default_rng().laplace(0.0, 1.0, draws) * (sensitivity / parameter)
+
+
+def check_heuristic(query: Query) -> None:
+    """Raise unless the dissertation's mechanism knows every figure asked for; the text alone decides."""
+    for aggregate in query.aggregates:
+        if aggregate.kind not in ("count", "sum", "avg", "min", "max"):
+            raise QueryError(
+                f"Mode 'heuristic' answers COUNT, SUM, AVG, MIN and MAX. Got {aggregate.kind.upper()}."
+            )
+
+
+def _answer(
     aggregate: Aggregate, frame: pl.DataFrame, rows: np.ndarray, model: Any, parameter: float
 ) -> float | None:
     f, sensitivity = exact_and_sensitivity(aggregate, frame, rows, model)
-    if f is None:
-        return None
-    return float(f + np.random.default_rng().laplace(0.0, sensitivity / parameter)) if sensitivity else f
+    return None if f is None else float(noisy(f, sensitivity, parameter)[0])
 
 
 def _groups(frame: pl.DataFrame, query: Query, schema: Schema) -> Any:

@@ -55,6 +55,10 @@ HEAD = sa.Table(
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
 )
+_READ_HEAD = sa.select(HEAD.c.seq, HEAD.c.hash).where(HEAD.c.id == 1)
+_LOCK_HEAD = _READ_HEAD.with_for_update()
+_MOVE_HEAD = HEAD.update().where(HEAD.c.id == 1).values(seq=sa.bindparam("s"), hash=sa.bindparam("h"))
+_ADD = ENTRIES.insert()
 _FIELDS = tuple(column.name for column in ENTRIES.columns)
 _LAST = sa.select(ENTRIES).order_by(ENTRIES.c.seq.desc()).limit(1)
 _LAST_OF_DATASET = _LAST.where(ENTRIES.c.dataset == sa.bindparam("d"))
@@ -251,7 +255,7 @@ class Ledger:
     def head(self) -> tuple[int, str]:
         """Number of entries and last hash as the ledger states them."""
         with self._reading() as connection:
-            row = connection.execute(sa.select(HEAD.c.seq, HEAD.c.hash)).first()
+            row = connection.execute(_READ_HEAD).first()
             return (0, START) if row is None else (int(row.seq), str(row.hash))
 
     def verify(self) -> Check:
@@ -335,9 +339,7 @@ class _Writer:
         self.connection, self.hook = connection, hook
         if connection.dialect.name == "postgresql":
             connection.execute(sa.text("SET LOCAL synchronous_commit = on"))
-        head = connection.execute(
-            sa.select(HEAD.c.seq, HEAD.c.hash).where(HEAD.c.id == 1).with_for_update()
-        ).one()
+        head = connection.execute(_LOCK_HEAD).one()
         self._seq, self._hash = int(head.seq), str(head.hash)
 
     def last(self, dataset: str, analyst: str) -> _Last:
@@ -379,12 +381,9 @@ class _Writer:
             "previous": self._hash,
         }
         entry["hash"] = entry_hash(entry)
-        self.connection.execute(ENTRIES.insert(), entry)
+        self.connection.execute(_ADD, entry)
         self._seq, self._hash = entry["seq"], entry["hash"]
-        self.connection.execute(
-            HEAD.update().where(HEAD.c.id == 1).values(seq=sa.bindparam("s"), hash=sa.bindparam("h")),
-            {"s": self._seq, "h": self._hash},
-        )
+        self.connection.execute(_MOVE_HEAD, {"s": self._seq, "h": self._hash})
         return self._seq
 
 

@@ -49,7 +49,13 @@ def load(data: Any, schema: Schema) -> pl.DataFrame:
     missing = [name for name in schema.columns if name not in native.columns]
     if missing:
         raise SchemaError(f"The schema declares column {missing[0]!r}, which the table does not have.")
-    return pl.DataFrame({name: _column(native[name], column) for name, column in schema.columns.items()})
+    columns = {}
+    for name, column in schema.columns.items():
+        try:
+            columns[name] = _column(native[name], column)
+        except pl.exceptions.PolarsError:  # by its type, never by a value: casts are not strict
+            raise SchemaError(f"Column {name!r} cannot be read as a {column.kind}.") from None
+    return pl.DataFrame(columns)
 
 
 def protect_rows(frame: pl.DataFrame, data: Any, protected: Protected, model: Any = None) -> pl.DataFrame:

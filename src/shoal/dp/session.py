@@ -264,8 +264,9 @@ class Session:
         return Claim(self.schema.id, analyst, key, micro, cap, own, kept, unit.covers, text)
 
     def _reproduce(self, query: Query, parameter: float, analyst: str) -> Answer:
-        from shoal.dp.heuristic import reproduce
+        from shoal.dp.heuristic import check_heuristic, reproduce
 
+        check_heuristic(query)
         budget.micro(parameter, "epsilon")
         self.ledger.end_total(self.schema.id, "heuristic", analyst)
         return reproduce(self._frame, query, self.schema, self.model, float(parameter))

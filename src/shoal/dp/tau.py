@@ -45,5 +45,10 @@ def choose_tau(sizes: np.ndarray, r: int, micro: int) -> int:
     >>> choose_tau(np.full(1000, 60), 20, 5_000_000)
     64
     """
+    return 2 ** int(draw_tau(tau_distances(sizes, r), micro)[0])
+
+
+def draw_tau(distances: np.ndarray, micro: int, draws: int = 1) -> np.ndarray:
+    """Positions of tau on its grid, drawn from the distances of `tau_distances`."""
     weights = np.array([4 ** (STEPS - 1 - j) for j in range(STEPS)], dtype=object)
-    return 2 ** int(exponential(tau_distances(sizes, r), Fraction(micro, 2 * MICRO), weights)[0])
+    return exponential(distances, Fraction(micro, 2 * MICRO), weights, draws)
