@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -18,17 +20,31 @@ from shoal import datasets
 SHOAL = [sys.executable, "-m", "shoal"]
 
 
-def run(*words, cwd, text="", **options):
-    return subprocess.run(
-        [*SHOAL, *map(str, words)],
-        cwd=cwd,
-        input=text,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-        **options,
-    )
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+@pytest.fixture
+def run(monkeypatch, capfdbinary):
+    """Run the command in this process, as its entry point does: starting Python anew for each takes seconds."""
+
+    def call(*words, cwd, text=""):
+        from shoal.cli import main
+
+        monkeypatch.chdir(cwd)
+        monkeypatch.setattr(sys, "argv", ["shoal", *map(str, words)])
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+        with pytest.raises(SystemExit) as left:
+            main()
+        sys.stdout.flush()
+        out, err = (each.decode() for each in capfdbinary.readouterr())
+        return Done(left.value.code, out, err)
+
+    return call
 
 
 @pytest.fixture
@@ -45,7 +61,7 @@ def table(tmp_path):
     return tmp_path
 
 
-def test_protect_writes_a_protected_file(table):
+def test_protect_writes_a_protected_file(run, table):
     done = run(
         "protect", "t.csv", "-k", 4, "--method", "mdav", "-o", "out.csv", "--labels", "groups.csv", cwd=table
     )
@@ -57,7 +73,7 @@ def test_protect_writes_a_protected_file(table):
     assert pl.read_csv(table / "groups.csv")["group"].n_unique() == 10
 
 
-def test_json_has_the_keys_that_stay(table):
+def test_json_has_the_keys_that_stay(run, table):
     done = run("protect", "t.csv", "-k", 4, "--method", "mdav", "-o", "out.parquet", "--json", cwd=table)
     facts = json.loads(done.stdout)
     assert {
@@ -75,7 +91,7 @@ def test_json_has_the_keys_that_stay(table):
     assert pl.read_parquet(table / "out.parquet").height == 40
 
 
-def test_the_printed_command_repeats_the_run(table):
+def test_the_printed_command_repeats_the_run(run, table):
     first = json.loads(
         run("protect", "t.csv", "-k", 4, "--method", "mdav", "-o", "out.csv", "--json", cwd=table).stdout
     )
@@ -86,7 +102,7 @@ def test_the_printed_command_repeats_the_run(table):
     assert (table / "out.csv").read_bytes() == before
 
 
-def test_census_by_mdav(tmp_path):
+def test_census_by_mdav(run, tmp_path):
     path = datasets.DATASETS["census"].path
     if path is None:
         pytest.skip("the benchmark table 'census' is not at hand (set SHOAL_DATA)")
@@ -95,14 +111,14 @@ def test_census_by_mdav(tmp_path):
     assert pl.read_csv(tmp_path / "out.csv").group_by(pl.all()).len()["len"].min() >= 3
 
 
-def test_pipes(table):
+def test_pipes(run, table):
     text = (table / "t.csv").read_text()
     done = run("protect", "-", "-k", 4, "--method", "mdav", "-o", "-", cwd=table, text=text)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "age,income,town"
 
 
-def test_schema_and_datasets(table):
+def test_schema_and_datasets(run, table):
     assert "[columns.age]" in run("schema", "t.csv", cwd=table).stdout
     assert run("schema", "t.csv", "-o", "t.toml", cwd=table).returncode == 0
     done = run(
@@ -126,7 +142,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", list(BAD))
-def test_bad_files_are_one_sentence_and_exit_code_2(tmp_path, case):
+def test_bad_files_are_one_sentence_and_exit_code_2(run, tmp_path, case):
     data, message = BAD[case]
     (tmp_path / "bad.csv").write_bytes(data)
     done = run("protect", "bad.csv", "-k", 4, "--method", "mdav", "-o", "out.csv", cwd=tmp_path)
@@ -151,7 +167,7 @@ def test_bad_files_are_one_sentence_and_exit_code_2(tmp_path, case):
         ["nonsense"],
     ],
 )
-def test_bad_usage_is_one_sentence_and_exit_code_2(table, words):
+def test_bad_usage_is_one_sentence_and_exit_code_2(run, table, words):
     done = run(*words, cwd=table)
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
@@ -168,14 +184,14 @@ def test_bad_usage_is_one_sentence_and_exit_code_2(table, words):
     ],
     ids=["duplicate rows", "constant column", "huge values"],
 )
-def test_odd_but_good_files_work(tmp_path, data, rows):
+def test_odd_but_good_files_work(run, tmp_path, data, rows):
     (tmp_path / "t.csv").write_bytes(data)
     done = run("protect", "t.csv", "-k", 3, "--method", "mdav", "-o", "o.csv", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert pl.read_csv(tmp_path / "o.csv").height == rows
 
 
-def test_no_permission_to_write(table):
+def test_no_permission_to_write(run, table):
     if os.geteuid() == 0:
         # Root may write anywhere: take a folder that nobody can write to.
         done = run("protect", "t.csv", "-k", 4, "--method", "mdav", "-o", "/proc/o.csv", cwd=table)
@@ -208,7 +224,7 @@ def test_interruption_writes_nothing(tmp_path):
     assert os.listdir(tmp_path) == ["big.csv"]
 
 
-def test_help_answers_at_once(tmp_path):
+def test_help_answers_at_once(run, tmp_path):
     run("--help", cwd=tmp_path)
     assert run("--help", cwd=tmp_path).returncode == 0
     modules = subprocess.run(
@@ -218,5 +234,5 @@ def test_help_answers_at_once(tmp_path):
     assert modules == []
 
 
-def test_version(tmp_path):
+def test_version(run, tmp_path):
     assert run("--version", cwd=tmp_path).stdout.strip() == "shoal 0.1.0"

@@ -51,7 +51,7 @@ def main() -> None:
     """Run the command; mistakes become one sentence on the error stream and an exit code."""
     _interrupt.install()
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="shoal")
     except ShoalError as error:
         code = _fail(str(error), error.exit_code)
     except _CommandError as error:

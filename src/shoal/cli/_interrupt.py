@@ -16,10 +16,13 @@ from types import FrameType
 
 GRACE_SECONDS = 1.0
 EXIT_CODE = 130
+THREAD = "shoal-interrupt"
 
 
 def install() -> None:
-    """Listen for Ctrl-C in the background (main thread only)."""
+    """Listen for Ctrl-C in the background (main thread only, once a process)."""
+    if any(thread.name == THREAD for thread in threading.enumerate()):
+        return
     reacted = threading.Event()
 
     def handler(_signal: int, _frame: FrameType | None) -> None:
@@ -41,7 +44,7 @@ def install() -> None:
                 _leave()
             reacted.clear()
 
-    threading.Thread(target=listen, name="shoal-interrupt", daemon=True).start()
+    threading.Thread(target=listen, name=THREAD, daemon=True).start()
 
 
 def _leave() -> None:
