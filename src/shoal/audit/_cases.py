@@ -71,7 +71,9 @@ def frame_of(rows: Rows) -> pl.DataFrame:
     return pl.DataFrame({name: [row.get(name) for row in rows] for name in types}, schema=types)
 
 
-def mechanism(case: Case, epsilon: float, computed: Changed | None = None, drawn: Changed | None = None) -> Mechanism:
+def mechanism(
+    case: Case, epsilon: float, computed: Changed | None = None, drawn: Changed | None = None
+) -> Mechanism:
     """The real load, plan, compute and noise of a case, to be played against.
 
     `computed` and `drawn` change the plan by which figures are computed or noise is drawn: planted faults.
@@ -256,11 +258,25 @@ _CORRELATED = tuple(
 ) + (Case("one row of a cell", "correlated", _SUM, _OTHERS + _CELL[:3], _OTHERS + _CELL[:4]),)
 _PAIR = [[1.0, 0.9], [0.9, 1.0]]
 _HEURISTIC = (
-    Case("two rows of degree 0.9 against one", "heuristic", _ONE, _rows(1.0), _rows(1.0, 1.0), {"degrees": ([[1.0]], _PAIR)}),
+    Case(
+        "two rows of degree 0.9 against one",
+        "heuristic",
+        _ONE,
+        _rows(1.0),
+        _rows(1.0, 1.0),
+        {"degrees": ([[1.0]], _PAIR)},
+    ),
     Case("one row against none", "heuristic", _ONE, [], _rows(1.0), {"degrees": ((), [[1.0]])}),
     Case("a sum of noughts", "heuristic", _SUM, _rows(0.0), _rows(0.0, 5.0), {"degrees": ([[1.0]], _PAIR)}),
     Case("an average of none", "heuristic", _AVG, [], _rows(4.0), {"degrees": ((), [[1.0]])}),
-    Case("a tied maximum", "heuristic", _MAX, _rows(4.0, 4.0), _rows(4.0, 4.0, 9.0), {"degrees": (_PAIR, np.eye(3))}),
+    Case(
+        "a tied maximum",
+        "heuristic",
+        _MAX,
+        _rows(4.0, 4.0),
+        _rows(4.0, 4.0, 9.0),
+        {"degrees": (_PAIR, np.eye(3))},
+    ),
 )
 CASES: dict[str, tuple[Case, ...]] = {
     "dp": _DP + _PERSONS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
 from shoal.microaggregation._path import Univariate
+from shoal.microaggregation._repair import repair
 from shoal.microaggregation._strata import join_small_strata, partition_within
 
 __all__ = [
@@ -17,6 +18,7 @@ __all__ = [
     "join_small_strata",
     "methods",
     "partition_within",
+    "repair",
 ]
 
 _REGISTERED: tuple[type[Microaggregator], ...] = (MDAV, MD, CBFS, VMDAV, Univariate)
