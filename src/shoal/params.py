@@ -36,7 +36,13 @@ class Interval:
         return not math.isnan(number) and bool(self.low <= number <= self.high)
 
     def __str__(self) -> str:
-        name = "an int" if self.type is Integral else "a number" if self.type is Real else f"a {self.type.__name__}"
+        name = (
+            "an int"
+            if self.type is Integral
+            else "a number"
+            if self.type is Real
+            else f"a {self.type.__name__}"
+        )
         return f"{name} in [{self.low}, {self.high}]"
 
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
+import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,7 @@ from sklearn.base import clone
 from shoal import privacy
 from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn, read_column
+from shoal.engine.compile import needs_compiling
 from shoal.engine.encode import Encoder
 from shoal.engine.frame import Frame
 from shoal.engine.missing import impute
@@ -166,8 +169,9 @@ def protect(
     Z = encoder.transform(filled)
     estimator = _resolve(method, k, time_limit, max_proposals, random_state)
     strata_codes, strata_new, merged = _strata(job, Z, k, small_strata)
-    say(f"forming groups of at least {k} with {estimator.name}")
-    labels = partition_within(Z, estimator, strata_codes, row_codes(job.table, job.household))
+    compiling = " (first use: compiling, once)" if needs_compiling(type(estimator).__module__) else ""
+    say(f"forming groups of at least {k} with {estimator.name}{compiling}")
+    labels, parts = partition_within(Z, estimator, strata_codes, row_codes(job.table, job.household))
     labels, reached = _reach_models(labels, Z, job, l, t)
     say("aggregating")
     new = _aggregate(filled, labels, Z, job.weights, integers == "round") | strata_new
@@ -176,14 +180,14 @@ def protect(
     say("checking")
     verdicts = privacy.check(protected, [*new, *_unchanged(job.strata, new)], job.sensitive, k=k, l=l, t=t)
     for verdict in verdicts:
-        if not verdict.holds:
+        if verdict.holds is False:
             raise GuaranteeError(
                 f"The protected table does not keep its promise, so it is not given out: {verdict}"
             )
     say("measuring")
     figures = _measure(job, filled, encoder, Z, Frame(protected).to_polars(), labels)
     figures["seconds"] = time.perf_counter() - started
-    settings = _settings(estimator, job, integers, identifiers)
+    settings = _settings(parts, job, integers, identifiers)
     notes = (*job.notes, *merged, *reached, *_unprotected(job, identifiers))
     return Protection(protected, labels, tuple(verdicts), figures, settings, job.schema, notes, job.table)
 
@@ -337,7 +341,9 @@ def _measure(
     }
 
 
-def _settings(estimator: Microaggregator, job: Prepared, integers: str, identifiers: str) -> dict[str, Any]:
+def _settings(parts: list[Microaggregator], job: Prepared, integers: str, identifiers: str) -> dict[str, Any]:
+    """What is needed to repeat the run."""
+    estimator = parts[0]
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name != "k"}
     return {
         "method": estimator.name,
@@ -351,6 +357,8 @@ def _settings(estimator: Microaggregator, job: Prepared, integers: str, identifi
         "untouched": job.untouched,
         "identifiers": dict.fromkeys(job.identifiers, identifiers),
         "integers": integers,
+        # A search cut short by the clock is repeated by the number of proposals it made.
+        "max_proposals": getattr(estimator, "n_proposals_", None) if len(parts) == 1 else None,
     }
 
 
@@ -388,3 +396,13 @@ def _check_choices(**choices: Any) -> None:
         "identifiers": Options(("drop", "hash")),
     }
     check_params("protect", rules, choices)
+
+
+class _CallableRoom(ModuleType):
+    """Lets `shoal.protect(...)` work although this file has the function's name."""
+
+    def __call__(self, *args: Any, **options: Any) -> Protection:
+        return protect(*args, **options)
+
+
+sys.modules[__name__].__class__ = _CallableRoom

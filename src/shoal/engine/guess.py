@@ -56,9 +56,12 @@ def _guess(series: pl.Series) -> Column:
             name, "identifier", "category", reason="a different whole number in every row, named like a key"
         )
     if series.dtype.is_numeric():
-        if _WEIGHT_NAME.search(name) and present.len() and present.min() > 0:  # type: ignore[operator]
-            return Column(name, "weight", "number", reason="positive numbers, named like a survey weight")
-        return Column(name, "quasi", "number", reason="numbers")
+        hint = (
+            "; named like a survey weight: if it is one, its role is 'weight'"
+            if _WEIGHT_NAME.search(name)
+            else ""
+        )
+        return Column(name, "quasi", "number", reason=f"numbers{hint}")
     if series.dtype != pl.String:
         if series.dtype in (pl.Categorical, pl.Enum):
             return Column(name, "untouched", "category", reason=f"{distinct} different values")

@@ -120,7 +120,7 @@ def _settled_schema(
     notes = [
         f"Column {name!r} was taken as {column.role} ({column.kind}): {column.reason}."
         for name, column in settled.items()
-        if name not in facts and column.reason and column.role in ("quasi", "weight")
+        if name not in facts and column.reason and column.role == "quasi" and column.reason != "numbers"
     ]
     base = schema if schema is not None else Schema({})
     return replace(base, columns=settled), notes

@@ -32,7 +32,7 @@ def join_small_strata(Z: np.ndarray, strata: np.ndarray, k: int) -> np.ndarray:
 
 def partition_within(
     Z: np.ndarray, method: Microaggregator, strata: np.ndarray, households: np.ndarray | None = None
-) -> np.ndarray:
+) -> tuple[np.ndarray, list[Microaggregator]]:
     """Label records so that no group crosses a stratum or splits a household.
 
     Parameters
@@ -44,9 +44,16 @@ def partition_within(
         Stratum 0..s-1 of each record, each with enough records.
     households : array of int64, optional
         Records with one value stay together; groups then hold at least k households.
+
+    Returns
+    -------
+    labels : array of int64
+    parts : list of Microaggregator
+        The method as it ran in each stratum.
     """
     labels = np.empty(Z.shape[0], np.int64)
     following = 0
+    parts = []
     for stratum in range(int(strata.max()) + 1):
         rows = np.flatnonzero(strata == stratum)
         part = clone(method)
@@ -61,6 +68,7 @@ def partition_within(
             if np.isin(households[strata != stratum], inside).any():
                 raise InputError("A household must lie in one stratum. One has records in two.")
             found = part.partition(group_means(Z[rows], of_row))[of_row]
+        parts.append(part)
         labels[rows] = following + found
         following += int(found.max()) + 1
-    return labels
+    return labels, parts
