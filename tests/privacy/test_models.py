@@ -120,8 +120,17 @@ def test_t_reproduces_the_examples_of_li_li_and_venkatasubramanian():
     assert privacy.t_closeness(table5, "zip", "salary").value == pytest.approx(0.167, abs=5e-4)
     disease = table5.with_columns(
         disease=pl.Series(
-            ["gastric ulcer", "stomach cancer", "pneumonia", "gastritis", "flu", "bronchitis"]
-            + ["gastritis", "bronchitis", "stomach cancer"]
+            [
+                "gastric ulcer",
+                "stomach cancer",
+                "pneumonia",
+                "gastritis",
+                "flu",
+                "bronchitis",
+                "gastritis",
+                "bronchitis",
+                "stomach cancer",
+            ]
         )
     )
     tree = [

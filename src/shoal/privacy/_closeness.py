@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -124,6 +124,13 @@ def ground_of(
     codes = renumbered[cells.codes.astype(np.int64)]
     span = cells.span if ground == "ordered" else int((scale.height == 0).sum())
     return Cells(name, codes, 0, span, cells.missing, cells.source), scale
+
+
+def ground_for(ground: str | Mapping[str, str], name: str) -> str:
+    """The ground distance asked for one column."""
+    chosen = ground if isinstance(ground, str) else ground.get(name, "auto")
+    check_params("check", {"ground": Options(GROUNDS)}, {"ground": chosen})
+    return chosen
 
 
 def closeness_verdict(classes: Classes, profile: Profile, ground: Ground, t: float | None) -> Verdict:

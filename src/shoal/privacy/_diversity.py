@@ -94,8 +94,7 @@ def diversity_verdict(
     """The verdict on classes already found."""
     figures = diversity_figures(profile, kind, c)
     lowest = figures.min().item()
-    demand = 2 if l is None else l
-    below = figures < demand * (1 - _SLACK)
+    below = figures < l * (1 - _SLACK) if l is not None else diversity_figures(profile, "distinct", None) < 2
     missing = classes.missing()
     if profile.cells.n_missing:
         missing[profile.cells.name] = profile.cells.n_missing

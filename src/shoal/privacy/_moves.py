@@ -127,7 +127,7 @@ def one_round(X, labels, order, starts, excess, short, nearest, d, largest):
             continue
         swaps_left = sizes[g]
         while excess[g] > 0.0:
-            ratio, h, i, j = _best_move(
+            _, h, i, j = _best_move(
                 X,
                 head,
                 after,

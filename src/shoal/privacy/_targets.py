@@ -18,7 +18,7 @@ from shoal.engine.encode import group_means, sum_of_squares
 from shoal.engine.frame import Frame
 from shoal.errors import InputError, ParameterError
 from shoal.params import AnyOf, Interval, Nothing, Options, check_params
-from shoal.privacy._closeness import GROUNDS, T_RULE, Ground, ground_of, prefixes, tree_mass
+from shoal.privacy._closeness import T_RULE, Ground, ground_for, ground_of, prefixes, tree_mass
 from shoal.privacy._moves import (
     DISTINCT,
     EQUAL,
@@ -133,7 +133,7 @@ def reach(
     *,
     l: int | None = None,
     t: float | None = None,
-    ground: str = "auto",
+    ground: str | Mapping[str, str] = "auto",
     levels: Mapping[str, Sequence[Any]] | None = None,
     swap: bool = True,
     strata: Any = None,
@@ -166,11 +166,10 @@ def reach(
     >>> reach([0, 0, 1, 1], X, pl.DataFrame({"disease": ["flu", "flu", "cold", "cold"]}), l=2).tolist()
     [0, 1, 0, 1]
     """
-    check_params("reach", {"ground": Options(GROUNDS)}, {"ground": ground})
     frame = Frame(sensitive)
     columns = []
     for name in frame.columns:
-        cells, scale = ground_of(frame, name, ground, (levels or {}).get(name))
+        cells, scale = ground_of(frame, name, ground_for(ground, name), (levels or {}).get(name))
         columns.append((cells.codes.astype(np.int64) - cells.base, scale))
     return _reach_arrays(labels, X, columns, l, t, swap, strata)
 
@@ -221,16 +220,18 @@ def _demands(columns: list[tuple[np.ndarray, Ground]], l: int | None, t: float |
     asked = [(DISTINCT, at, float(l)) for at in range(len(columns)) if l is not None]
     asked += [(_MODEL[g.name], at, float(t)) for at, (_, g) in enumerate(columns) if t is not None]
     return Demands(
-        np.stack(codes),
-        np.array([each[0] for each in asked], np.int64),
-        np.array([each[1] for each in asked], np.int64),
-        np.array([each[2] for each in asked], np.float64),
-        padded[0].astype(np.int64),
-        padded[1].astype(np.int64),
-        padded[2].astype(np.float64),
-        np.array([row[0].size for row in rows], np.int64),
-        *(each.astype(np.int64) for each in padded[3:]),
-        np.array([row[3].size for row in rows], np.int64),
+        codes=np.stack(codes),
+        model=np.array([each[0] for each in asked], np.int64),
+        column=np.array([each[1] for each in asked], np.int64),
+        limit=np.array([each[2] for each in asked], np.float64),
+        totals=padded[0].astype(np.int64),
+        cumulative=padded[1].astype(np.int64),
+        above=padded[2],
+        n_values=np.array([row[0].size for row in rows], np.int64),
+        mass=padded[3].astype(np.int64),
+        parent=padded[4].astype(np.int64),
+        height=padded[5].astype(np.int64),
+        n_nodes=np.array([row[3].size for row in rows], np.int64),
     )
 
 
