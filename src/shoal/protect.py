@@ -171,13 +171,15 @@ def protect(
     compiling = " (first use: compiling, once)" if needs_compiling(type(estimator).__module__) else ""
     say(f"forming groups of at least {k} with {estimator.name}{compiling}")
     labels, parts = partition_within(Z, estimator, strata_codes, row_codes(job.table, job.household))
-    labels, reached = _reach_models(labels, Z, job, l, t)
+    labels, reached = _reach_models(labels, Z, job, l, t, strata_codes)
     say("aggregating")
     new = aggregate(filled, labels, Z, job.weights, integers == "round") | strata_new
     kept, pseudonyms = _identifiers(job, identifiers, key)
     protected = kept.replaced(new | pseudonyms)
     say("checking")
-    verdicts = privacy.check(protected, [*new, *_unchanged(job.strata, new)], job.sensitive, k=k, l=l, t=t)
+    ground, levels = _grounds(job)
+    quasi = [*new, *_unchanged(job.strata, new)]
+    verdicts = privacy.check(protected, quasi, job.sensitive, k=k, l=l, t=t, ground=ground, levels=levels)
     for verdict in verdicts:
         if verdict.holds is False:
             raise GuaranteeError(
@@ -243,9 +245,9 @@ def settle_strata(
 
 
 def _reach_models(
-    labels: np.ndarray, Z: np.ndarray, job: Prepared, l: int | None, t: float | None
+    labels: np.ndarray, Z: np.ndarray, job: Prepared, l: int | None, t: float | None, strata: np.ndarray
 ) -> tuple[np.ndarray, list[str]]:
-    """Merge groups until the sensitive columns are l-diverse and t-close."""
+    """Merge groups and swap records until the sensitive columns are l-diverse and t-close."""
     if l is None and t is None:
         return labels, []
     if not job.sensitive:
@@ -253,12 +255,35 @@ def _reach_models(
             "l-diversity and t-closeness need a column with the role 'sensitive'. The schema has none."
         )
     before = int(labels.max()) + 1
-    for name in job.sensitive:
-        labels = privacy.reach(labels, Z, job.table[name], l=l, t=t, kind=job.schema.columns[name].kind)
+    ground, levels = _grounds(job)
+    # Households stay together, so their records are not swapped.
+    labels = privacy.reach(
+        labels,
+        Z,
+        job.table.select(job.sensitive),
+        l=l,
+        t=t,
+        ground=ground,
+        levels=levels,
+        swap=job.household is None,
+        strata=strata,
+    )
     after = int(labels.max()) + 1
     return labels, [
         f"{before} groups became {after} to protect the sensitive columns."
     ] if after < before else []
+
+
+def _grounds(job: Prepared) -> tuple[dict[str, str], dict[str, Any]]:
+    """The distance between values of each sensitive column, as the schema declares it."""
+    facts = {name: job.schema.columns[name] for name in job.sensitive}
+    ground = {name: "hierarchical" for name, each in facts.items() if each.hierarchy}
+    levels = {
+        name: each.hierarchy or each.levels
+        for name, each in facts.items()
+        if each.hierarchy or (each.kind == "ordered" and each.levels)
+    }
+    return ground, levels
 
 
 def aggregate(
