@@ -16,7 +16,6 @@ import polars as pl
 
 from shoal import __version__
 from shoal.engine.frame import Frame
-from shoal.microaggregation import methods
 from shoal.report.columns import ColumnsFact, Comparison, column_facts, compare_columns, left_columns
 from shoal.report.light import Left, Light, traffic_light
 from shoal.report.repeat import command_of, python_of, settings_rows
@@ -263,6 +262,9 @@ def _tiles(
 def _how(
     settings: Mapping[str, Any], height: int, sizes: np.ndarray, figures: Mapping[str, Any]
 ) -> tuple[tuple[str, str], ...]:
+    # The methods bring their compiler, which pages without a protection do not need.
+    from shoal.microaggregation import methods
+
     name = str(settings.get("method", ""))
     known = methods()
     what = (known[name].__doc__ or "").strip().splitlines()[0].replace("`", "") if name in known else ""
