@@ -62,8 +62,9 @@ class Relaxation:
         self.value = math.fsum(self.pi)
         self.exploded = False
         self._reach = 0.5
-        # A search of this many nodes takes a few seconds.
-        self._nodes = int(2e9 / self._n)
+        # Searches of about a tenth of a second at first; longer ones only when even small steps need them.
+        self._nodes = int(1e8 / self._n)
+        self._most_nodes = int(1e10 / self._n)
         for each in groups:
             self._add(each)
 
@@ -73,6 +74,11 @@ class Relaxation:
         return self._master.groups, self._master.costs
 
     @property
+    def cuts(self) -> np.ndarray:
+        """The cuts in the programme, as many as `mu`."""
+        return self._master.cuts
+
+    @property
     def prices(self) -> CutPrices:
         """The cuts at the prices that prove the bound."""
         return self._prices(self.mu)
@@ -80,6 +86,7 @@ class Relaxation:
     def run(self, target: float, report: Callable[[str, float], None]) -> None:
         """Raise the bound until it reaches a target, no cut helps, pricing explodes or time is up."""
         solved = self._converge(target, report)
+        weak = 0
         while solved is not None and self._time_left() > 0 and self.value < target:
             before = self.value
             triples = self._new_triples(solved)
@@ -89,18 +96,18 @@ class Relaxation:
             self._master.add_cuts(triples)
             self.mu = np.concatenate([self.mu, np.zeros(triples.shape[0])])
             solved = self._converge(target, report)
-            if self.value - before < 1e-6 * self.value:
+            weak = weak + 1 if self.value - before < 1e-5 * self.value else 0
+            if weak == 5:
                 return
 
     def _new_triples(self, solved: Solved) -> np.ndarray:
         triples = separate(self._master.groups[: solved.x.size], solved.x, self._n, max(100, self._n // 4), 4)
-        old = {bytes(row) for row in self._master.triples}
-        fresh = [row for row in triples if bytes(row) not in old]
-        return np.array(fresh, np.int64).reshape(-1, 3)
+        old = {row.tobytes() for row in self._master.cuts}
+        fresh = [row for row in triples if row.tobytes() not in old]
+        return np.array(fresh, np.int64).reshape(-1, 5)
 
     def _converge(self, target: float, report: Callable[[str, float], None]) -> Solved | None:
         """Generate columns until the bound meets the programme; its last solution, or None if stopped."""
-        failures = 0
         while self._time_left() > 0:
             width = self._reach * (np.abs(self.pi) + 0.05 * np.abs(self.pi).mean())
             solved = self._master.solve(self.pi - width, self.pi + width)
@@ -113,20 +120,20 @@ class Relaxation:
                 gain = value - self.value
                 self.value, self.pi, self.mu = value, duals, 3.0 * thirds
                 self._reach = min(4.0, self._reach * 1.5) if at_edge else self._reach
-                failures = 0
             else:
                 gain = 0.0
                 if value == -math.inf and not all(each.complete for each in found):
-                    failures += 1
                     self._reach *= 0.4
-                    if failures > 8:
-                        self.exploded = True
-                        return None
+                    if self._reach < 0.1:
+                        if self._nodes >= self._most_nodes and self._reach < 0.01:
+                            self.exploded = True
+                            return None
+                        self._nodes = min(2 * self._nodes, self._most_nodes)
                 else:
                     self._reach *= 0.8
             if self.value >= target:
                 return solved
-            if not at_edge and (solved.value - self.value < 2e-5 * solved.value or (not added and not gain)):
+            if not at_edge and (solved.value - self.value < 2e-6 * solved.value or (not added and not gain)):
                 return solved
         return None
 
@@ -149,7 +156,7 @@ class Relaxation:
         return found, math.fsum(duals) - math.fsum(3.0 * thirds), duals
 
     def _prices(self, mu: np.ndarray) -> CutPrices:
-        return CutPrices.of(self._n, self._master.triples, self._grid.thirds(mu))
+        return CutPrices.of(self._n, self._master.cuts[:, :3], self._grid.thirds(mu))
 
     def _add(self, groups: np.ndarray) -> int:
         """Add groups of one size that are not known yet; how many were new."""

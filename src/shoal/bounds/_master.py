@@ -1,7 +1,7 @@
 """The linear programme over the groups known so far, with a box around the duals.
 
 minimise   c'x + hi'u - lo'v
-subject to each record covered: (Ax)_i + u_i - v_i = 1,   each cut: (Hx)_t <= 1,   x, u, v >= 0,
+subject to each record covered: (Ax)_i + u_i - v_i = 1,   each cut: (Hx)_t <= b_t,   x, u, v >= 0,
 
 so that the duals of the records stay within lo <= pi <= hi. HiGHS solves it: through `highspy` from the
 last basis where that is installed, otherwise through SciPy from scratch each time.
@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy import optimize, sparse
 
-from shoal.bounds._cuts import hits
+from shoal.bounds._cuts import hits, right_hand_sides
 from shoal.errors import InternalError
 
 
@@ -34,13 +34,13 @@ class Master(Protocol):
 
     groups: np.ndarray
     costs: np.ndarray
-    triples: np.ndarray
+    cuts: np.ndarray
 
     def add_groups(self, groups: np.ndarray, costs: np.ndarray) -> None:
         """Add columns, one row of record numbers each, filled up with -1."""
 
-    def add_cuts(self, triples: np.ndarray) -> None:
-        """Add cuts, one row of three record numbers each."""
+    def add_cuts(self, cuts: np.ndarray) -> None:
+        """Add cuts, one row of record numbers each, filled up with -1."""
 
     def keep(self, groups: np.ndarray, cuts: np.ndarray) -> None:
         """Keep only the groups and cuts marked true."""
@@ -72,17 +72,17 @@ class _Store:
         self.n = n
         self.groups = np.zeros((0, width), np.int64)
         self.costs = np.zeros(0)
-        self.triples = np.zeros((0, 3), np.int64)
+        self.cuts = np.zeros((0, 5), np.int64)
 
     def add_groups(self, groups: np.ndarray, costs: np.ndarray) -> None:
         self.groups = np.concatenate([self.groups, groups])
         self.costs = np.concatenate([self.costs, costs])
 
-    def add_cuts(self, triples: np.ndarray) -> None:
-        self.triples = np.concatenate([self.triples, triples])
+    def add_cuts(self, cuts: np.ndarray) -> None:
+        self.cuts = np.concatenate([self.cuts, cuts])
 
     def keep(self, groups: np.ndarray, cuts: np.ndarray) -> None:
-        self.groups, self.costs, self.triples = self.groups[groups], self.costs[groups], self.triples[cuts]
+        self.groups, self.costs, self.cuts = self.groups[groups], self.costs[groups], self.cuts[cuts]
 
 
 class SciPyMaster(_Store):
@@ -93,15 +93,15 @@ class SciPyMaster(_Store):
         n, unit = self.n, sparse.eye_array(self.n, format="csc")
         cost = np.concatenate([self.costs, high, -low])
         above: dict[str, Any] = {}
-        if self.triples.size:
-            H = hits(self.groups, self.triples, n).T
-            empty = sparse.csr_array((self.triples.shape[0], 2 * n))
-            above = {"A_ub": sparse.hstack([H, empty], format="csc"), "b_ub": np.ones(self.triples.shape[0])}
+        if self.cuts.size:
+            H = hits(self.groups, self.cuts, n).T
+            empty = sparse.csr_array((self.cuts.shape[0], 2 * n))
+            above = {"A_ub": sparse.hstack([H, empty], format="csc"), "b_ub": right_hand_sides(self.cuts)}
         covered = sparse.hstack([incidence(self.groups, n), unit, -unit], format="csc")
         result = optimize.linprog(cost, A_eq=covered, b_eq=np.ones(n), method="highs", **above)
         if result.status != 0:
             raise InternalError(f"The linear programme of the bound was not solved: {result.message}")
-        mu = np.maximum(0.0, -result.ineqlin.marginals) if self.triples.size else np.zeros(0)
+        mu = np.maximum(0.0, -result.ineqlin.marginals) if self.cuts.size else np.zeros(0)
         return Solved(float(result.fun), result.eqlin.marginals, mu, result.x[: self.costs.size])
 
 
@@ -126,8 +126,8 @@ class HighsMaster(_Store):
         """Add columns, one row of record numbers each, filled up with -1."""
         super().add_groups(groups, costs)
         parts = [incidence(groups, self.n)]
-        if self.triples.size:
-            parts.append(hits(groups, self.triples, self.n).T)
+        if self.cuts.size:
+            parts.append(hits(groups, self.cuts, self.n).T)
         A = sparse.vstack(parts, format="csc")
         infinite = np.full(costs.size, self._highs.getInfinity())
         self._highs.addCols(
@@ -135,13 +135,13 @@ class HighsMaster(_Store):
             A.indptr[:-1].astype(np.int32), A.indices.astype(np.int32), A.data,
         )
 
-    def add_cuts(self, triples: np.ndarray) -> None:
-        """Add cuts, one row of three record numbers each."""
-        super().add_cuts(triples)
-        H = sparse.csr_array(hits(self.groups, triples, self.n).T)
-        count = triples.shape[0]
+    def add_cuts(self, cuts: np.ndarray) -> None:
+        """Add cuts, one row of record numbers each, filled up with -1."""
+        super().add_cuts(cuts)
+        H = sparse.csr_array(hits(self.groups, cuts, self.n).T)
+        count = cuts.shape[0]
         self._highs.addRows(
-            count, np.full(count, -self._highs.getInfinity()), np.ones(count), H.nnz,
+            count, np.full(count, -self._highs.getInfinity()), right_hand_sides(cuts), H.nnz,
             H.indptr[:-1].astype(np.int32), (H.indices + 2 * self.n).astype(np.int32), H.data,
         )
         self._new_cuts = True

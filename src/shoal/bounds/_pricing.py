@@ -132,7 +132,7 @@ def price(grid: Grid, pi: np.ndarray, cuts: CutPrices, size: int, nodes: int) ->
         groups, first = np.unique(groups, axis=0, return_index=True)
         reduced = reduced[first]
     share = lowest.min(axis=0) / (size * size * (size - 1))
-    return Priced(bool((used <= nodes // BLOCKS).all()), share, groups, reduced, int(used.sum()))
+    return Priced(bool((used <= _limit(nodes)).all()), share, groups, reduced, int(used.sum()))
 
 
 def below(
@@ -142,9 +142,14 @@ def below(
     # Spreading the threshold over the members turns "below threshold" into "negative".
     raised = grid.down(pi + threshold / size + 2.0**-grid.bits)
     _, _, listed, used, counts = _search_all(grid, raised, cuts, size, nodes, room // BLOCKS)
-    if (used > nodes // BLOCKS).any() or (counts > room // BLOCKS).any():
+    if (used > _limit(nodes)).any() or (counts > room // BLOCKS).any():
         return None
     return np.concatenate([listed[b, : counts[b]] for b in range(BLOCKS)])
+
+
+def _limit(nodes: int) -> int:
+    """Nodes of one block: blocks differ, so each may use four times its even share."""
+    return 4 * nodes // BLOCKS
 
 
 def _search_all(
@@ -157,9 +162,8 @@ def _search_all(
     listed = np.zeros((BLOCKS, room, size), np.int64)
 
     def one(block: int) -> tuple[int, int]:
-        limit = nodes // BLOCKS
         return _search(
-            grid.D, pi, *_lists(cuts), size, limit, block, BLOCKS, lowest[block], best[block], listed[block]
+            grid.D, pi, *_lists(cuts), size, _limit(nodes), block, BLOCKS, lowest[block], best[block], listed[block]
         )
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
