@@ -21,7 +21,7 @@ from shoal.engine.frame import Frame, is_frame, refuse_odd_cells
 from shoal.errors import InputError
 from shoal.params import AnyOf, Interval, Options, check_params
 
-__all__ = ["Bound", "information_loss_bound"]
+__all__ = ["Bound", "information_loss_bound", "partition_loss"]
 
 _SECONDS = {"cheap": 0.0, "default": 110.0, "optimal": 580.0}
 _RULES = {"k": Interval(Integral, 2), "effort": AnyOf((Options(tuple(_SECONDS)), Interval(Real, 0)))}
@@ -82,7 +82,12 @@ class Bound:
 
 
 def information_loss_bound(
-    X: Any, k: int, effort: str | float = "default", *, progress: Callable[[str, float], None] | None = None
+    X: Any,
+    k: int,
+    effort: str | float = "default",
+    *,
+    labels: Any = None,
+    progress: Callable[[str, float], None] | None = None,
 ) -> Bound:
     """Bound the information loss of all partitions into groups of at least `k` records from below.
 
@@ -97,6 +102,8 @@ def information_loss_bound(
         records and at most about two minutes, the cheap one beyond. "optimal": up to ten minutes, and up to
         12,000 records. A number of seconds: the strong bound up to 12,000 records within that time. All
         but "cheap" go on to the integer programme when the gap is small and time is left.
+    labels : array of int, (n_records,), optional
+        A good partition to start from, one group number per record.
     progress : function, optional
         Called with the stage and the bound (per cent) after each step.
 
@@ -131,11 +138,49 @@ def information_loss_bound(
     check_params("information_loss_bound", _RULES, {"k": k, "effort": effort})
     Z = standardise(_matrix(X, k))
     search = _Search(Z, int(k), effort, progress or (lambda stage, bound: None))
+    if labels is not None:
+        search.offer(_checked_labels(labels, Z.shape[0], k))
     try:
         search.run()
     except KeyboardInterrupt:
         search.note = "Interrupted: this is the best bound proven so far."
     return search.result()
+
+
+def partition_loss(X: Any, labels: Any, k: int) -> float:
+    """Information loss of a partition, 100 * SSE / SST on standardised columns.
+
+    Parameters
+    ----------
+    X : array or frame
+        As for `information_loss_bound`.
+    labels : array, (n_records,)
+        The group of each record; every group must have at least `k`, or the bound does not apply to it.
+    k : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.bounds import partition_loss
+    >>> round(partition_loss(np.array([[1.0], [2.0], [8.0], [9.0]]), [0, 0, 1, 1], k=2), 3)
+    2.0
+    """
+    check_params("partition_loss", {"k": _RULES["k"]}, {"k": k})
+    Z = standardise(_matrix(X, k))
+    total = float(np.einsum("ij,ij->", Z, Z))
+    loss = sum_of_squares(Z, _checked_labels(labels, Z.shape[0], k))
+    return 100.0 * loss / total if total > 0 else 0.0
+
+
+def _checked_labels(labels: Any, n: int, k: int) -> np.ndarray:
+    given = np.asarray(labels).reshape(-1)
+    if given.size != n:
+        raise InputError(f"There must be one label per record, so {n}. Got {given.size}.")
+    numbered = np.unique(given, return_inverse=True)[1].astype(np.int64).reshape(-1)
+    smallest = int(np.bincount(numbered).min())
+    if smallest < k:
+        raise InputError(f"Every group must have at least k = {k} records. Got one of {smallest}.")
+    return numbered
 
 
 def _matrix(X: Any, k: int) -> np.ndarray:
@@ -184,7 +229,7 @@ class _Search:
             labels = np.zeros(n, np.int64)
             if n >= 2 * k:
                 labels = np.minimum(np.arange(n) // k, n // k - 1)
-            self._offer(labels)
+            self.offer(labels)
             self._value, self._optimal = self._loss, True
             return
         from shoal.bounds._cheap import cheap_duals
@@ -207,7 +252,7 @@ class _Search:
         from shoal.bounds._pricing import Grid
 
         grid = Grid.of(self._Z, self._k)
-        self._offer(incumbent(self._Z, self._k, min(5.0, self._seconds / 10)))
+        self.offer(incumbent(self._Z, self._k, min(5.0, self._seconds / 10)))
         self._relaxation = Relaxation(grid, duals, self._start_groups(grid.D), self._time_left)
         self._relaxation.run(self._loss, self._tell)
         self._raise_from_relaxation()
@@ -223,7 +268,7 @@ class _Search:
 
         proof = close(grid, self._relaxation, self._loss, self._time_left)
         if proof.labels is not None:
-            self._offer(proof.labels)
+            self.offer(proof.labels)
         self._raise(proof.value, "integer")
         if proof.optimal:
             self._optimal, self._method = True, "integer"
@@ -240,10 +285,12 @@ class _Search:
         if self._labels is not None:
             order = np.argsort(self._labels, kind="stable")
             ends = np.flatnonzero(np.diff(self._labels[order])) + 1
-            parts += [each[None, :] for each in np.split(order, ends)]
+            # A partition from outside may hold larger groups; the relaxation knows none above 2k - 1.
+            parts += [each[None, :] for each in np.split(order, ends) if each.size < 2 * self._k]
         return parts
 
-    def _offer(self, labels: np.ndarray) -> None:
+    def offer(self, labels: np.ndarray) -> None:
+        """Keep a partition if it is the best so far."""
         loss = sum_of_squares(self._Z, labels)
         if loss < self._loss:
             self._labels, self._loss = labels, loss
