@@ -5,8 +5,19 @@ from __future__ import annotations
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
 from shoal.microaggregation._path import Univariate
+from shoal.microaggregation._strata import join_small_strata, partition_within
 
-__all__ = ["CBFS", "MD", "MDAV", "VMDAV", "Microaggregator", "Univariate", "methods"]
+__all__ = [
+    "CBFS",
+    "MD",
+    "MDAV",
+    "VMDAV",
+    "Microaggregator",
+    "Univariate",
+    "join_small_strata",
+    "methods",
+    "partition_within",
+]
 
 _REGISTERED: tuple[type[Microaggregator], ...] = (MDAV, MD, CBFS, VMDAV, Univariate)
 
