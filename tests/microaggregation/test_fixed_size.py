@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import oracles
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracles
 from shoal.engine.encode import standardise
 from shoal.microaggregation import CBFS, MD, MDAV, VMDAV
 from shoal.microaggregation._fixed_size import _cbfs, _md, _mdav
