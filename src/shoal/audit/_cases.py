@@ -13,11 +13,11 @@ import polars as pl
 from shoal.audit._game import Mechanism
 from shoal.dp import budget, heuristic, tau
 from shoal.dp.answer import add_noise, distances
+from shoal.dp.check import check
 from shoal.dp.correlation import GivenDegrees, Grid
 from shoal.dp.exact import compute
 from shoal.dp.load import load, protect_rows
 from shoal.dp.plan import Plan, make_plan
-from shoal.dp.query import check
 from shoal.dp.sql import parse
 from shoal.dp.unit import resolve
 from shoal.schema import Cells, Column, Schema, Unit
@@ -135,7 +135,7 @@ def names_of(plan: Plan) -> tuple[str, ...]:
 def likelihood_ratio(
     plan: Plan, noisy: tuple[np.ndarray, ...], exact: list[tuple[np.ndarray, ...]]
 ) -> np.ndarray:
-    """log P(y | table 1) - log P(y | table 0), up to a constant, if the plan is what was drawn by."""
+    """Log P(y | table 1) - log P(y | table 0), up to a constant, if the plan is what was drawn by."""
     ratio = np.zeros(len(noisy[0]))
     for position, release in enumerate(plan.flat):
         y, before, after = noisy[position], exact[0][position], exact[1][position]
@@ -240,7 +240,7 @@ _GROUP = tuple(
 )
 _CELL = _rows(*[-50.0] * 9)  # a whole cell of tau + 5
 _OTHERS = _rows(*[float(value) for value in range(-40, -10)])
-_CORRELATED = tuple(
+_WHOLE_CELLS = tuple(
     Case(f"a whole cell of tau + 5: {name}", "correlated", sql, _OTHERS, _OTHERS + rows)
     for name, sql, rows in (
         ("count", _ONE, _CELL),
@@ -255,7 +255,8 @@ _CORRELATED = tuple(
         ("choosing tau", "TAU r=1", _CELL + _rows(*[-45.0] * 9)),
         ("a cell that crosses r", "TAU r=0", _CELL),
     )
-) + (Case("one row of a cell", "correlated", _SUM, _OTHERS + _CELL[:3], _OTHERS + _CELL[:4]),)
+)
+_ONE_ROW = Case("one row of a cell", "correlated", _SUM, _OTHERS + _CELL[:3], _OTHERS + _CELL[:4])
 _PAIR = [[1.0, 0.9], [0.9, 1.0]]
 _HEURISTIC = (
     Case(
@@ -281,7 +282,7 @@ _HEURISTIC = (
 CASES: dict[str, tuple[Case, ...]] = {
     "dp": _DP + _PERSONS,
     "group": _GROUP,
-    "correlated": _CORRELATED,
+    "correlated": (*_WHOLE_CELLS, _ONE_ROW),
     "heuristic": _HEURISTIC,
 }
 

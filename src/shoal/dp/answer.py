@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from shoal.dp.check import levels
 from shoal.dp.mechanisms import CONFIDENCE, exponential, laplace, laplace_radius
 from shoal.dp.plan import Plan, Release, finite_bounds
-from shoal.dp.query import Aggregate, levels
+from shoal.dp.query import Aggregate
 from shoal.schema import Column
 
 Figure = tuple[Any, tuple[Any, Any]]
@@ -112,9 +113,10 @@ def figures(plan: Plan, noisy: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
         names = plan.query.groups
         levels_of = [levels(plan.schema.columns[name]) or () for name in names]
         labels = [dict(zip(names, each, strict=True)) for each in itertools.product(*levels_of)]
-        return tuple(
-            [{**label, **row[side]} for label, row in zip(labels, rows, strict=True)] for side in (0, 1)
+        values, intervals = (
+            [{**label, **row[i]} for label, row in zip(labels, rows, strict=True)] for i in (0, 1)
         )
+        return values, intervals
     value, interval = rows[0]
     if len(value) == 1:
         return next(iter(value.values())), next(iter(interval.values()))

@@ -12,21 +12,9 @@ from functools import reduce
 import numpy as np
 import polars as pl
 
+from shoal.dp.check import has_codes, level_code, level_text, levels, number
 from shoal.dp.plan import CELL, UNIT, Fixed, Plan, Release
-from shoal.dp.query import (
-    And,
-    Compare,
-    In,
-    IsNull,
-    Not,
-    Or,
-    Predicate,
-    has_codes,
-    level_code,
-    level_text,
-    levels,
-    number,
-)
+from shoal.dp.query import And, Compare, In, IsNull, Not, Or, Predicate
 from shoal.schema import Schema
 
 Partial = tuple[pl.DataFrame, ...]
@@ -87,7 +75,11 @@ def _partial(rows: pl.LazyFrame, release: Release, plan: Plan) -> pl.LazyFrame:
     if release.grid is not None:
         keys["bin"] = _bin(release)
     total = value.cast(pl.Int64).alias("value")
-    found = rows.group_by(**keys).agg(total) if keys else rows.select(total)
+    found = (
+        rows.group_by([key.alias(name) for name, key in keys.items()]).agg(total)
+        if keys
+        else rows.select(total)
+    )
     absent = {name: pl.lit(0, pl.Int64) for name in _KEYS if name not in keys}
     return found.with_columns(**absent).select(*_KEYS, "value")
 
@@ -106,7 +98,7 @@ def _finish(frame: pl.DataFrame, release: Release, plan: Plan) -> np.ndarray:
 
 
 def _cell_range(fixed: Fixed, tau: int) -> tuple[int, int]:
-    """tau times the range of one row, nought included: no more than what int64 holds."""
+    """Tau times the range of one row, nought included: no more than what int64 holds."""
     return max(tau * min(fixed.least, 0), -(2**62)), min(tau * max(fixed.most, 0), 2**62)
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from shoal.dp.check import NUMBER, has_codes, level_text, levels
 from shoal.dp.plan import CELL, UNIT, finite_bounds
-from shoal.dp.query import NUMBER, has_codes, level_text, levels
 from shoal.dp.unit import Protected
 from shoal.engine.frame import Frame
 from shoal.errors import SchemaError
@@ -115,11 +115,10 @@ def _column(series: pl.Series, column: Column) -> pl.Series:
     text = canonical(known.to_series())
     if not has_codes(column):
         return text
-    declared = [level_text(each) for each in levels(column) or ()]
-    codes = list(range(len(declared)))
+    places = {level_text(each): position for position, each in enumerate(levels(column) or ())}
     if column.kind == "boolean":
-        text, declared, codes = text.str.to_lowercase(), ["false", "true", "0", "1"], [0, 1, 0, 1]
-    return text.replace_strict(declared, codes, default=None, return_dtype=pl.Int32)
+        text, places = text.str.to_lowercase(), {"false": 0, "true": 1, "0": 0, "1": 1}
+    return text.replace_strict(list(places), list(places.values()), default=None, return_dtype=pl.Int32)
 
 
 def _numbers(frame: pl.DataFrame, column: Column) -> pl.Series:

@@ -11,7 +11,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from shoal.dp import budget
-from shoal.dp.query import Aggregate, Query, levels
+from shoal.dp.check import levels
+from shoal.dp.query import Aggregate, Query
 from shoal.dp.unit import Protected
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
@@ -220,8 +221,8 @@ def finite_bounds(column: Column) -> tuple[float, float]:
         return 0.0, float(len(column.levels or ()) - 1)
     assert column.bounds is not None  # query.check has seen to it
     low, high = (_as_number(each) for each in column.bounds)
-    if not (math.isfinite(low) and math.isfinite(high) and max(abs(low), abs(high)) <= 1e150):
-        raise QueryError(f"The declared bounds of column {column.name!r} must be numbers within 1e150.")
+    if not (math.isfinite(low) and math.isfinite(high) and max(abs(low), abs(high)) <= 1e100):
+        raise QueryError(f"The declared bounds of column {column.name!r} must be numbers within 1e100.")
     return low, high
 
 

@@ -10,7 +10,7 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,14 @@ import numpy as np
 
 from shoal.dp import budget
 from shoal.dp.answer import Answer, add_noise, figures, notes
+from shoal.dp.check import check
 from shoal.dp.correlation import Grid, Model
+from shoal.dp.entries import Claim
 from shoal.dp.exact import compute
-from shoal.dp.ledger import Claim, Ledger
+from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows, version
 from shoal.dp.plan import CELL, Plan, make_plan
-from shoal.dp.query import Query, check
+from shoal.dp.query import Query
 from shoal.dp.sql import parse
 from shoal.dp.unit import ENDED, MODES, Protected, resolve
 from shoal.errors import ParameterError, QueryError
@@ -131,7 +133,11 @@ class Session:
         self._frame = loaded if self.protected is None else protect_rows(loaded, frame, self.protected, model)
         if unbought:
             self.protected = None
-        self._key = [mode, _digest(schema.to_toml()), data_version or version(loaded)]
+        self._key = [
+            mode,
+            _digest(replace(schema, budget=None, per_analyst=None).to_toml()),
+            data_version or version(loaded),
+        ]
         if mode == "heuristic":
             from shoal.dp.heuristic import fitted
 
@@ -169,7 +175,7 @@ class Session:
             noisy = add_noise(plan, exact)
             value, interval = figures(plan, noisy)
             self._hook("noised")
-            body = json.dumps({"value": value, "interval": interval})
+            body = json.dumps({"value": value, "interval": interval}, default=str)
             self.ledger.settle(charge, body)
         stored = json.loads(charge.stored or body)
         return Answer(
@@ -248,6 +254,8 @@ class Session:
         return parsed
 
     def _plan(self, query: Query, epsilon: float) -> Plan:
+        if self.mode == "heuristic":
+            raise ParameterError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
         if self.protected is None:
             raise ParameterError(
                 "'tau' must be declared, or bought with buy_tau(epsilon), before anything is asked."
