@@ -4,11 +4,38 @@ from __future__ import annotations
 
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
-from shoal.microaggregation._path import Univariate
+from shoal.microaggregation._gsms import GSMS, GSMST2
+from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM, Univariate
 
-__all__ = ["CBFS", "MD", "MDAV", "VMDAV", "Microaggregator", "Univariate", "methods"]
+__all__ = [
+    "CBFS",
+    "CBFSMHM",
+    "GSMS",
+    "GSMST2",
+    "MD",
+    "MDAV",
+    "MDAVMHM",
+    "MDMHM",
+    "NPNMHM",
+    "VMDAV",
+    "Microaggregator",
+    "Univariate",
+    "methods",
+]
 
-_REGISTERED: tuple[type[Microaggregator], ...] = (MDAV, MD, CBFS, VMDAV, Univariate)
+_REGISTERED: tuple[type[Microaggregator], ...] = (
+    MDAV,
+    MD,
+    CBFS,
+    VMDAV,
+    Univariate,
+    NPNMHM,
+    MDMHM,
+    MDAVMHM,
+    CBFSMHM,
+    GSMS,
+    GSMST2,
+)
 
 
 def methods() -> dict[str, type[Microaggregator]]:
