@@ -5,19 +5,24 @@ from __future__ import annotations
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
 from shoal.microaggregation._gsms import GSMS, GSMST2
+from shoal.microaggregation._imhm import IMHM
+from shoal.microaggregation._mictsp import FDM, MicTSP
 from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM, Univariate
 
 __all__ = [
     "CBFS",
     "CBFSMHM",
+    "FDM",
     "GSMS",
     "GSMST2",
+    "IMHM",
     "MD",
     "MDAV",
     "MDAVMHM",
     "MDMHM",
     "NPNMHM",
     "VMDAV",
+    "MicTSP",
     "Microaggregator",
     "Univariate",
     "methods",
@@ -33,6 +38,9 @@ _REGISTERED: tuple[type[Microaggregator], ...] = (
     MDMHM,
     MDAVMHM,
     CBFSMHM,
+    MicTSP,
+    FDM,
+    IMHM,
     GSMS,
     GSMST2,
 )

@@ -20,7 +20,7 @@ from shoal.engine.compile import kernel, prange
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import _still_free, _to_nearest_group
 from shoal.microaggregation._repair import repair
-from shoal.params import Interval, Rule
+from shoal.params import AnyOf, Interval, Nothing, Rule
 
 
 class GSMS(Microaggregator):
@@ -72,14 +72,17 @@ class GSMS(Microaggregator):
 class GSMST2(GSMS):
     """GSMS with a second pass that dissolves groups where this lowers the SSE.
 
-    Each group in turn is tentatively dissolved: its records go, one by one, to the group below 2k-1
-    records where they cost least. The dissolution is kept when the SSE falls. The pass is repeated until
-    it keeps none.
+    Each group in turn, the one with the largest SSE first, is tentatively dissolved: its records go, one by
+    one, to the group below 2k-1 records where they cost least. The dissolution is kept when the SSE falls.
+    The pass is repeated until it keeps none.
 
     Parameters
     ----------
     k : int, default 5
         Smallest group size.
+    passes : int, optional
+        Most passes made. At k = 3 one pass gives the published 16.36 (Tarragona), 5.54 (Census) and 0.41
+        (EIA).
 
     Notes
     -----
@@ -100,9 +103,17 @@ class GSMST2(GSMS):
     """
 
     name: ClassVar = "gsms-t2"
+    _rules: ClassVar[dict[str, Rule]] = {
+        "k": Interval(Integral, 2),
+        "passes": AnyOf((Interval(Integral, 1), Nothing())),
+    }
+
+    def __init__(self, k: int = 5, passes: int | None = None) -> None:
+        super().__init__(k)
+        self.passes = passes
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
-        return _dissolve(Z, super()._partition(Z), self.k)
+        return _dissolve(Z, super()._partition(Z), self.k, -1 if self.passes is None else self.passes)
 
 
 # Kernels
@@ -207,8 +218,8 @@ def _propose(X, labels, i, k, near, filled, member, centroid):
 
 
 @kernel()
-def _dissolve(X, labels, k):
-    """Dissolve groups into others of fewer than 2k-1 records while this lowers the SSE."""
+def _dissolve(X, labels, k, passes):
+    """Dissolve groups, worst first, into others of fewer than 2k-1 records where this lowers the SSE."""
     n, p = X.shape
     c = labels.max() + 1
     labels = labels.copy()
@@ -220,9 +231,16 @@ def _dissolve(X, labels, k):
         for a in range(p):
             centre[g, a] += (X[i, a] - centre[g, a]) / sizes[g]
     fell = True
-    while fell:
+    done = 0
+    while fell and done != passes:
         fell = False
-        for g in range(c):
+        done += 1
+        scatter = np.zeros(c)
+        for i in range(n):
+            for a in range(p):
+                t = X[i, a] - centre[labels[i], a]
+                scatter[labels[i]] += t * t
+        for g in np.argsort(-scatter, kind="mergesort"):
             if sizes[g] > 0 and _dissolve_one(X, labels, centre, sizes, g, k):
                 fell = True
     return labels
