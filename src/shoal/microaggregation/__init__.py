@@ -4,24 +4,51 @@ from __future__ import annotations
 
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
-from shoal.microaggregation._path import Univariate
+from shoal.microaggregation._gsms import GSMS, GSMST2
+from shoal.microaggregation._imhm import IMHM
+from shoal.microaggregation._mictsp import FDM, MicTSP
+from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM, Univariate
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._strata import join_small_strata, partition_within
 
 __all__ = [
     "CBFS",
+    "CBFSMHM",
+    "FDM",
+    "GSMS",
+    "GSMST2",
+    "IMHM",
     "MD",
     "MDAV",
-    "VMDAV",
+    "MDAVMHM",
+    "MDMHM",
+    "MicTSP",
     "Microaggregator",
+    "NPNMHM",
     "Univariate",
+    "VMDAV",
     "join_small_strata",
     "methods",
     "partition_within",
     "repair",
 ]
 
-_REGISTERED: tuple[type[Microaggregator], ...] = (MDAV, MD, CBFS, VMDAV, Univariate)
+_REGISTERED: tuple[type[Microaggregator], ...] = (
+    MDAV,
+    MD,
+    CBFS,
+    VMDAV,
+    Univariate,
+    NPNMHM,
+    MDMHM,
+    MDAVMHM,
+    CBFSMHM,
+    MicTSP,
+    FDM,
+    IMHM,
+    GSMS,
+    GSMST2,
+)
 
 
 def methods() -> dict[str, type[Microaggregator]]:
