@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.microaggregation._anneal import Anneal
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
 from shoal.microaggregation._gsms import GSMS, GSMST2
@@ -12,6 +13,7 @@ from shoal.microaggregation._repair import repair
 from shoal.microaggregation._strata import join_small_strata, partition_within
 
 __all__ = [
+    "Anneal",
     "CBFS",
     "CBFSMHM",
     "FDM",
@@ -48,6 +50,7 @@ _REGISTERED: tuple[type[Microaggregator], ...] = (
     IMHM,
     GSMS,
     GSMST2,
+    Anneal,
 )
 
 
