@@ -5,10 +5,32 @@ from __future__ import annotations
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
 from shoal.microaggregation._path import Univariate
+from shoal.microaggregation._spanning_tree import MSTCentroid, MSTDiameter
+from shoal.microaggregation._ward import KWard
 
-__all__ = ["CBFS", "MD", "MDAV", "VMDAV", "Microaggregator", "Univariate", "methods"]
+__all__ = [
+    "CBFS",
+    "MD",
+    "MDAV",
+    "VMDAV",
+    "KWard",
+    "MSTCentroid",
+    "MSTDiameter",
+    "Microaggregator",
+    "Univariate",
+    "methods",
+]
 
-_REGISTERED: tuple[type[Microaggregator], ...] = (MDAV, MD, CBFS, VMDAV, Univariate)
+_REGISTERED: tuple[type[Microaggregator], ...] = (
+    MDAV,
+    MD,
+    CBFS,
+    VMDAV,
+    Univariate,
+    KWard,
+    MSTDiameter,
+    MSTCentroid,
+)
 
 
 def methods() -> dict[str, type[Microaggregator]]:
