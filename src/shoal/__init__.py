@@ -20,10 +20,15 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "compare", "methods", "protect"]
+__all__ = ["__version__", "compare", "methods", "protect", "reproduce"]
 
 # Public names and where they live: loaded when first used, so that the command starts fast.
-_LAZY = {"methods": "shoal.microaggregation", "protect": "shoal.protect", "compare": "shoal.compare"}
+_LAZY = {
+    "methods": "shoal.microaggregation",
+    "protect": "shoal.protect",
+    "compare": "shoal.compare",
+    "reproduce": "shoal.reproduce",
+}
 _ROOMS = (
     "bounds",
     "datasets",
@@ -32,7 +37,6 @@ _ROOMS = (
     "microaggregation",
     "privacy",
     "release",
-    "reproduce",
     "scale",
 )
 

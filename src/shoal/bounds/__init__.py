@@ -208,7 +208,9 @@ def _matrix(X: Any, k: int) -> np.ndarray:
 class _Search:
     """The stages of one bound; whatever stage it is stopped in, `result` is proven."""
 
-    def __init__(self, Z: np.ndarray, k: int, effort: str | float, progress: Callable[[str, float], None]) -> None:
+    def __init__(
+        self, Z: np.ndarray, k: int, effort: str | float, progress: Callable[[str, float], None]
+    ) -> None:
         self._Z, self._k, self._progress = Z, k, progress
         self._start = time.monotonic()
         self._seconds = _SECONDS[effort] if isinstance(effort, str) else float(effort)
@@ -257,7 +259,9 @@ class _Search:
         self._relaxation.run(self._loss, self._tell)
         self._raise_from_relaxation()
         if self._relaxation.exploded:
-            self.note = "Pricing exploded: outliers may be filled up with too many different records at this k."
+            self.note = (
+                "Pricing exploded: outliers may be filled up with too many different records at this k."
+            )
         elif self._time_left() <= 0:
             self.note = "Time was up before the relaxation was solved."
         if self._time_left() > 1:
@@ -276,7 +280,9 @@ class _Search:
         elif self._time_left() <= 1:
             self.note = "Time was up before optimality was proven."
         else:
-            self.note = self.note or "Too many groups could still be part of a better partition to prove optimality."
+            self.note = (
+                self.note or "Too many groups could still be part of a better partition to prove optimality."
+            )
 
     def _start_groups(self, D: np.ndarray) -> list[np.ndarray]:
         """Each record with its nearest, and the groups of the best partition."""

@@ -161,7 +161,9 @@ class Relaxation:
     def _add(self, groups: np.ndarray) -> int:
         """Add groups of one size that are not known yet; how many were new."""
         groups = np.sort(groups, axis=1).astype(np.int64)
-        fresh = [row for row in groups if row.tobytes() not in self._known and not self._known.add(row.tobytes())]
+        fresh = [
+            row for row in groups if row.tobytes() not in self._known and not self._known.add(row.tobytes())
+        ]
         if not fresh:
             return 0
         new = np.array(fresh)

@@ -24,11 +24,15 @@ def register(app: typer.Typer) -> None:
 def bound(
     file: Annotated[Path, typer.Argument(help="Table of individuals.")],
     k: Annotated[int, typer.Option("-k", help="Smallest group size.")],
-    labels: Annotated[Path | None, typer.Option(help="CSV file with the group of each record, to be judged.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Columns, separated by commas; otherwise all numeric.")] = None,
-    effort: Annotated[str, typer.Option(help="cheap, default (two minutes at most), optimal (ten), or seconds.")] = (
-        "default"
-    ),
+    labels: Annotated[
+        Path | None, typer.Option(help="CSV file with the group of each record, to be judged.")
+    ] = None,
+    columns: Annotated[
+        str | None, typer.Option(help="Columns, separated by commas; otherwise all numeric.")
+    ] = None,
+    effort: Annotated[
+        str, typer.Option(help="cheap, default (two minutes at most), optimal (ten), or seconds.")
+    ] = ("default"),
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Prove a lower bound on the information loss, and the gap of a partition to it.
@@ -61,7 +65,9 @@ def _facts(found: Bound, loss: float | None, k: int, n_records: int) -> dict[str
         "bound": found.bound,
         "gap": None if judged is None else found.gap_of(judged),
         "proven": found.proven,
-        "optimal": found.optimal and judged is not None and judged <= (found.information_loss or 0.0) * (1 + 1e-9),
+        "optimal": found.optimal
+        and judged is not None
+        and judged <= (found.information_loss or 0.0) * (1 + 1e-9),
         "best_known": found.information_loss,
         "method": found.method,
         "seconds": round(found.seconds, 3),
@@ -70,7 +76,9 @@ def _facts(found: Bound, loss: float | None, k: int, n_records: int) -> dict[str
 
 
 def _words(facts: dict[str, Any], *, given_partition: bool) -> str:
-    lines = [f"No partition into groups of at least {facts['k']} loses less than {facts['bound']:.6g} % (proven)."]
+    lines = [
+        f"No partition into groups of at least {facts['k']} loses less than {facts['bound']:.6g} % (proven)."
+    ]
     if facts["information_loss"] is not None:
         whose = "The given partition" if given_partition else "The best partition met"
         lines.append(f"{whose} loses {facts['information_loss']:.6g} %.")
@@ -92,7 +100,9 @@ def _read_labels(path: Path) -> Any:
     table = read_table(path)
     names = [name for name in ("label", "labels", "group") if name in table.columns] or list(table.columns)
     if len(names) > 1 and names == list(table.columns):
-        raise InputError(f"The labels file must have one column, or one called 'label'. It has: {', '.join(names)}.")
+        raise InputError(
+            f"The labels file must have one column, or one called 'label'. It has: {', '.join(names)}."
+        )
     return table[names[0]].to_numpy()
 
 

@@ -117,7 +117,9 @@ class DerivativeFree(Microaggregator):
             return self._start_by_name(self.start, Z)
         given = np.asarray(self.start)
         if given.ndim != 1 or given.size != Z.shape[0]:
-            raise InputError(f"'start' needs one group for each of {Z.shape[0]} records. Got shape {given.shape}.")
+            raise InputError(
+                f"'start' needs one group for each of {Z.shape[0]} records. Got shape {given.shape}."
+            )
         labels = np.unique(given, return_inverse=True)[1].astype(np.int64).reshape(-1)
         smallest = int(np.bincount(labels).min())
         if smallest < self.k:
@@ -130,7 +132,9 @@ class DerivativeFree(Microaggregator):
         known = methods()
         if name not in known or name == self.name:
             names = ", ".join(each for each in known if each != self.name)
-            raise ParameterError(f"'start' of {type(self).__name__} must be one of {names}, or labels. Got {name!r}.")
+            raise ParameterError(
+                f"'start' of {type(self).__name__} must be one of {names}, or labels. Got {name!r}."
+            )
         method = known[name]
         extra = {"random_state": self.random_state} if method.takes("random_state") else {}
         return method(k=self.k, **extra).fit(Z).labels_  # type: ignore[call-arg]

@@ -121,7 +121,9 @@ def _evolve_all(X, starts, seeds, k, population, generations, crossover, mutatio
     for m in prange(seeds.size):
         part = X[starts[m] : starts[m + 1]]
         state = seeds[m : m + 1].copy()
-        labels[starts[m] : starts[m + 1]] = _evolve(part, state, k, population, generations, crossover, mutation)
+        labels[starts[m] : starts[m + 1]] = _evolve(
+            part, state, k, population, generations, crossover, mutation
+        )
     return labels
 
 

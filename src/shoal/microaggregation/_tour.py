@@ -65,7 +65,9 @@ def tour_by_fast_tsp(Z: np.ndarray, seconds: float) -> np.ndarray:
         return np.arange(n)
     distance = cdist(Z, Z)
     distance *= 65535.0 / (distance.max() or 1.0)
-    return np.asarray(fast_tsp.find_tour(distance.round().astype(np.uint16), duration_seconds=seconds), np.int64)
+    return np.asarray(
+        fast_tsp.find_tour(distance.round().astype(np.uint16), duration_seconds=seconds), np.int64
+    )
 
 
 def tour_length(Z: np.ndarray, tour: np.ndarray) -> float:
