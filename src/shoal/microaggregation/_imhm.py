@@ -11,10 +11,10 @@ from scipy.spatial import cKDTree
 from shoal.engine.compile import kernel
 from shoal.engine.encode import group_means, sum_of_squares
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import MDAV
+from shoal.microaggregation._fixed_size import CBFS, MDAV
 from shoal.microaggregation._orders import along_groups
 from shoal.microaggregation._path import cut, cut_cycle
-from shoal.microaggregation._tour import travelling_tour
+from shoal.microaggregation._tour import travelling_tours
 from shoal.params import Interval, Rule
 
 
@@ -30,9 +30,9 @@ class IMHM(Microaggregator):
     ----------
     k : int, default 5
         Smallest group size.
-    starts : int, default 3
-        Partitions to start from: a travelling-salesman tour cut by the shortest path, then MDAV, then
-        tours of other seeds.
+    starts : int, default 6
+        Partitions to start from: a travelling-salesman tour cut by the shortest path, then MDAV, then CBFS
+        grown towards centroids, then tours of other seeds.
     random_state : int, default 0
         Seed of the tours.
 
@@ -63,7 +63,7 @@ class IMHM(Microaggregator):
         "random_state": Interval(Integral, 0),
     }
 
-    def __init__(self, k: int = 5, starts: int = 3, random_state: int = 0) -> None:
+    def __init__(self, k: int = 5, starts: int = 6, random_state: int = 0) -> None:
         self.k = k
         self.starts = starts
         self.random_state = random_state
@@ -71,13 +71,15 @@ class IMHM(Microaggregator):
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         n = Z.shape[0]
         near = cKDTree(Z).query(Z, k=min(n, 2 * self.k + 12), workers=-1)[1].astype(np.int64).reshape(n, -1)
-        found = [_iterate(Z, self._start(Z, start), near, self.k) for start in range(self.starts)]
+        found = [_iterate(Z, labels, near, self.k) for labels in self._starts(Z)]
         return min(found, key=lambda pair: pair[0])[1]
 
-    def _start(self, Z: np.ndarray, start: int) -> np.ndarray:
-        if start == 1:
-            return MDAV(self.k)._partition(Z)
-        return cut_cycle(Z, travelling_tour(Z, kicks=2, seed=int(self.random_state) + start), self.k)
+    def _starts(self, Z: np.ndarray) -> list[np.ndarray]:
+        seeds = [int(self.random_state) + s for s in range(max(1, self.starts - 2))]
+        tours = travelling_tours(Z, seeds, kicks=min(2 * Z.shape[0], 5_000))
+        first, *others = [cut_cycle(Z, tour, self.k) for tour in tours]
+        base = [MDAV(self.k), CBFS(self.k, grow="centroid")][: self.starts - 1]
+        return [first, *(method._partition(Z) for method in base), *others]
 
 
 def _iterate(Z: np.ndarray, labels: np.ndarray, near: np.ndarray, k: int) -> tuple[float, np.ndarray]:
@@ -85,7 +87,7 @@ def _iterate(Z: np.ndarray, labels: np.ndarray, near: np.ndarray, k: int) -> tup
     labels = _exchange(Z, labels, near, k)
     sse = sum_of_squares(Z, labels)
     while True:
-        chain = travelling_tour(group_means(Z, labels), kicks=0)
+        chain = travelling_tours(group_means(Z, labels), neighbours=8)[0]
         following = _exchange(Z, cut(Z, along_groups(Z, labels, chain), k), near, k)
         lower = sum_of_squares(Z, following)
         if lower >= sse * (1.0 - 1e-9):

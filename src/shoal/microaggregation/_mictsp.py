@@ -11,8 +11,8 @@ import numpy as np
 from shoal.errors import ParameterError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._path import cut_cycle
-from shoal.microaggregation._tour import tour_by_fast_tsp, travelling_tour
-from shoal.params import Interval, Options, Rule
+from shoal.microaggregation._tour import tour_by_fast_tsp, travelling_tours
+from shoal.params import AnyOf, Interval, Nothing, Options, Rule
 
 
 class MicTSP(Microaggregator):
@@ -28,8 +28,9 @@ class MicTSP(Microaggregator):
     tour : {"local", "fast-tsp"}, default "local"
         Who finds the tour: our 2-opt and Or-opt search, or the package fast-tsp (extra `search`, up to
         8,000 records), which runs for `seconds` and so does not give the same tour every time.
-    kicks : int, default 10
-        Local search only: random changes tried per record after the first local optimum.
+    kicks : int, optional
+        Local search only: random changes tried after the first local optimum. Ten for each record, but at
+        most 25,000, unless given.
     seconds : float, default 2.0
         fast-tsp only: its time limit.
     random_state : int, default 0
@@ -65,13 +66,13 @@ class MicTSP(Microaggregator):
     _rules: ClassVar[dict[str, Rule]] = {
         "k": Interval(Integral, 2),
         "tour": Options(("local", "fast-tsp")),
-        "kicks": Interval(Integral, 0),
+        "kicks": AnyOf((Interval(Integral, 0), Nothing())),
         "seconds": Interval(Real, 0),
         "random_state": Interval(Integral, 0),
     }
 
     def __init__(
-        self, k: int = 5, tour: str = "local", kicks: int = 10, seconds: float = 2.0, random_state: int = 0
+        self, k: int = 5, tour: str = "local", kicks: int | None = None, seconds: float = 2.0, random_state: int = 0
     ) -> None:
         self.k = k
         self.tour = tour
@@ -82,7 +83,8 @@ class MicTSP(Microaggregator):
     def _travel(self, Z: np.ndarray) -> np.ndarray:
         if self.tour == "fast-tsp":
             return tour_by_fast_tsp(Z, float(self.seconds))
-        return travelling_tour(Z, kicks=int(self.kicks), seed=int(self.random_state))
+        kicks = min(10 * Z.shape[0], 25_000) if self.kicks is None else self.kicks
+        return travelling_tours(Z, [int(self.random_state)], kicks=int(kicks))[0]
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         self.tour_ = self._travel(Z)
@@ -100,8 +102,9 @@ class FDM(MicTSP):
         Smallest group size.
     tour : {"local", "fast-tsp"}, default "local"
         Who finds the tour, as in `MicTSP`.
-    kicks : int, default 10
-        Local search only: random changes tried per record after the first local optimum.
+    kicks : int, optional
+        Local search only: random changes tried after the first local optimum. Ten for each record, but at
+        most 25,000, unless given.
     seconds : float, default 2.0
         fast-tsp only: its time limit.
     random_state : int, default 0

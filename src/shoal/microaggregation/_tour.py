@@ -6,42 +6,48 @@ by doing the same reversals backwards.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from scipy.spatial import cKDTree
 
 from shoal.engine.compile import kernel
 from shoal.errors import InputError, MissingExtraError
 
-__all__ = ["tour_by_fast_tsp", "tour_length", "travelling_tour"]
+__all__ = ["tour_by_fast_tsp", "tour_length", "travelling_tours"]
 
 FAST_TSP_LIMIT = 8000
-_NEIGHBOURS = 24  # tables with repeated measurements have close clusters; a list must reach out of them
 
 
-def travelling_tour(Z: np.ndarray, *, kicks: int, seed: int = 0) -> np.ndarray:
-    """A short closed tour through the records by Euclidean distance.
+def travelling_tours(
+    Z: np.ndarray, seeds: Iterable[int] = (0,), *, kicks: int = 0, neighbours: int = 24
+) -> list[np.ndarray]:
+    """Short closed tours through the records by Euclidean distance, one for each seed.
 
     Equal records are visited in one go, in the order of the table. The same seed gives the same tour.
 
     Parameters
     ----------
     Z : array of float64, (n_records, n_columns)
+    seeds : iterable of int
     kicks : int
-        Random local changes tried per record after the first local optimum.
-    seed : int
+        Random local changes tried after the first local optimum.
+    neighbours : int
+        Length of the neighbour lists. Tables with repeated measurements have close clusters, and a list
+        must reach out of them.
 
     Returns
     -------
-    array of int64, (n_records,)
+    list of array of int64, (n_records,)
     """
     places, place_of = np.unique(Z, axis=0, return_inverse=True)
-    if places.shape[0] > 3:
-        visit = _search(np.ascontiguousarray(places), kicks, seed)
-    else:
-        visit = np.arange(places.shape[0])
-    turn = np.empty(visit.size, np.int64)
-    turn[visit] = np.arange(visit.size)
-    return np.argsort(turn[place_of.reshape(-1)], kind="stable")
+    found = _search(np.ascontiguousarray(places), seeds, kicks, neighbours)
+    tours = []
+    for visit in found:
+        turn = np.empty(visit.size, np.int64)
+        turn[visit] = np.arange(visit.size)
+        tours.append(np.argsort(turn[place_of.reshape(-1)], kind="stable"))
+    return tours
 
 
 def tour_by_fast_tsp(Z: np.ndarray, seconds: float) -> np.ndarray:
@@ -75,15 +81,22 @@ def tour_length(Z: np.ndarray, tour: np.ndarray) -> float:
     return float(np.linalg.norm(Z[tour] - Z[np.roll(tour, -1)], axis=1).sum())
 
 
-def _search(X: np.ndarray, kicks: int, seed: int) -> np.ndarray:
+def _search(X: np.ndarray, seeds: Iterable[int], kicks: int, neighbours: int) -> list[np.ndarray]:
     n = X.shape[0]
-    distance, near = cKDTree(X).query(X, k=min(_NEIGHBOURS + 1, n), workers=-1)
-    # Places are distinct, so each is its own nearest and stands first.
-    distance, near = np.ascontiguousarray(distance[:, 1:]), np.ascontiguousarray(near[:, 1:].astype(np.int64))
-    tour = _greedy(X, distance, near)
-    state = np.array([(seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D) % 2**64 or 1], np.uint64)
-    _improve(X, distance, near, tour, kicks * n if n >= 8 else 0, state)
-    return tour
+    if n <= 3:
+        return [np.arange(n) for _ in seeds]
+    distance, near = cKDTree(X).query(X, k=min(neighbours + 1, n), workers=-1)
+    # Each place is its own nearest; where others are too near to tell apart it need not stand first.
+    first = np.argsort(near != np.arange(n)[:, None], axis=1, kind="stable")[:, 1:]
+    distance, near = np.take_along_axis(distance, first, 1), np.take_along_axis(near, first, 1).astype(np.int64)
+    greedy = _greedy(X, distance, near)
+    tours = []
+    for seed in seeds:
+        tour = greedy.copy()
+        state = np.array([(seed * 0x9E3779B97F4A7C15 + 0x2545F4914F6CDD1D) % 2**64 or 1], np.uint64)
+        _improve(X, distance, near, tour, kicks if n >= 8 else 0, state)
+        tours.append(tour)
+    return tours
 
 
 def _greedy(X: np.ndarray, distance: np.ndarray, near: np.ndarray) -> np.ndarray:
@@ -92,7 +105,6 @@ def _greedy(X: np.ndarray, distance: np.ndarray, near: np.ndarray) -> np.ndarray
     link = np.full((n, 2), -1, np.int64)
     path = np.arange(n)
     source = np.repeat(np.arange(n), near.shape[1])
-    ends = np.arange(n)
     left = _link(link, path, *_by_length(source, near.ravel(), distance.ravel()), n)
     while left > 1:
         ends = np.flatnonzero(link[:, 1] < 0)
@@ -111,7 +123,8 @@ def _by_length(a: np.ndarray, b: np.ndarray, d: np.ndarray) -> tuple[np.ndarray,
     return low[order], high[order]
 
 
-# Kernels
+# Kernels. Reversals have at most _LONGEST records, so that a million records do not take quadratic time.
+_LONGEST = 25_000
 
 
 @kernel()
@@ -195,6 +208,13 @@ def _length(X, i, j):
         t = X[i, a] - X[j, a]
         d += t * t
     return np.sqrt(d)
+
+
+@kernel(inline=True)
+def _run(pos, i, j):
+    """Steps between two records along the cycle, the shorter way."""
+    steps = abs(pos[i] - pos[j])
+    return min(steps, pos.size - steps)
 
 
 @kernel()
@@ -306,6 +326,8 @@ def _two_opt(X, distance, near, tour, pos, i, ends, journal, used):
             v = tour[(pos[u] + step) % n]
             gain = old + _length(X, u, v) - distance[i, q] - _length(X, j, v)
             if gain > 1e-10:
+                if _run(pos, j, u) > _LONGEST:
+                    continue
                 if side == 0:
                     _reverse(tour, pos, j, u, journal, used)
                 else:
@@ -342,7 +364,7 @@ def _or_opt(X, distance, near, tour, pos, i, ends, journal, used):
                     if v == i or v == e:
                         continue
                     gain = spare + _length(X, u, v) - distance[i, q] - _length(X, e, v)
-                    if gain > 1e-10:
+                    if gain > 1e-10 and _run(pos, i, u) <= _LONGEST:
                         _move(tour, pos, p, i, e, s, u, v, way, side, journal, used)
                         ends[0], ends[1], ends[2] = p, s, u
                         ends[3], ends[4], ends[5] = v, i, e
