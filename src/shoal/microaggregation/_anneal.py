@@ -33,9 +33,9 @@ class Anneal(Microaggregator):
     ----------
     k : int, default 5
         Smallest group size.
-    time_limit : float, default 10.0
+    time_limit : float or None, default 10.0
         Seconds for the whole run, start included. The best partition so far is returned when they are over,
-        or earlier when nothing has improved for long (see Notes).
+        or earlier when nothing has improved for long (see Notes); None waits for the latter.
     max_proposals : int, optional
         Number of proposed moves instead of a time limit. A seed then gives the same partition on every run,
         whatever the number of threads. Give `n_proposals_` of an earlier run to repeat that run.
@@ -84,7 +84,7 @@ class Anneal(Microaggregator):
     deterministic: ClassVar = False
     _rules: ClassVar[dict[str, Rule]] = {
         "k": Interval(Integral, 2),
-        "time_limit": Interval(Real, 0),
+        "time_limit": AnyOf((Interval(Real, 0), Nothing())),
         "max_proposals": AnyOf((Interval(Integral, 1), Nothing())),
         "start": Instance((str, np.ndarray, list, tuple)),
         "random_state": AnyOf((Interval(Integral, 0), Nothing())),
@@ -94,7 +94,7 @@ class Anneal(Microaggregator):
     def __init__(
         self,
         k: int = 5,
-        time_limit: float = 10.0,
+        time_limit: float | None = 10.0,
         max_proposals: int | None = None,
         start: Any = "mdav",
         random_state: int | None = None,
@@ -110,7 +110,7 @@ class Anneal(Microaggregator):
         self.progress = progress
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
-        work = Work(float(self.time_limit), self.max_proposals)
+        work = Work(self.time_limit, self.max_proposals)
         self.seed_ = (
             int(np.random.SeedSequence().generate_state(1)[0])
             if self.random_state is None

@@ -43,7 +43,7 @@ def anneal(X, near, reach, heat, labels, k, hot, cold, proposals, seed, logs):
     temperature = np.float32(hot)
     ratio = np.float32((cold / hot) ** (1.0 / max(1, steps)))
     half, bits16, bits12 = np.uint64(32), np.uint64(0xFFFF), np.uint64(0xFFF)
-    r = np.uint64(seed) | np.uint64(1)
+    r = np.uint64(seed) * np.uint64(2) + np.uint64(1)  # xorshift never leaves zero
     for _ in range(12):
         r = _random(r)
     for _ in range(steps):
@@ -100,7 +100,7 @@ def anneal(X, near, reach, heat, labels, k, hot, cold, proposals, seed, logs):
 
 @kernel()
 def _random(r):
-    """The next state of xorshift64; never zero from a state that is not."""
+    """The next state of xorshift64."""
     r ^= r << np.uint64(13)
     r ^= r >> np.uint64(7)
     r ^= r << np.uint64(17)

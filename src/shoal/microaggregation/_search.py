@@ -32,7 +32,7 @@ class Work:
     The plan is one number, `code`: how long the first annealing is, in steps of the root of two.
     """
 
-    time_limit: float
+    time_limit: float | None
     max_proposals: int | None
     proposals: int = 0
     code: int = 0
@@ -47,6 +47,8 @@ class Work:
         """Whether the budget is used up, or will be before the next look at half the time since the last."""
         if self.max_proposals is not None:
             return self.proposals >= self.max_proposals // 100 * 100
+        if self.time_limit is None:
+            return False
         now = self.elapsed()
         pace, self._looked = now - self._looked, now
         return now + 0.5 * min(pace, 0.5) >= self.time_limit
@@ -59,7 +61,8 @@ class Work:
             if self.max_proposals is not None:
                 length = share * self.max_proposals
             else:
-                length = share * max(0.0, self.time_limit - self.elapsed()) * speed()
+                seconds = 60.0 if self.time_limit is None else self.time_limit - self.elapsed()
+                length = share * max(0.0, seconds) * speed()
             self.code = min(99, max(1, 2 + math.floor(2 * math.log2(max(length, 1.0) / STEP))))
         return int(STEP * 2 ** ((self.code - 2) / 2)) if self.code > 1 else 0
 
