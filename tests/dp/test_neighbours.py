@@ -27,11 +27,26 @@ SCHEMA = Schema(
     group=Unit("who", 2),
 )
 number = st.one_of(
-    st.none(), st.floats(width=64), st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 1e16 + 2, 5e-324])
+    st.none(),
+    st.floats(width=64),
+    st.sampled_from([math.nan, math.inf, -math.inf, 0.0, -0.0, 1e308, -1e308, 1e16 + 2, 5e-324]),
 )
-text = st.one_of(st.none(), st.sampled_from(["a", "b", "lo", "hi", "true", "1", "nan", "inf", "", "2005-05-05", "9999-99-99"]), st.text(max_size=5))
+text = st.one_of(
+    st.none(),
+    st.sampled_from(["a", "b", "lo", "hi", "true", "1", "nan", "inf", "", "2005-05-05", "9999-99-99"]),
+    st.text(max_size=5),
+)
 row = st.fixed_dictionaries(
-    {"x": number, "big": number, "tiny": number, "level": text, "rank": text, "yes": text, "day": text, "who": text}
+    {
+        "x": number,
+        "big": number,
+        "tiny": number,
+        "level": text,
+        "rank": text,
+        "yes": text,
+        "day": text,
+        "who": text,
+    }
 )
 TYPES = {name: pl.Float64 if name in ("x", "big", "tiny") else pl.String for name in SCHEMA.columns}
 ASKED = [
@@ -52,7 +67,14 @@ def outcome(rows, sql, mode, as_text):
         answer = Session(frame, SCHEMA, mode, 10.0).ask(sql, 0.5)
     except ShoalError as error:
         return type(error), str(error)
-    return shape(answer.value), shape(answer.interval), answer.stamp, answer.epsilon, answer.remaining, answer.notes
+    return (
+        shape(answer.value),
+        shape(answer.interval),
+        answer.stamp,
+        answer.epsilon,
+        answer.remaining,
+        answer.notes,
+    )
 
 
 def shape(value):
@@ -64,7 +86,13 @@ def shape(value):
     return type(value)
 
 
-@given(st.lists(row, max_size=5), row, st.sampled_from(ASKED), st.sampled_from(["dp", "group", "correlated"]), st.booleans())
+@given(
+    st.lists(row, max_size=5),
+    row,
+    st.sampled_from(ASKED),
+    st.sampled_from(["dp", "group", "correlated"]),
+    st.booleans(),
+)
 @settings(max_examples=70, deadline=None)
 def test_one_more_row_gives_the_same_kind_of_outcome(rows, more, sql, mode, as_text):
     if mode == "correlated":

@@ -21,17 +21,22 @@ SURE = 1000.0  # an epsilon at which noise practically vanishes
 
 def test_answers_are_right_when_noise_is_small(survey, schema):
     s = Session(survey, schema, budget=100_000.0)
-    assert s.ask("SELECT COUNT(*) FROM t WHERE age >= 40", SURE).value == survey.filter(pl.col("age") >= 40).height
+    assert (
+        s.ask("SELECT COUNT(*) FROM t WHERE age >= 40", SURE).value
+        == survey.filter(pl.col("age") >= 40).height
+    )
     assert s.ask("SELECT SUM(age) FROM survey", SURE).value == pytest.approx(survey["age"].sum(), abs=2)
     clamped = survey["income"].clip(-1000, 200_000)
     assert s.ask("SELECT AVG(income) FROM t", SURE).value == pytest.approx(clamped.mean(), abs=5)
-    assert s.ask("SELECT VAR_POP(age) FROM t", SURE).value == pytest.approx(survey["age"].var(ddof=0), abs=0.5)
+    assert s.ask("SELECT VAR_POP(age) FROM t", SURE).value == pytest.approx(
+        survey["age"].var(ddof=0), abs=0.5
+    )
     assert s.ask("SELECT MEDIAN(age) FROM t", SURE).value == pytest.approx(survey["age"].median(), abs=1)
     assert s.ask("SELECT MAX(age), MIN(age) FROM t", SURE).value == {"max_age": 99, "min_age": 0}
     assert s.ask("SELECT MAX(school) FROM t WHERE school < 'high'", SURE).value == "basic"
     youngest = s.ask("SELECT QUANTILE(born, 0.9) FROM t", SURE)
     assert abs(int(youngest.value[:4]) - survey["born"].quantile(0.9).year) <= 1
-    assert youngest.interval == ["1900-01-01", "2020-12-31"]
+    assert youngest.interval == ("1900-01-01", "2020-12-31")
 
 
 def test_every_declared_level_is_answered_and_no_other(survey, schema):
@@ -50,7 +55,10 @@ def test_every_declared_level_is_answered_and_no_other(survey, schema):
 
 def test_an_empty_answer_is_an_answer(survey, schema):
     s = Session(survey, schema, budget=100.0)
-    answer = s.ask("SELECT SUM(age), AVG(age), VAR_POP(income), MIN(age), MAX(age), MEDIAN(income) FROM t WHERE age > 108", 1.0)
+    answer = s.ask(
+        "SELECT SUM(age), AVG(age), VAR_POP(income), MIN(age), MAX(age), MEDIAN(income) FROM t WHERE age > 108",
+        1.0,
+    )
     assert all(isinstance(value, (int, float)) and math.isfinite(value) for value in answer.value.values())
     assert 0 <= answer.value["avg_age"] <= 110
     drawn = {s.ask(f"SELECT MIN(age) FROM t WHERE age > 10{i}.5", 0.5).value for i in range(9)}
@@ -59,7 +67,12 @@ def test_an_empty_answer_is_an_answer(survey, schema):
 
 def test_intervals_cover_at_their_level(survey, schema):
     s = Session(survey, schema, budget=100_000.0)
-    true = {"count": 2000, "sum_age": survey["age"].sum(), "avg_age": survey["age"].mean(), "var_age": survey["age"].var(ddof=0)}
+    true = {
+        "count": 2000,
+        "sum_age": survey["age"].sum(),
+        "avg_age": survey["age"].mean(),
+        "var_age": survey["age"].var(ddof=0),
+    }
     inside = dict.fromkeys(true, 0)
     for i in range(150):
         answer = s.ask(f"SELECT COUNT(*), SUM(age), AVG(age), VAR_POP(age) FROM t WHERE age > -{i + 1}", 0.2)
@@ -79,6 +92,10 @@ def test_the_budget_is_kept_and_shown(survey, schema):
     again = s.ask("select count( * ) from survey", 0.3)
     assert (again.value, again.epsilon, again.remaining) == (first.value, 0.0, 0.7)
     assert s.ask(count(), 0.3).epsilon == 0.0
+    rows = s.ask("SELECT region, COUNT(*) AS n FROM t GROUP BY region", 0.1).value
+    named = s.ask("SELECT COUNT(*) AS many FROM t GROUP BY region", 0.1)  # labels are not part of a question
+    assert named.epsilon == 0.0
+    assert [row["many"] for row in named.value] == [row["n"] for row in rows]
     assert s.ask("SELECT COUNT(*) FROM t", 0.2).epsilon == 0.2  # another epsilon is another question
 
 
@@ -124,7 +141,10 @@ def test_noise_is_what_was_charged(survey, schema):
     s = Session(survey, schema, "group", 1e6, group=3)
     noise = [s.ask(f"SELECT COUNT(*) FROM t WHERE age >= -{i + 1}", 0.5).value - 2000 for i in range(400)]
     assert np.mean(np.abs(noise)) == pytest.approx(6.0, rel=0.25)
-    assert s.ask("SELECT COUNT(*) FROM t", 1.0).stamp == "guarantee: epsilon-DP for the records of one group jointly"
+    assert (
+        s.ask("SELECT COUNT(*) FROM t", 1.0).stamp
+        == "guarantee: epsilon-DP for the records of one group jointly"
+    )
 
 
 def test_stamps_are_word_for_word(survey, schema, household):
@@ -146,7 +166,12 @@ def test_stamps_are_word_for_word(survey, schema, household):
 
 def test_one_data_set_keeps_one_unit(survey, schema, household, tmp_path):
     sql, where = "SELECT COUNT(*) FROM t", tmp_path / "l.db"
-    for mode, options in (("dp", {}), ("group", {"group": 3}), ("group", {"group": household}), ("correlated", {})):
+    for mode, options in (
+        ("dp", {}),
+        ("group", {"group": 3}),
+        ("group", {"group": household}),
+        ("correlated", {}),
+    ):
         Session(survey, schema, mode, 9.0, ledger=where, **options).ask(sql, 0.5)
     with pytest.raises(BudgetError, match="weaker or different unit"):  # one swap could cost twice as much
         Session(survey, schema, "group", 9.0, ledger=where, group=Unit("house", 1)).ask(sql, 0.5)
@@ -165,7 +190,12 @@ def test_heuristic_answers_end_the_total_and_keep_out_of_the_budget(survey, sche
     ledger = Ledger()
     h = Session(survey, schema, "heuristic", ledger=ledger, model=correlation.Groups(schema, "house", 64))
     answer = h.ask("SELECT COUNT(*), AVG(age) FROM t WHERE age > 10", 0.5)
-    assert (answer.epsilon, answer.remaining, answer.interval, answer.noise_parameter) == (None, None, None, 0.5)
+    assert (answer.epsilon, answer.remaining, answer.interval, answer.noise_parameter) == (
+        None,
+        None,
+        None,
+        0.5,
+    )
     assert json.loads(answer.to_json())["epsilon"] is None
     assert ledger.spent("survey") == 0
     later = Session(survey, schema, "dp", 1.0, ledger=ledger).ask("SELECT COUNT(*) FROM t", 0.5)
@@ -279,7 +309,9 @@ def test_fifty_threads_spend_no_more_than_there_is(survey, schema, tmp_path):
 
     def work(i):
         try:
-            outcomes.append(s.ask(f"SELECT COUNT(*) FROM t WHERE age > {i}", 0.1, analyst=f"a{i % 5}").epsilon)
+            outcomes.append(
+                s.ask(f"SELECT COUNT(*) FROM t WHERE age > {i}", 0.1, analyst=f"a{i % 5}").epsilon
+            )
         except BudgetError:
             outcomes.append(0.0)
 

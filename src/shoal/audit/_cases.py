@@ -85,7 +85,7 @@ def mechanism(
     model = Grid.of_schema(schema) if case.mode == "correlated" else None
     unit = resolve(case.mode, schema, case.options.get("group"), model, case.options.get("tau", 4))
     ready = [
-        protect_rows(table, frame_of(rows), unit, model)
+        protect_rows(table, frame_of(rows), schema, unit, model)
         for table, rows in zip(tables, (case.before, case.after), strict=True)
     ]
     if case.sql.startswith("TAU"):

@@ -26,7 +26,14 @@ _AGGREGATES: dict[Any, str] = {
     exp.Quantile: "quantile",
     exp.Median: "quantile",
 }
-_COMPARISONS: dict[Any, str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_COMPARISONS: dict[Any, str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SHAPE = (
     "A query must be SELECT of COUNT, SUM, AVG, VAR_POP, MIN, MAX, MEDIAN or QUANTILE(column, q) FROM one table, "
