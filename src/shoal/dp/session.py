@@ -232,8 +232,7 @@ class Session:
         micro, who = budget.micro(epsilon), _named(analyst or self.analyst)
         if isinstance(r, bool) or not isinstance(r, int) or r < 0:
             raise ParameterError(f"'r' must be an int of at least 0. Got {r!r}.")
-        # Any tau >= 2 names the same unit: how many rows count is what is being bought.
-        unit = resolve("correlated", self.schema, None, self.model, 2)
+        unit = resolve("correlated", self.schema, None, self.model, 1)
         charge = self.ledger.charge(self._claim_for(f"TAU r={r}", micro, unit, who))
         if charge.stored is None:
             sizes = np.bincount(self._frame[CELL].to_numpy(), minlength=self.model.n_cells)
