@@ -92,7 +92,7 @@ def test_parts_combine_to_the_whole(sql, options, survey, schema):
     if options.get("mode") == "correlated":
         options = {**options, "model": Grid.of_schema(schema)}
     plan = _plan(sql, schema, **options)
-    frame = protect_rows(load(survey, schema), survey, plan.protected, options.get("model"))
+    frame = protect_rows(load(survey, schema), survey, schema, plan.protected, options.get("model"))
     whole = compute(frame, plan)
     if plan.together is None:
         parts = [frame[i::3] for i in range(3)] + [frame[:0]]
@@ -115,11 +115,11 @@ def test_at_most_m_rows_of_a_person_from_its_own_rows(survey, schema):
     plan = _plan(
         "SELECT COUNT(*), SUM(age) FROM t WHERE smoker = TRUE", schema, "group", group=Unit("house", 2)
     )
-    frame = protect_rows(load(survey, schema), survey, plan.protected)
+    frame = protect_rows(load(survey, schema), survey, schema, plan.protected)
     counts = survey.filter("smoker").group_by("house").len()["len"].clip(upper_bound=2).sum()
     assert compute(frame, plan)[0][0] == counts
     shuffled = survey.sample(fraction=1.0, shuffle=True, seed=3)
-    again = protect_rows(load(shuffled, schema), shuffled, plan.protected)
+    again = protect_rows(load(shuffled, schema), shuffled, schema, plan.protected)
     assert [each.tolist() for each in compute(again, plan)] == [
         each.tolist() for each in compute(frame, plan)
     ]
@@ -128,16 +128,18 @@ def test_at_most_m_rows_of_a_person_from_its_own_rows(survey, schema):
     rest = survey.filter(pl.col("house") != house)
     one = survey.filter(pl.col("house") == house)
     split = [
-        compute(protect_rows(load(each, schema), each, plan.protected), plan)[1][0] for each in (rest, one)
+        compute(protect_rows(load(each, schema), each, schema, plan.protected), plan)[1][0]
+        for each in (rest, one)
     ]
     assert sum(split) == compute(frame, plan)[1][0]
 
 
 def test_rows_without_a_unit_are_dropped(schema):
-    frame = pl.DataFrame({name: [None, None] for name in schema.columns if name != "house"})
-    frame = frame.with_columns(house=pl.Series(["1", None]))
-    unit = resolve("group", schema, group=Unit("house", 2))
-    assert protect_rows(load(frame, schema), frame, unit)[UNIT].to_list() == ["1"]
+    frame = pl.DataFrame({name: [None] * 5 for name in schema.columns if name != "house"})
+    frame = frame.with_columns(house=pl.Series(["1", None, " ", "?", "1.0"]))
+    facts = schema.with_columns(house={"missing": ("?",)})
+    unit = resolve("group", facts, group=Unit("house", 2))
+    assert protect_rows(load(frame, facts), frame, facts, unit)[UNIT].to_list() == ["1", "1"]
 
 
 def test_cells_are_cut_at_tau(survey, schema):
@@ -146,7 +148,7 @@ def test_cells_are_cut_at_tau(survey, schema):
         "SELECT COUNT(*), SUM(income), MAX(income), MIN(age) FROM t", schema, "correlated", model=grid, tau=2
     )
     loaded = load(survey, schema)
-    frame = protect_rows(loaded, survey, plan.protected, grid)
+    frame = protect_rows(loaded, survey, schema, plan.protected, grid)
     sizes = np.bincount(grid.cell(loaded), minlength=grid.n_cells)
     count, total, largest, smallest = compute(frame, plan)
     assert count[0] == np.minimum(sizes, 2).sum()

@@ -36,7 +36,7 @@ def test_answers_are_right_when_noise_is_small(survey, schema):
     assert s.ask("SELECT MAX(school) FROM t WHERE school < 'high'", SURE).value == "basic"
     youngest = s.ask("SELECT QUANTILE(born, 0.9) FROM t", SURE)
     assert abs(int(youngest.value[:4]) - survey["born"].quantile(0.9).year) <= 1
-    assert youngest.interval == ["1900-01-01", "2020-12-31"]
+    assert youngest.interval == ("1900-01-01", "2020-12-31")
 
 
 def test_every_declared_level_is_answered_and_no_other(survey, schema):
@@ -92,6 +92,10 @@ def test_the_budget_is_kept_and_shown(survey, schema):
     again = s.ask("select count( * ) from survey", 0.3)
     assert (again.value, again.epsilon, again.remaining) == (first.value, 0.0, 0.7)
     assert s.ask(count(), 0.3).epsilon == 0.0
+    rows = s.ask("SELECT region, COUNT(*) AS n FROM t GROUP BY region", 0.1).value
+    named = s.ask("SELECT COUNT(*) AS many FROM t GROUP BY region", 0.1)  # labels are not part of a question
+    assert named.epsilon == 0.0
+    assert [row["many"] for row in named.value] == [row["n"] for row in rows]
     assert s.ask("SELECT COUNT(*) FROM t", 0.2).epsilon == 0.2  # another epsilon is another question
 
 

@@ -85,7 +85,7 @@ def mechanism(
     model = Grid.of_schema(schema) if case.mode == "correlated" else None
     unit = resolve(case.mode, schema, case.options.get("group"), model, case.options.get("tau", 4))
     ready = [
-        protect_rows(table, frame_of(rows), unit, model)
+        protect_rows(table, frame_of(rows), schema, unit, model)
         for table, rows in zip(tables, (case.before, case.after), strict=True)
     ]
     if case.sql.startswith("TAU"):
@@ -256,6 +256,14 @@ _WHOLE_CELLS = tuple(
         ("a cell that crosses r", "TAU r=0", _CELL),
     )
 )
+_ONE_SWAP = Case(
+    "one row of a cell that counts once",
+    "correlated",
+    _HISTOGRAM,
+    [{"x": -50.0, "level": "b"}],
+    [{"x": -50.0, "level": "a"}, {"x": -50.0, "level": "b"}],
+    {"tau": 1},
+)
 _ONE_ROW = Case("one row of a cell", "correlated", _SUM, _OTHERS + _CELL[:3], _OTHERS + _CELL[:4])
 _PAIR = [[1.0, 0.9], [0.9, 1.0]]
 _HEURISTIC = (
@@ -282,7 +290,7 @@ _HEURISTIC = (
 CASES: dict[str, tuple[Case, ...]] = {
     "dp": _DP + _PERSONS,
     "group": _GROUP,
-    "correlated": (*_WHOLE_CELLS, _ONE_ROW),
+    "correlated": (*_WHOLE_CELLS, _ONE_ROW, _ONE_SWAP),
     "heuristic": _HEURISTIC,
 }
 

@@ -85,6 +85,16 @@ def add_noise(plan: Plan, exact: tuple[np.ndarray, ...], draws: int = 1) -> tupl
     return tuple(noisy)
 
 
+def released(noisy: tuple[np.ndarray, ...]) -> str:
+    """Noisy numbers as the ledger stores them; figures are made of them anew, with the asker's labels."""
+    return json.dumps([each[0].tolist() for each in noisy])
+
+
+def as_released(body: str) -> tuple[np.ndarray, ...]:
+    """Noisy numbers as `released` wrote them."""
+    return tuple(np.array([each], dtype=np.int64) for each in json.loads(body))
+
+
 def distances(release: Release, histogram: np.ndarray) -> np.ndarray:
     """How far each candidate's ranks lie from the rank aimed at, in whole numbers."""
     ordered = histogram[::-1] if release.from_above else histogram
@@ -134,7 +144,11 @@ def notes(plan: Plan) -> tuple[str, ...]:
             )
             said.append(f"{aggregate.name}: within {ranks:.0f} ranks of the quantile with 95 % probability")
         elif release.kind == "rank":
-            said.append(f"{aggregate.name}: aims {release.aim} ranks inside")
+            said.append(
+                f"{aggregate.name}: aims {release.aim} ranks inside; the interval holds if so many rows answer"
+            )
+    if plan.protected.kind == "column":
+        said.append(f"at most {plan.protected.rows} rows of one {plan.protected.column} are counted")
     if plan.protected.kind == "cell" and plan.protected.n_cells < 300:
         said.append(f"only {plan.protected.n_cells} cells: expect large errors below 300")
     return tuple(said)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from shoal.dp import budget
-from shoal.dp.answer import Answer, add_noise, figures, notes
+from shoal.dp.answer import Answer, add_noise, as_released, figures, notes, released
 from shoal.dp.check import check
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.entries import Claim
@@ -130,7 +130,9 @@ class Session:
         if mode != "heuristic":
             self.protected = resolve(mode, schema, group, model, 1 if unbought else tau)
         loaded = load(frame, schema)
-        self._frame = loaded if self.protected is None else protect_rows(loaded, frame, self.protected, model)
+        self._frame = (
+            loaded if self.protected is None else protect_rows(loaded, frame, schema, self.protected, model)
+        )
         if unbought:
             self.protected = None
         self._key = [
@@ -173,19 +175,14 @@ class Session:
             exact = compute(self._frame, plan)
             self._hook("computed")
             noisy = add_noise(plan, exact)
-            value, interval = figures(plan, noisy)
             self._hook("noised")
-            body = json.dumps({"value": value, "interval": interval}, default=str)
-            self.ledger.settle(charge, body)
-        stored = json.loads(charge.stored or body)
-        return Answer(
-            stored["value"],
-            plan.protected.stamp + (ENDED if charge.ended else ""),
-            budget.epsilon(charge.charged),
-            budget.epsilon(charge.remaining),
-            stored["interval"],
-            notes=notes(plan),
-        )
+            self.ledger.settle(charge, released(noisy))
+        else:
+            noisy = as_released(charge.stored)
+        value, interval = figures(plan, noisy)
+        stamp = plan.protected.stamp + (ENDED if charge.ended else "")
+        spent, left = budget.epsilon(charge.charged), budget.epsilon(charge.remaining)
+        return Answer(value, stamp, spent, left, interval, notes=notes(plan))
 
     def cost(
         self,
@@ -235,8 +232,7 @@ class Session:
         micro, who = budget.micro(epsilon), _named(analyst or self.analyst)
         if isinstance(r, bool) or not isinstance(r, int) or r < 0:
             raise ParameterError(f"'r' must be an int of at least 0. Got {r!r}.")
-        # Any tau >= 2 names the same unit: how many rows count is what is being bought.
-        unit = resolve("correlated", self.schema, None, self.model, 2)
+        unit = resolve("correlated", self.schema, None, self.model, 1)
         charge = self.ledger.charge(self._claim_for(f"TAU r={r}", micro, unit, who))
         if charge.stored is None:
             sizes = np.bincount(self._frame[CELL].to_numpy(), minlength=self.model.n_cells)
