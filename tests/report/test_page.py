@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from markupsafe import Markup
-from pages import Page
 
+from pages import Page
 from shoal.report import Section, figure, page, table
 
 

@@ -10,9 +10,9 @@ from datetime import UTC, datetime
 import numpy as np
 import polars as pl
 import pytest
-from pages import Page
 
 import shoal
+from pages import Page
 from shoal.errors import InputError
 from shoal.privacy import Verdict
 from shoal.report import write_report
@@ -21,7 +21,7 @@ from shoal.report.html import render_report
 from shoal.schema import Schema
 
 NOW = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
-CERTIFICATE = {"bound": 4.6, "gap": 1.4, "proven": False, "method": "column generation", "seconds": 12.3}
+CERTIFICATE = {"bound": 4.6, "gap": 1.4, "proven": True, "method": "column generation", "seconds": 12.3}
 
 
 def page_of(protection, **options) -> Page:
@@ -52,7 +52,7 @@ def test_full_report_is_marked_and_tells_the_figures(full, mixed):
     assert "Custodian only, since its risk figures use the original" in full.text
     assert f"{100 * mixed.figures['dld']:.3g} %" in full.text
     assert f"{mixed.figures['information_loss']:.3g} %" in full.text
-    assert "at most 1.4 % above the least possible loss" in full.text
+    assert "could save at most 1.4 % of the loss of this one" in full.text
     assert "written 2024-02-29 12:00 UTC" in full.text
     # A picture for the groups and each of the nine aggregated columns, and the mark of the house.
     assert len(full.all("svg")) == 11
@@ -154,6 +154,34 @@ def test_parameters_of_the_method_are_in_the_python():
     assert any(name == "method · gamma" for name, _ in facts.settings)
 
 
+def test_python_of_a_search_ended_by_the_clock_repeats_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(2)
+    frame = pl.DataFrame({name: rng.normal(size=120) for name in "ab"})
+    frame.write_csv("table.csv")
+    protection = shoal.protect(frame, k=3, method="anneal", time_limit=0.2)
+    facts = gather(protection, public=True)
+    assert f"max_proposals={protection.settings['max_proposals']}" in facts.python
+    ran: dict = {}
+    exec(compile(ast.parse(facts.python), "report", "exec"), ran)
+    assert ran["protection"].frame.equals(protection.frame)
+
+
+def test_settings_that_are_no_plain_values_are_left_to_the_reader(plain):
+    own = {"start": np.zeros(3), "progress": print, "seed": np.int64(4), "gap": None}
+    facts = gather(replace(plain, settings=plain.settings | {"parameters": own}))
+    assert 'shoal.methods()["mdav"](k=5, start=..., progress=..., seed=4)' in facts.python
+    rows = dict(facts.settings)
+    assert (rows["method · start"], rows["method · seed"]) == ("given by the caller", "4")
+    assert "method · gap" not in rows
+
+
+def test_every_setting_is_listed(plain):
+    told = replace(plain, settings=plain.settings | {"small_cells": "merge", "seed": 7})
+    rows = dict(gather(told).settings)
+    assert (rows["small cells"], rows["seed"], rows["k"], rows["strata"]) == ("merge", "7", "5", "none")
+
+
 def test_other_kinds_of_frames():
     frame = pl.DataFrame({"age": [20, 21, 22, 60, 61, 62], "city": list("AABBCC")})
     pages = [
@@ -186,6 +214,22 @@ def test_report_is_written_whole_or_not_at_all(plain, tmp_path, monkeypatch):
     assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
     with pytest.raises(InputError, match="does not exist"):
         plain.report(tmp_path / "nowhere" / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"bound": 4.6, "gap": 0.0, "proven": True}, "proven to be optimal"),
+        ({"bound": 4.6, "gap": 0.5, "proven": True}, "can lose less than 4.6 %"),
+        ({"bound": 4.6, "gap": 0.0, "proven": False}, "can lose less than 4.6 %"),
+        ({"bound": None, "gap": None, "proven": False}, "nothing is said about the optimum"),
+    ],
+)
+def test_certificate_says_what_is_proven(plain, given, words):
+    facts = gather(replace(plain, figures=plain.figures | {"certificate": given}))
+    assert facts.certificate is not None
+    assert words in facts.certificate.sentence
+    assert dict(facts.certificate.rows)["Bound proven"] == ("yes" if given["proven"] else "no")
 
 
 def test_failed_demand_is_red_and_said(plain):
