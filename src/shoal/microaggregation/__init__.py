@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from shoal.microaggregation._base import Microaggregator
+from shoal.microaggregation._brkga import BRKGA
+from shoal.microaggregation._cmeans import KC, KCKW
+from shoal.microaggregation._derivative_free import DerivativeFree
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
+from shoal.microaggregation._ga import GA
+from shoal.microaggregation._means import HMeans, KMeans
 from shoal.microaggregation._path import Univariate
 from shoal.microaggregation._spanning_tree import MSTCentroid, MSTDiameter
 from shoal.microaggregation._ward import KWard
 
 __all__ = [
+    "BRKGA",
     "CBFS",
+    "GA",
+    "KC",
+    "KCKW",
     "MD",
     "MDAV",
     "VMDAV",
+    "DerivativeFree",
+    "HMeans",
+    "KMeans",
     "KWard",
     "MSTCentroid",
     "MSTDiameter",
@@ -30,6 +42,13 @@ _REGISTERED: tuple[type[Microaggregator], ...] = (
     KWard,
     MSTDiameter,
     MSTCentroid,
+    KC,
+    KCKW,
+    KMeans,
+    HMeans,
+    DerivativeFree,
+    BRKGA,
+    GA,
 )
 
 
