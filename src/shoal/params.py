@@ -32,10 +32,17 @@ class Interval:
         """Whether the value has the type and lies within the bounds."""
         if isinstance(value, bool) or not isinstance(value, self.type):
             return False
-        return not math.isnan(value) and self.low <= value <= self.high
+        number: Any = value
+        return not math.isnan(number) and bool(self.low <= number <= self.high)
 
     def __str__(self) -> str:
-        name = {Integral: "an int", Real: "a number"}.get(self.type, f"a {self.type.__name__}")
+        name = (
+            "an int"
+            if self.type is Integral
+            else "a number"
+            if self.type is Real
+            else f"a {self.type.__name__}"
+        )
         return f"{name} in [{self.low}, {self.high}]"
 
 
@@ -47,7 +54,9 @@ class Options:
 
     def accepts(self, value: Any) -> bool:
         """Whether the value is one of the options."""
-        return any(value is option or (type(value) is type(option) and value == option) for option in self.values)
+        return any(
+            value is option or (type(value) is type(option) and value == option) for option in self.values
+        )
 
     def __str__(self) -> str:
         return "one of " + ", ".join(repr(value) for value in self.values)

@@ -28,7 +28,11 @@ def kernel(*, parallel: bool = False, inline: bool = False) -> Callable[[Callabl
 
     def decorate(function: Callable[..., Any]) -> Any:
         compiled = numba.njit(
-            cache=True, nogil=True, parallel=parallel, error_model="numpy", inline="always" if inline else "never"
+            cache=True,
+            nogil=True,
+            parallel=parallel,
+            error_model="numpy",
+            inline="always" if inline else "never",
         )(function)
         _kernels.setdefault(function.__module__, []).append(compiled)
         return compiled

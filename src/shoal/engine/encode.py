@@ -1,10 +1,18 @@
-"""From columns to standardised matrices, and from groups back to columns."""
+"""From columns to a matrix in which distances mean likeness, and from groups back to columns.
+
+A number, date or ordered kind becomes one standardised coordinate. A category becomes one coordinate per
+level, scaled so that the whole column has the variance of a standardised number: each column weighs the
+same in the distances, times the weight its schema gives it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from shoal.engine.columns import TypedColumn
 
 
 @dataclass(frozen=True)
@@ -45,17 +53,71 @@ def standardise(X: np.ndarray) -> np.ndarray:
     return Standardiser.fit(X).transform(X)
 
 
+@dataclass(frozen=True)
+class Encoder:
+    """Learned coordinates of a list of columns."""
+
+    standardisers: tuple[Standardiser | None, ...]
+    shares: tuple[np.ndarray | None, ...]
+    weights: tuple[float, ...]
+
+    @classmethod
+    def fit(cls, columns: Sequence[TypedColumn]) -> Encoder:
+        """Learn means, deviations and shares of levels from the cells that are there."""
+        standardisers: list[Standardiser | None] = []
+        shares: list[np.ndarray | None] = []
+        for column in columns:
+            present = column.values[~column.missing]
+            if column.is_coded:
+                n_levels = 1 if column.levels is None else column.levels.len()
+                counts = np.bincount(present.astype(np.int64), minlength=n_levels)
+                shares.append(counts / max(1, present.size))
+                standardisers.append(None)
+            else:
+                shares.append(None)
+                standardisers.append(Standardiser.fit((present if present.size else np.zeros(1))[:, None]))
+        return cls(tuple(standardisers), tuple(shares), tuple(column.facts.weight for column in columns))
+
+    def widths(self) -> list[int]:
+        """Number of coordinates of each column."""
+        return [1 if share is None else share.size for share in self.shares]
+
+    def transform(self, columns: Sequence[TypedColumn]) -> np.ndarray:
+        """Coordinates of the rows; a missing cell lies in the middle of its column."""
+        Z = np.zeros((columns[0].values.size if columns else 0, sum(self.widths())))
+        at = 0
+        for column, standardiser, share, weight in zip(
+            columns, self.standardisers, self.shares, self.weights, strict=True
+        ):
+            if standardiser is not None:
+                block = standardiser.transform(column.values[:, None])
+                block[column.missing] = 0.0
+            elif share is not None:
+                variance = 1.0 - float(share @ share)
+                block = np.zeros((column.values.size, share.size))
+                present = np.flatnonzero(~column.missing)
+                block[present, column.values[present].astype(np.int64)] = 1.0
+                block[present] -= share
+                block /= np.sqrt(variance) if variance > 0 else 1.0
+            block *= np.sqrt(weight)
+            Z[:, at : at + block.shape[1]] = block
+            at += block.shape[1]
+        return Z
+
+
 def group_means(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Mean of each group 0..c-1, one row each (weighted where weights are given)."""
+    """Mean of each group 0..c-1, none empty, one row each (weighted where weights are given)."""
     c = int(labels.max()) + 1
     mass = np.bincount(labels, weights=weights, minlength=c)
-    sums = np.empty((c, X.shape[1]))
-    # Around the overall middle, so that a large common offset does not cancel.
-    middle = X.mean(axis=0) if np.isfinite(X.mean(axis=0)).all() else np.zeros(X.shape[1])
+    # Around a member of each group: a large common offset does not cancel, and equal values keep their mean.
+    anchors = X[np.unique(labels, return_index=True)[1]]
+    means = np.empty((c, X.shape[1]))
     for j in range(X.shape[1]):
-        centred = X[:, j] - middle[j]
-        sums[:, j] = np.bincount(labels, weights=centred if weights is None else centred * weights, minlength=c)
-    return sums / mass[:, None] + middle
+        centred = X[:, j] - anchors[labels, j]
+        means[:, j] = np.bincount(
+            labels, weights=centred if weights is None else centred * weights, minlength=c
+        )
+    return anchors + means / mass[:, None]
 
 
 def sum_of_squares(Z: np.ndarray, labels: np.ndarray) -> float:

@@ -12,6 +12,8 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import polars as pl
+import pyarrow as pa
 
 from shoal.errors import InputError
 
@@ -88,11 +90,40 @@ class Frame:
         refuse_odd_cells(X, names)
         return X
 
-    def replaced(self, new: Mapping[str, np.ndarray]) -> Any:
+    def to_polars(self) -> pl.DataFrame:
+        """The frame as polars computes on it; the index of a pandas frame is not part of it."""
+        try:
+            return self._nw.to_polars()
+        except (TypeError, pa.ArrowException) as error:
+            raise InputError(f"A column must hold one type of cells: {str(error).splitlines()[0]}.") from None
+
+    def taken(self, rows: np.ndarray) -> Frame:
+        """The frame restricted to some rows, index included."""
+        return (
+            Frame(self._nw[rows.tolist() if rows.size else []].to_native()) if rows.size < len(self) else self
+        )
+
+    def replaced(self, new: Mapping[str, pl.Series | np.ndarray]) -> Any:
         """The same kind of frame with some columns replaced or added."""
+        return self._nw.with_columns(
+            *(self._series(name, values) for name, values in new.items())
+        ).to_native()
+
+    def _series(self, name: str, values: pl.Series | np.ndarray) -> nw.Series[Any]:
         backend = self._nw.implementation
-        series = [nw.new_series(name, values, backend=backend) for name, values in new.items()]
-        return self._nw.with_columns(*series).to_native()
+        if isinstance(values, np.ndarray):
+            return nw.new_series(name, values, backend=backend)
+        values = values.alias(name)
+        if backend.is_polars():
+            return nw.from_native(values, series_only=True)
+        if backend.is_pyarrow():
+            return nw.from_native(pa.chunked_array([values.to_arrow()]), series_only=True).alias(name)
+        if backend.is_pandas():
+            series = nw.from_native(values.to_pandas(), series_only=True)
+        else:
+            series = nw.new_series(name, values.to_list(), backend=backend)
+        before = self._nw.schema.get(name)
+        return series.cast(before) if isinstance(before, (nw.Categorical, nw.Enum)) else series
 
     def without(self, names: Sequence[str]) -> Frame:
         """The frame without some of its columns."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from shoal.engine.encode import Standardiser, group_means, sum_of_squares
@@ -40,6 +41,8 @@ class Microaggregator(TransformerMixin, BaseEstimator):
     _rules: ClassVar[dict[str, Rule]] = {}
 
     k: int
+    feature_names_in_: np.ndarray
+    n_features_in_: int
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         raise InternalError(f"{type(self).__name__} does not define its partition.")
@@ -58,22 +61,39 @@ class Microaggregator(TransformerMixin, BaseEstimator):
         y : ignored
         """
         del y
-        params = self.get_params(deep=False)
-        check_params(type(self).__name__, {name: self._rules[name] for name in params if name in self._rules}, params)
         matrix = self._matrix(X, reset=True)
-        if matrix.shape[0] < self.k:
-            raise InputError(
-                f"A group needs k = {self.k} records, so the table must have at least that many. "
-                f"Got n_samples = {matrix.shape[0]}."
-            )
-        standardiser = Standardiser.fit(matrix)
-        Z = standardiser.transform(matrix)
-        labels = self._partition(Z)
-        self._settle(matrix, Z, standardiser, labels)
+        self._standardiser = Standardiser.fit(matrix)
+        Z = self._standardiser.transform(matrix)
+        self.labels_ = self.partition(Z)
+        self.n_groups_ = int(self.labels_.max()) + 1
+        self.centroids_ = group_means(matrix, self.labels_)
+        self.sse_ = sum_of_squares(Z, self.labels_)
+        total = float(np.einsum("ij,ij->", Z, Z))
+        self.information_loss_ = 100.0 * self.sse_ / total if total > 0 else 0.0
+        self._fingerprint = _fingerprint(matrix)
         return self
 
-    def _settle(self, matrix: np.ndarray, Z: np.ndarray, standardiser: Standardiser, labels: np.ndarray) -> None:
-        """Check the partition and keep what it tells."""
+    def partition(self, Z: np.ndarray) -> np.ndarray:
+        """Label records whose coordinates are already comparable, without standardising them.
+
+        Parameters
+        ----------
+        Z : array of float64, (n_records, n_coordinates)
+
+        Returns
+        -------
+        array of int64, (n_records,)
+            Groups 0..c-1, their sizes checked.
+        """
+        params = self.get_params(deep=False)
+        rules = {name: rule for name, rule in self._rules.items() if name in params}
+        check_params(type(self).__name__, rules, params)
+        if Z.shape[0] < self.k:
+            raise InputError(
+                f"A group needs k = {self.k} records, so the table must have at least that many. "
+                f"Got n_samples = {Z.shape[0]}."
+            )
+        labels = self._partition(np.ascontiguousarray(Z, dtype=np.float64))
         labels = np.unique(labels, return_inverse=True)[1].astype(np.int64).reshape(-1)
         sizes = np.bincount(labels)
         if labels.shape[0] != Z.shape[0]:
@@ -83,14 +103,12 @@ class Microaggregator(TransformerMixin, BaseEstimator):
                 f"{type(self).__name__} made groups of {sizes.min()} to {sizes.max()} records "
                 f"where {self.k} to {2 * self.k - 1} were promised."
             )
-        self._standardiser = standardiser
-        self._fingerprint = _fingerprint(matrix)
-        self.labels_ = labels
-        self.n_groups_ = int(sizes.size)
-        self.centroids_ = group_means(matrix, labels)
-        self.sse_ = sum_of_squares(Z, labels)
-        total = float(np.einsum("ij,ij->", Z, Z))
-        self.information_loss_ = 100.0 * self.sse_ / total if total > 0 else 0.0
+        return labels
+
+    def partition_all(self, Z: np.ndarray, ks: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+        """Label the records for several k, one after the other; methods that can share work do."""
+        for k in ks:
+            yield k, clone(self).set_params(k=k).partition(Z)
 
     def transform(self, X: Any) -> Any:
         """Replace records by centroids.
@@ -105,10 +123,7 @@ class Microaggregator(TransformerMixin, BaseEstimator):
         """
         check_is_fitted(self)
         matrix = self._matrix(X, reset=False)
-        if _fingerprint(matrix) == self._fingerprint:
-            labels = self.labels_
-        else:
-            labels = self._nearest(matrix)
+        labels = self.labels_ if _fingerprint(matrix) == self._fingerprint else self._nearest(matrix)
         masked = self.centroids_[labels]
         if not is_frame(X):
             return masked
@@ -146,7 +161,9 @@ class Microaggregator(TransformerMixin, BaseEstimator):
             if reset and hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             return np.ascontiguousarray(
-                validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=1 if not reset else 2)
+                validate_data(
+                    self, X, reset=reset, dtype=np.float64, ensure_min_samples=1 if not reset else 2
+                )
             )
         frame = Frame(X)
         if reset:

@@ -1,0 +1,71 @@
+"""The command line: words and exit codes, nothing computed here.
+
+Each file holds one group of commands and adds them in `register`. Heavy rooms are imported inside the
+commands, so that `shoal --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Annotated
+
+import typer
+
+from shoal import __version__
+from shoal.cli import _interrupt
+from shoal.errors import InternalError, ShoalError
+
+# typer brings its own copy of click or uses the installed one: its errors are found from what it exports.
+_CommandError: type[Exception] = next(
+    each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException"
+)
+
+COMMANDS = ("protect", "compare", "bound", "schema", "ask", "ledger", "audit", "reproduce", "datasets")
+
+app = typer.Typer(
+    name="shoal",
+    help="Protects people in data: publish tables in groups of at least k, answer queries with a budget.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+@app.callback(invoke_without_command=True)
+def _root(
+    version: Annotated[bool, typer.Option("--version", help="Print the version and leave.")] = False,
+) -> None:
+    if version:
+        typer.echo(f"shoal {__version__}")
+        raise typer.Exit
+
+
+for _name in COMMANDS:
+    import_module(f"shoal.cli.{_name}").register(app)
+
+
+def main() -> None:
+    """Run the command; mistakes become one sentence on the error stream and an exit code."""
+    _interrupt.install()
+    try:
+        code = app(standalone_mode=False, prog_name="shoal")
+    except ShoalError as error:
+        code = _fail(str(error), error.exit_code)
+    except _CommandError as error:
+        code = _fail(" ".join(error.format_message().split()), 2)  # type: ignore[attr-defined]
+    except (typer.Abort, KeyboardInterrupt):
+        code = _fail("Interrupted; nothing was written.", 130)
+    except BrokenPipeError:
+        sys.stderr.close()
+        code = 0
+    except (MemoryError, InternalError) as error:
+        code = _fail(f"{type(error).__name__}: {error or 'the table does not fit in memory'}", 2)
+    raise SystemExit(code or 0)
+
+
+def _fail(message: str, code: int) -> int:
+    typer.echo(f"shoal: {message}", err=True)
+    return code

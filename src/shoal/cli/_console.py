@@ -1,0 +1,39 @@
+"""What the commands share in talking: progress on a terminal, JSON on request, lists of names."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import typer
+
+
+@contextmanager
+def progress() -> Iterator[Callable[[str], None]]:
+    """A line that tells what is being done; silent where nobody watches."""
+    if not sys.stderr.isatty():
+        yield lambda _: None
+        return
+    from rich.console import Console
+
+    with Console(stderr=True).status("starting") as status:
+        yield status.update
+
+
+def print_json(facts: dict[str, Any]) -> None:
+    """One object on the output stream."""
+    typer.echo(json.dumps(facts, default=_plain, allow_nan=False))
+
+
+def names(text: str | None) -> list[str] | None:
+    """Names separated by commas."""
+    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+
+
+def _plain(value: Any) -> Any:
+    return (
+        value.item() if hasattr(value, "item") else value.tolist() if hasattr(value, "tolist") else str(value)
+    )

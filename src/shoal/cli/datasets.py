@@ -1,0 +1,44 @@
+"""`shoal datasets`: the tables at hand."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from shoal.cli._console import print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(datasets)
+
+
+def datasets(
+    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+) -> None:
+    """List the bundled and benchmark tables, and where they lie.
+
+    Example: shoal datasets
+    """
+    from shoal.datasets import DATASETS
+
+    rows = [
+        {
+            "name": each.name,
+            "rows": each.shape[0],
+            "columns": each.shape[1],
+            "about": each.about,
+            "path": None if each.path is None else str(each.path),
+            "source": each.source,
+        }
+        for each in DATASETS.values()
+    ]
+    if json:
+        print_json({"datasets": rows})
+        return
+    for row in rows:
+        where = row["path"] or f"not at hand; get it from: {row['source']}"
+        typer.echo(
+            f"{row['name']:<13} {row['rows']:>6} x {row['columns']:<4} {row['about']}\n{'':<13} {where}"
+        )

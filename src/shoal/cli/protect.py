@@ -1,0 +1,217 @@
+"""`shoal protect`: a table in, a protected table out."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli._console import names, print_json, progress
+
+if TYPE_CHECKING:
+    from shoal.protect import Protection
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(protect)
+    app.command()(demo)
+
+
+def protect(
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="The table to protect (CSV, Parquet, Arrow, Excel, SPSS, Stata, SAS; - for a pipe)."
+        ),
+    ],
+    output: Annotated[
+        str,
+        typer.Option("--output", "-o", help="Where the protected table goes; its ending says the format."),
+    ],
+    k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
+    method: Annotated[str, typer.Option(help="A name from the registry of methods.")] = "anneal",
+    columns: Annotated[str | None, typer.Option(help="Columns to aggregate, separated by commas.")] = None,
+    schema: Annotated[
+        Path | None, typer.Option(help="Schema file (TOML): roles and kinds of columns.")
+    ] = None,
+    strata: Annotated[str | None, typer.Option(help="Columns whose values groups never cross.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Column of survey weights.")] = None,
+    households: Annotated[
+        str | None, typer.Option(help="Column whose rows stay together; groups hold k of its values.")
+    ] = None,
+    l: Annotated[
+        int | None, typer.Option("--l", help="Also reach l-diversity of the sensitive columns.")
+    ] = None,
+    t: Annotated[
+        float | None, typer.Option("--t", help="Also reach t-closeness of the sensitive columns.")
+    ] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="Missing cells: error, impute, category or drop.")
+    ] = None,
+    small_strata: Annotated[str, typer.Option(help="Strata below k: merge or refuse.")] = "merge",
+    integers: Annotated[str, typer.Option(help="Integer columns: float or round.")] = "float",
+    identifiers: Annotated[str, typer.Option(help="Identifiers: drop or hash.")] = "drop",
+    time_limit: Annotated[float | None, typer.Option(help="Seconds the method may search.")] = None,
+    max_proposals: Annotated[
+        int | None, typer.Option(help="Proposals the method may try (repeats exactly).")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of random methods.")] = 0,
+    labels: Annotated[
+        Path | None, typer.Option(help="Write the group of each row to this CSV file (custodian only).")
+    ] = None,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the report (custodian only) to this HTML file.")
+    ] = None,
+    public_report: Annotated[
+        Path | None, typer.Option(help="Write a report without risk figures to this HTML file.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+) -> None:
+    """Protect a table: everyone hides in a group of at least k.
+
+    Example: shoal protect survey.csv -k 5 -o protected.csv --report report.html
+    """
+    from shoal import io
+    from shoal.protect import protect as run
+
+    io.check_writable(output)
+    for extra in (labels, report, public_report):
+        if extra is not None:
+            io.check_folder(extra)
+    with progress() as say:
+        say(f"reading {file}")
+        source = io.read_source(file)
+        result = run(
+            source.frame, k, names(columns), method, names(strata), weights, schema,
+            households=households, l=l, t=t, missing=missing, small_strata=small_strata, integers=integers,
+            identifiers=identifiers, time_limit=time_limit, max_proposals=max_proposals, random_state=seed,
+            progress=say,
+        )  # fmt: skip
+        given = {
+            "columns": columns, "schema": schema, "strata": strata, "weights": weights, "households": households,
+            "l": l, "t": t, "missing": missing, "integers": integers if integers != "float" else None,
+            "small-strata": small_strata if small_strata != "merge" else None,
+            "identifiers": identifiers if identifiers != "drop" else None, "time-limit": time_limit,
+        }  # fmt: skip
+        result = replace(
+            result,
+            notes=(*source.notes, *result.notes),
+            settings=result.settings | {"command": _command(file, output, result, given, seed)},
+        )
+        say("writing")
+        _write(result, source, output, labels, report, public_report)
+    _tell(result, [output, labels, report, public_report], as_json=json)
+
+
+def demo(
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="Folder for the protected file and the report.")
+    ] = Path("shoal-demo"),
+    k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
+    time_limit: Annotated[float, typer.Option(help="Seconds the method may search.")] = 5.0,
+    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+) -> None:
+    """Protect the bundled household survey and write the result and its report.
+
+    Example: shoal demo -o shoal-demo
+    """
+    from shoal import datasets, io
+    from shoal.errors import InputError
+    from shoal.protect import protect as run
+
+    try:
+        output.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {str(output)!r} cannot be made: {error.strerror}.") from None
+    io.check_folder(output / "report.html")
+    with progress() as say:
+        result = run(
+            datasets.load_survey(),
+            k,
+            schema=datasets.load_survey_schema(),
+            time_limit=time_limit,
+            progress=say,
+        )
+        result = replace(result, settings=result.settings | {"command": f"shoal demo -k {k}"})
+        source = io.Source(datasets.load_survey(), ".csv")
+        paths = [
+            output / "protected.csv",
+            output / "groups.csv",
+            output / "report.html",
+            output / "public-report.html",
+        ]
+        _write(result, source, *paths)
+    _tell(result, list(paths), as_json=json)
+
+
+def _write(
+    result: Protection,
+    source: Any,
+    output: str | Path,
+    labels: Path | None,
+    report: Path | None,
+    public: Path | None,
+) -> None:
+    """Everything that goes to disk; the protected table last, so that it is there only if all is."""
+    import polars as pl
+
+    from shoal import io
+
+    if labels is not None:
+        io.write_table(pl.DataFrame({"group": result.labels}), labels)
+    if report is not None:
+        result.report(report)
+    if public is not None:
+        result.report(public, public=True)
+    io.write_table(result.frame, output, source)
+
+
+def _command(file: str, output: str, result: Protection, given: dict[str, Any], seed: int) -> str:
+    """The command that repeats the run."""
+    words = [
+        "shoal",
+        "protect",
+        file,
+        "-k",
+        str(result.settings["k"]),
+        "-o",
+        output,
+        "--method",
+        result.settings["method"],
+    ]
+    proposals = result.settings.get("max_proposals")
+    if proposals is not None:
+        given = {**given, "time-limit": None, "max-proposals": proposals}
+    for name, value in given.items():
+        if value is not None:
+            words += [f"--{name}", str(value)]
+    return shlex.join([*words, "--seed", str(seed)])
+
+
+def _tell(result: Protection, paths: list[Any], *, as_json: bool) -> None:
+    figures, settings = result.figures, result.settings
+    written = [str(path) for path in paths if path is not None]
+    if as_json:
+        print_json(
+            {"method": settings["method"], "k": settings["k"]}
+            | figures
+            | {"verdicts": [verdict.to_dict() for verdict in result.verdicts], "notes": list(result.notes)}
+            | {"settings": settings, "files": written}
+        )
+        return
+    for note in result.notes:
+        typer.echo(f"note: {note}")
+    typer.echo(
+        f"{figures['n_records']:,} records in {figures['n_groups']:,} groups of {figures['smallest_group']} to "
+        f"{figures['largest_group']} ({settings['method']}, {figures['seconds']:.1f} s)"
+    )
+    for verdict in result.verdicts:
+        typer.echo(str(verdict))
+    loss = f"information loss {figures['information_loss']:.3f} %"
+    loss += f", IL2 {figures['il2']:.2f} %" if "il2" in figures else ""
+    typer.echo(f"{loss}, records linked by distance {100 * figures['dld']:.1f} % (DLD)")
+    typer.echo(f"written: {', '.join(written)}")

@@ -1,0 +1,85 @@
+"""A first schema, guessed from a table, with a reason for each guess.
+
+Bounds and levels are never guessed: for private answers they must come from the codebook.
+"""
+
+from __future__ import annotations
+
+import re
+
+import polars as pl
+
+from shoal.errors import InputError
+from shoal.schema import Column, Schema
+
+_ID_NAME = re.compile(
+    r"(^|_|\b)(id|uuid|ssn|nhs|passport|e?mail|phone|tel|name|surname|address|iban)(_|\b|$)", re.I
+)
+_WEIGHT_NAME = re.compile(r"(^|_)(weight|wt|wgt|fnlwgt)(_|$)", re.I)
+_DATE = re.compile(r"^\s*\d{4}-\d{2}-\d{2}\s*$")
+
+
+def guess_schema(frame: pl.DataFrame) -> Schema:
+    """Guess role and kind of every column.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.engine.guess import guess_schema
+    >>> schema = guess_schema(pl.DataFrame({"age": [31, 40], "town": ["A", "A"]}))
+    >>> schema.columns["age"].role, schema.columns["town"].kind
+    ('quasi', 'category')
+    """
+    if frame.width == 0 or frame.height == 0:
+        raise InputError(
+            f"The table must have rows and columns. Got {frame.height} rows, {frame.width} columns."
+        )
+    return Schema({name: _guess(frame[name]) for name in frame.columns})
+
+
+def looks_like_identifier(column: Column) -> bool:
+    """Whether a guessed column was taken for an identifier."""
+    return column.role == "identifier" and column.reason != ""
+
+
+def _guess(series: pl.Series) -> Column:
+    name = series.name
+    present = series.drop_nulls()
+    distinct = present.n_unique()
+    id_like = present.len() > 1 and distinct == present.len()
+    if series.dtype == pl.Boolean:
+        return Column(name, "untouched", "boolean", reason="true or false")
+    if series.dtype in (pl.Date, pl.Datetime):
+        return Column(name, "untouched", "date", reason="dates")
+    if series.dtype.is_integer() and id_like and _ID_NAME.search(name):
+        return Column(
+            name, "identifier", "category", reason="a different whole number in every row, named like a key"
+        )
+    if series.dtype.is_numeric():
+        hint = (
+            "; named like a survey weight: if it is one, its role is 'weight'"
+            if _WEIGHT_NAME.search(name)
+            else ""
+        )
+        return Column(name, "quasi", "number", reason=f"numbers{hint}")
+    if series.dtype != pl.String:
+        if series.dtype in (pl.Categorical, pl.Enum):
+            return Column(name, "untouched", "category", reason=f"{distinct} different values")
+        raise InputError(
+            f"Column {name!r} must hold numbers, texts, dates or truth values. Got {series.dtype}."
+        )
+    numeric = present.str.strip_chars().cast(pl.Float64, strict=False).is_not_null()
+    if present.len() and numeric.mean() > 0.5:  # type: ignore[operator]
+        odd = present.filter(~numeric)[0]
+        return Column(name, "quasi", "number", reason=f"mostly numbers, but also texts like {odd!r}")
+    if present.len() and present.str.contains(_DATE.pattern).all():
+        return Column(name, "untouched", "date", reason="texts that are dates")
+    if present.len() > 1 and (
+        distinct > 0.9 * present.len() or (_ID_NAME.search(name) and distinct > 0.5 * present.len())
+    ):
+        return Column(
+            name, "identifier", "category", reason=f"{distinct} different texts in {present.len()} rows"
+        )
+    if distinct == 2:
+        return Column(name, "untouched", "category", reason="two different values")
+    return Column(name, "untouched", "category", reason=f"{distinct} different values")

@@ -1,0 +1,9 @@
+"""How much was lost, and how much can still be found out: arrays in, numbers out."""
+
+from __future__ import annotations
+
+from shoal.measures._evaluate import evaluate
+from shoal.measures._loss import il1, il2, moments, propensity
+from shoal.measures._risk import dld, interval_disclosure
+
+__all__ = ["dld", "evaluate", "il1", "il2", "interval_disclosure", "moments", "propensity"]

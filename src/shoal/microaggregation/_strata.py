@@ -1,0 +1,74 @@
+"""Partition inside strata, households kept whole."""
+
+from __future__ import annotations
+
+import numpy as np
+from sklearn.base import clone
+
+from shoal.engine.encode import group_means
+from shoal.errors import InputError
+from shoal.microaggregation._base import Microaggregator
+
+
+def join_small_strata(Z: np.ndarray, strata: np.ndarray, k: int) -> np.ndarray:
+    """For each stratum 0..s-1 the stratum it becomes part of: itself, or the nearest one with k records.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.microaggregation import join_small_strata
+    >>> join_small_strata(np.array([[0.0], [0.1], [9.0], [9.1], [8.0]]), np.array([0, 0, 1, 1, 2]), 2)
+    array([0, 1, 1])
+    """
+    sizes = np.bincount(strata)
+    large, joins = np.flatnonzero(sizes >= k), np.arange(sizes.size)
+    if large.size == 0:
+        raise InputError(f"A stratum must have at least k = {k} records. The largest has {sizes.max()}.")
+    centres = group_means(Z, strata)
+    for small in np.flatnonzero(sizes < k):
+        joins[small] = large[np.argmin(((centres[large] - centres[small]) ** 2).sum(axis=1))]
+    return joins
+
+
+def partition_within(
+    Z: np.ndarray, method: Microaggregator, strata: np.ndarray, households: np.ndarray | None = None
+) -> tuple[np.ndarray, list[Microaggregator]]:
+    """Label records so that no group crosses a stratum or splits a household.
+
+    Parameters
+    ----------
+    Z : array of float64, (n_records, n_coordinates)
+    method : Microaggregator
+        Its time limit, if it has one, is shared out by size.
+    strata : array of int64
+        Stratum 0..s-1 of each record, each with enough records.
+    households : array of int64, optional
+        Records with one value stay together; groups then hold at least k households.
+
+    Returns
+    -------
+    labels : array of int64
+    parts : list of Microaggregator
+        The method as it ran in each stratum.
+    """
+    labels = np.empty(Z.shape[0], np.int64)
+    following = 0
+    parts = []
+    for stratum in range(int(strata.max()) + 1):
+        rows = np.flatnonzero(strata == stratum)
+        part = clone(method)
+        limit = part.get_params(deep=False).get("time_limit")
+        if limit is not None:
+            part.set_params(time_limit=limit * rows.size / Z.shape[0])
+        if households is None:
+            found = part.partition(Z[rows])
+        else:
+            inside, of_row = np.unique(households[rows], return_inverse=True)
+            of_row = of_row.reshape(-1)
+            if np.isin(households[strata != stratum], inside).any():
+                raise InputError("A household must lie in one stratum. One has records in two.")
+            found = part.partition(group_means(Z[rows], of_row))[of_row]
+        parts.append(part)
+        labels[rows] = following + found
+        following += int(found.max()) + 1
+    return labels, parts

@@ -1,0 +1,193 @@
+"""Equivalence classes: records that agree in every quasi-identifier, found in one factorised pass.
+
+The columns become codes, the codes one mixed-radix number per record, and the numbers class labels by
+direct addressing or by open hashing on the number itself, so that no two classes can fall together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from shoal.engine.compile import kernel
+from shoal.engine.frame import Frame
+from shoal.errors import ParameterError
+from shoal.privacy._columns import Cells, cells_of, names_of, opened
+from shoal.privacy._verdict import WorstClass
+
+# A table of this many slots per record is addressed directly instead of hashed.
+_DIRECT = 4
+_WIDEST = 2**62
+
+
+@dataclass(frozen=True)
+class Classes:
+    """The equivalence classes of a table.
+
+    Attributes
+    ----------
+    names : tuple of str
+    labels : array of int64, (n_records,)
+        The class of each record; classes are numbered in order of first appearance.
+    sizes : array of int64, (n_classes,)
+    first : array of int64, (n_classes,)
+        The first record of each class.
+    columns : list of Cells
+    """
+
+    names: tuple[str, ...]
+    labels: np.ndarray
+    sizes: np.ndarray
+    first: np.ndarray
+    columns: list[Cells]
+
+    @property
+    def n_records(self) -> int:
+        """Number of records."""
+        return int(self.labels.shape[0])
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return int(self.sizes.shape[0])
+
+    def missing(self) -> dict[str, int]:
+        """Missing cells per quasi-identifier, where there are any."""
+        return {each.name: each.n_missing for each in self.columns if each.n_missing}
+
+    def missing_records(self) -> int:
+        """Records with at least one missing quasi-identifier."""
+        masks = [each.missing for each in self.columns if each.missing is not None]
+        return int(np.logical_or.reduce(masks).sum()) if masks else 0
+
+    def worst(self, figures: np.ndarray, *, lowest: bool, count: int = 5) -> tuple[WorstClass, ...]:
+        """The classes of lowest or highest figure, worst first; ties by the first record."""
+        count = min(count, figures.shape[0])
+        key = figures if lowest else -figures
+        bar = np.partition(key, count - 1)[count - 1]
+        below, at = np.flatnonzero(key < bar), np.flatnonzero(key == bar)
+        chosen = np.concatenate([below, at[: count - below.size]])
+        chosen = chosen[np.lexsort((self.first[chosen], key[chosen]))]
+        return tuple(self.shown(int(c), figures[c].item()) for c in chosen)
+
+    def shown(self, c: int, figure: float) -> WorstClass:
+        """One class with its figure."""
+        row = int(self.first[c])
+        return WorstClass({each.name: each.show(row) for each in self.columns}, int(self.sizes[c]), figure)
+
+
+def find_classes(data: Any, quasi: Sequence[str] | str) -> Classes:
+    """Find the equivalence classes of a table."""
+    names = names_of(quasi, "quasi")
+    return classes_of(cells_of(opened(data, names), names))
+
+
+def classes_of(columns: list[Cells]) -> Classes:
+    """The classes of coded columns."""
+    key, span = _key(columns)
+    labels, sizes, first = _labels(key, span)
+    return Classes(tuple(each.name for each in columns), labels, sizes, first, columns)
+
+
+def refuse_overlap(quasi: Sequence[str], sensitive: Sequence[str]) -> None:
+    """Raise where a column is asked to be both."""
+    for name in sensitive:
+        if name in quasi:
+            raise ParameterError(
+                f"A sensitive column may not be a quasi-identifier too. Got {name!r} as both."
+            )
+
+
+def prepared(
+    data: Any, quasi: Sequence[str] | str, sensitive: Sequence[str] | str
+) -> tuple[Frame, Classes, list[str]]:
+    """The frame, its classes and its sensitive columns, checked."""
+    names, others = names_of(quasi, "quasi"), names_of(sensitive, "sensitive")
+    refuse_overlap(names, others)
+    frame = opened(data, [*names, *others])
+    return frame, classes_of(cells_of(frame, names)), others
+
+
+def _key(columns: list[Cells]) -> tuple[np.ndarray, int]:
+    """One number per record that tells its combination of codes apart from every other."""
+    key = np.zeros(columns[0].codes.shape[0], np.int64)
+    span = 1
+    for each in columns:
+        if span > _WIDEST // each.span:
+            key, sizes, _ = _labels(key, span)
+            span = int(sizes.shape[0])
+        _append(key, each.codes, each.base, each.span)
+        span *= each.span
+    return key, span
+
+
+def _labels(key: np.ndarray, span: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    if span <= _DIRECT * key.shape[0] + 1024:
+        return _address(key, span)
+    return _hash(key)
+
+
+# Kernels: int64 keys in; class labels, sizes and first records out. A slot holds class + 1, so 0 is free.
+
+
+@kernel()
+def _append(key, codes, base, span):
+    for i in range(key.shape[0]):
+        key[i] = key[i] * span + (codes[i] - base)
+
+
+@kernel()
+def _address(key, span):
+    n = key.shape[0]
+    slots = np.zeros(span, np.int32)
+    labels = np.empty(n, np.int64)
+    sizes = np.zeros(min(n, span), np.int64)
+    first = np.empty(min(n, span), np.int64)
+    c = 0
+    for i in range(n):
+        at = slots[key[i]]
+        if at == 0:
+            first[c] = i
+            c += 1
+            at = c
+            slots[key[i]] = at
+        labels[i] = at - 1
+        sizes[at - 1] += 1
+    return labels, sizes[:c].copy(), first[:c].copy()
+
+
+@kernel()
+def _hash(key):
+    n = key.shape[0]
+    bits = 4
+    while (1 << bits) < 2 * n:
+        bits += 1
+    mask = (1 << bits) - 1
+    shift = np.uint64(64 - bits)
+    slots = np.zeros(1 << bits, np.int32)
+    labels = np.empty(n, np.int64)
+    sizes = np.zeros(n, np.int64)
+    first = np.empty(n, np.int64)
+    keys = np.empty(n, np.int64)
+    c = 0
+    for i in range(n):
+        # Fibonacci hashing: the high bits of key times 2^64 / golden ratio.
+        slot = np.int64((np.uint64(key[i]) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
+        while True:
+            at = slots[slot]
+            if at == 0:
+                first[c] = i
+                keys[c] = key[i]
+                c += 1
+                at = c
+                slots[slot] = at
+                break
+            if keys[at - 1] == key[i]:
+                break
+            slot = (slot + 1) & mask
+        labels[i] = at - 1
+        sizes[at - 1] += 1
+    return labels, sizes[:c].copy(), first[:c].copy()

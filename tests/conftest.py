@@ -1,0 +1,45 @@
+"""What the tests share: benchmark tables where they are at hand, and registered methods."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from shoal import datasets
+
+# Commands run in other folders find the tree under test.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
+)
+
+
+def benchmark(name: str):
+    """A benchmark table, or a skip with the reason."""
+    if datasets.DATASETS[name].path is None:
+        pytest.skip(f"the benchmark table {name!r} is not at hand (set SHOAL_DATA)")
+    return datasets.load_eia() if name == "eia" else datasets.load(name)
+
+
+@pytest.fixture(scope="session")
+def census():
+    return benchmark("census")
+
+
+@pytest.fixture(scope="session")
+def tarragona():
+    return benchmark("tarragona")
+
+
+@pytest.fixture(scope="session")
+def eia():
+    return benchmark("eia")
+
+
+@pytest.fixture
+def blobs():
+    """Sixty records around five centres in three columns."""
+    rng = np.random.default_rng(7)
+    return rng.normal(size=(60, 3)) + 6 * rng.normal(size=(5, 3))[np.arange(60) % 5]

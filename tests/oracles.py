@@ -1,0 +1,87 @@
+"""Slow plain versions of the kernels: definitions, nothing clever."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def mdav(X: np.ndarray, k: int) -> np.ndarray:
+    """MDAV by its definition, with full sorts."""
+    labels = np.full(len(X), -1)
+    group = 0
+
+    def free():
+        return np.flatnonzero(labels < 0)
+
+    def distances(point):
+        return ((X[free()] - point) ** 2).sum(axis=1)
+
+    def farthest(point):
+        return free()[np.argmax(distances(point))]
+
+    def claim(record):
+        nonlocal group
+        labels[free()[np.argsort(distances(X[record]), kind="stable")[:k]]] = group
+        group += 1
+
+    while len(free()) >= 3 * k:
+        r = farthest(X[free()].mean(axis=0))
+        s = farthest(X[r])
+        claim(r)
+        if labels[s] < 0:
+            claim(s)
+    if len(free()) >= 2 * k:
+        claim(farthest(X[free()].mean(axis=0)))
+    labels[labels < 0] = group
+    return labels
+
+
+def cbfs(X: np.ndarray, k: int) -> np.ndarray:
+    """CBFS by its definition."""
+    labels = np.full(len(X), -1)
+    group = 0
+    while (labels < 0).sum() >= 2 * k:
+        free = np.flatnonzero(labels < 0)
+        middle = X[free].mean(axis=0)
+        r = free[np.argmax(((X[free] - middle) ** 2).sum(axis=1))]
+        labels[free[np.argsort(((X[free] - X[r]) ** 2).sum(axis=1), kind="stable")[:k]]] = group
+        group += 1
+    labels[labels < 0] = group
+    return labels
+
+
+def diameter(X: np.ndarray, rows: np.ndarray) -> float:
+    """Largest squared distance between two of some records."""
+    return max(((X[i] - X[j]) ** 2).sum() for i in rows for j in rows)
+
+
+def best_runs(x: np.ndarray, k: int) -> float:
+    """Smallest SSE of any cut of the rows as they stand into runs of k..2k-1, by trying them all."""
+
+    def sse(rows):
+        return float(((rows - rows.mean(axis=0)) ** 2).sum())
+
+    def best(start):
+        if start == len(x):
+            return 0.0
+        choices = [
+            sse(x[start : start + size]) + best(start + size)
+            for size in range(k, 2 * k)
+            if start + size <= len(x)
+        ]
+        return min(choices, default=np.inf)
+
+    return best(0)
+
+
+def dld(A: np.ndarray, B: np.ndarray, ties: str = "share") -> float:
+    """DLD with the whole distance matrix."""
+    total = 0.0
+    for j, row in enumerate(B):
+        distances = np.sqrt(((A - row) ** 2).sum(axis=1))
+        nearest = np.flatnonzero(distances <= distances.min() * (1 + 1e-9) + 1e-300)
+        if ties == "share":
+            total += (j in nearest) / len(nearest)
+        else:
+            total += nearest[0] == j
+    return total / len(B)
