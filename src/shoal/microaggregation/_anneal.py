@@ -69,7 +69,7 @@ class Anneal(Microaggregator):
     blocks along principal axes, with other borders in each round; their first partition is made within
     such blocks when `start` is "mdav".
 
-    The run ends early once as many proposals as `20000 * n_records + 2000000` have brought nothing.
+    The run ends early once as many proposals as `100000 * n_records + 1000000` have brought nothing.
 
     Examples
     --------
