@@ -114,12 +114,19 @@ class HighsMaster(_Store):
         super().__init__(n, width)
         self._optimal = highspy.HighsModelStatus.kOptimal
         self._highs = highs = highspy.Highs()
-        for option, value in (("output_flag", False), ("threads", 1), ("solver", "simplex"), ("presolve", "off")):
+        for option, value in (
+            ("output_flag", False),
+            ("threads", 1),
+            ("solver", "simplex"),
+            ("presolve", "off"),
+        ):
             highs.setOptionValue(option, value)
         none, each = np.zeros(0), np.arange(n, dtype=np.int32)
         highs.addRows(n, np.ones(n), np.ones(n), 0, np.zeros(n, np.int32), none.astype(np.int32), none)
         for sign in (1.0, -1.0):
-            highs.addCols(n, np.zeros(n), np.zeros(n), np.full(n, highs.getInfinity()), n, each, each, np.full(n, sign))
+            highs.addCols(
+                n, np.zeros(n), np.zeros(n), np.full(n, highs.getInfinity()), n, each, each, np.full(n, sign)
+            )
         self._new_cuts = False
 
     def add_groups(self, groups: np.ndarray, costs: np.ndarray) -> None:
@@ -131,8 +138,14 @@ class HighsMaster(_Store):
         A = sparse.vstack(parts, format="csc")
         infinite = np.full(costs.size, self._highs.getInfinity())
         self._highs.addCols(
-            costs.size, costs, np.zeros(costs.size), infinite, A.nnz,
-            A.indptr[:-1].astype(np.int32), A.indices.astype(np.int32), A.data,
+            costs.size,
+            costs,
+            np.zeros(costs.size),
+            infinite,
+            A.nnz,
+            A.indptr[:-1].astype(np.int32),
+            A.indices.astype(np.int32),
+            A.data,
         )
 
     def add_cuts(self, cuts: np.ndarray) -> None:
@@ -141,8 +154,13 @@ class HighsMaster(_Store):
         H = sparse.csr_array(hits(self.groups, cuts, self.n).T)
         count = cuts.shape[0]
         self._highs.addRows(
-            count, np.full(count, -self._highs.getInfinity()), right_hand_sides(cuts), H.nnz,
-            H.indptr[:-1].astype(np.int32), (H.indices + 2 * self.n).astype(np.int32), H.data,
+            count,
+            np.full(count, -self._highs.getInfinity()),
+            right_hand_sides(cuts),
+            H.nnz,
+            H.indptr[:-1].astype(np.int32),
+            (H.indices + 2 * self.n).astype(np.int32),
+            H.data,
         )
         self._new_cuts = True
 

@@ -147,6 +147,11 @@ def below(
     return np.concatenate([listed[b, : counts[b]] for b in range(BLOCKS)])
 
 
+def nodes_within(n: int, seconds: float) -> int:
+    """About how many nodes a search over n records gets through in some seconds, at least a few thousand."""
+    return max(4 * n, int(1e8 * seconds / n))
+
+
 def _limit(nodes: int) -> int:
     """Nodes of one block: blocks differ, so each may use four times its even share."""
     return 4 * nodes // BLOCKS
@@ -163,7 +168,16 @@ def _search_all(
 
     def one(block: int) -> tuple[int, int]:
         return _search(
-            grid.D, pi, *_lists(cuts), size, _limit(nodes), block, BLOCKS, lowest[block], best[block], listed[block]
+            grid.D,
+            pi,
+            *_lists(cuts),
+            size,
+            _limit(nodes),
+            block,
+            BLOCKS,
+            lowest[block],
+            best[block],
+            listed[block],
         )
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -231,9 +245,7 @@ def _missing_price(S, s, pair_start, pair_other, pair_third, triple_start, tripl
 
 
 @kernel()
-def _descend(
-    D, pi, pair_start, pair_other, pair_third, s, v, m, value, degree, waiting, count
-):
+def _descend(D, pi, pair_start, pair_other, pair_third, s, v, m, value, degree, waiting, count):
     """Degrees of all records to a set that has just got record v as its m-th, and who may come next."""
     n = D.shape[0]
     a, c = float(s - 1), float(s)
@@ -279,8 +291,21 @@ def _may_join(D, pi, pair_start, pair_other, pair_third, s, S, m, v, degree, ins
 
 @kernel()
 def _search(
-    D, pi, pair_start, pair_other, pair_third, triple_start, triple_others, triple_third,
-    s, limit, block, blocks, lowest, best, listed,
+    D,
+    pi,
+    pair_start,
+    pair_other,
+    pair_third,
+    triple_start,
+    triple_others,
+    triple_third,
+    s,
+    limit,
+    block,
+    blocks,
+    lowest,
+    best,
+    listed,
 ):
     """Groups of size s with a negative price that start in one block of the records.
 
@@ -317,8 +342,12 @@ def _search(
                 _descend(D, pi, pair_start, pair_other, pair_third, s, v, m, value, degree, waiting, count)
                 continue
             if pair_third.size > 0:
-                grown += s * (s - 1) * _missing_price(
-                    S, s, pair_start, pair_other, pair_third, triple_start, triple_others, triple_third
+                grown += (
+                    s
+                    * (s - 1)
+                    * _missing_price(
+                        S, s, pair_start, pair_other, pair_third, triple_start, triple_others, triple_third
+                    )
                 )
             if grown >= 0.0:
                 continue
