@@ -147,6 +147,11 @@ def below(
     return np.concatenate([listed[b, : counts[b]] for b in range(BLOCKS)])
 
 
+def nodes_within(n: int, seconds: float) -> int:
+    """About how many nodes a search over n records gets through in some seconds, at least a few thousand."""
+    return max(4 * n, int(1e8 * seconds / n))
+
+
 def _limit(nodes: int) -> int:
     """Nodes of one block: blocks differ, so each may use four times its even share."""
     return 4 * nodes // BLOCKS
