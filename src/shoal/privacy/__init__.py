@@ -7,6 +7,18 @@ from shoal.privacy._check import check
 from shoal.privacy._closeness import t_closeness
 from shoal.privacy._diversity import l_diversity
 from shoal.privacy._presence import delta_presence
+from shoal.privacy._targets import merge_for_closeness, merge_for_diversity, reach
 from shoal.privacy._verdict import Verdict, WorstClass
 
-__all__ = ["Verdict", "WorstClass", "check", "delta_presence", "k_anonymity", "l_diversity", "t_closeness"]
+__all__ = [
+    "Verdict",
+    "WorstClass",
+    "check",
+    "delta_presence",
+    "k_anonymity",
+    "l_diversity",
+    "merge_for_closeness",
+    "merge_for_diversity",
+    "reach",
+    "t_closeness",
+]

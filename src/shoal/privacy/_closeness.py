@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from shoal.engine.compile import kernel, prange
+from shoal.engine.compile import kernel
 from shoal.engine.frame import Frame
 from shoal.errors import ParameterError
 from shoal.params import AnyOf, Interval, Nothing, Options, check_params
@@ -96,8 +96,10 @@ class Ground:
     parent: np.ndarray
     height: np.ndarray
 
-
-_NO_TREE = np.zeros(0, np.int64)
+    @classmethod
+    def flat(cls, name: str) -> Ground:
+        """A distance that needs no tree."""
+        return cls(name, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def ground_of(
@@ -108,10 +110,10 @@ def ground_of(
     if ground == "auto":
         ground = "ordered" if levels is not None or is_ordered(frame, name) else "equal"
     if ground == "equal":
-        return cells, Ground("equal", _NO_TREE, _NO_TREE)
+        return cells, Ground.flat("equal")
     if ground == "ordered":
         renumbered = _ranks(frame, cells, levels)
-        scale = Ground("ordered", _NO_TREE, _NO_TREE)
+        scale = Ground.flat("ordered")
     else:
         if levels is None:
             raise ParameterError(
@@ -122,6 +124,13 @@ def ground_of(
     codes = renumbered[cells.codes.astype(np.int64)]
     span = cells.span if ground == "ordered" else int((scale.height == 0).sum())
     return Cells(name, codes, 0, span, cells.missing, cells.source), scale
+
+
+def ground_for(ground: str | Mapping[str, str], name: str) -> str:
+    """The ground distance asked for one column."""
+    chosen = ground if isinstance(ground, str) else ground.get(name, "auto")
+    check_params("check", {"ground": Options(GROUNDS)}, {"ground": chosen})
+    return chosen
 
 
 def closeness_verdict(classes: Classes, profile: Profile, ground: Ground, t: float | None) -> Verdict:
@@ -242,19 +251,19 @@ def _tree(cells: Cells, levels: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, 
 # Kernels: sorted codes per class in, one distance per class out. Only the values of a class are visited.
 
 
-@kernel(parallel=True)
+@kernel()
 def _equal(codes, starts, totals):
     out = np.zeros(starts.shape[0] - 1)
     n = codes.shape[0]
-    for g in prange(out.shape[0]):
+    for g in range(out.shape[0]):
         out[g] = equal_distance(codes, starts[g], starts[g + 1], totals, n)
     return out
 
 
-@kernel(parallel=True)
+@kernel()
 def _ordered(codes, starts, cumulative, above):
     out = np.zeros(starts.shape[0] - 1)
-    for g in prange(out.shape[0]):
+    for g in range(out.shape[0]):
         out[g] = ordered_distance(codes, starts[g], starts[g + 1], cumulative, above)
     return out
 

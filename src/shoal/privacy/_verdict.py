@@ -81,7 +81,9 @@ class Verdict:
             text += f"; {self.records_at_risk:,} of {self.n_records:,} records"
             text += f" ({100 * (self.share_at_risk or 0):.3g} %) at risk"
         if self.missing_records:
-            text += f"; {self.missing_records:,} records miss a quasi-identifier, taken as a value of its own"
+            ending = "" if self.missing_records == 1 else "s"
+            text += f"; {self.missing_records:,} record{ending} with a missing quasi-identifier, which counts"
+            text += " as a value of its own"
         return text + "."
 
     def to_dict(self) -> dict[str, Any]:
