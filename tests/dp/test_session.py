@@ -82,6 +82,23 @@ def test_intervals_cover_at_their_level(survey, schema):
     assert all(hits >= 130 for hits in inside.values()), inside
 
 
+def test_an_answer_survives_the_wire(survey, schema):
+    from shoal.dp import Answer
+
+    s = Session(survey, schema, budget=9.0)
+    for sql in (
+        "SELECT COUNT(*) FROM t",
+        "SELECT region, MAX(age) FROM t GROUP BY region",
+        "SELECT QUANTILE(age, 0.25), MEDIAN(age) FROM t",
+    ):
+        answer = s.ask(sql, 0.5)
+        again = Answer.from_dict(json.loads(answer.to_json()))
+        assert again.to_json() == answer.to_json()
+        assert again.notes == answer.notes
+    assert set(answer.value) == {"quantile_0.25_age", "quantile_0.5_age"}
+    assert {"value", "stamp", "epsilon", "remaining", "interval"} <= set(answer.to_dict())
+
+
 def test_the_budget_is_kept_and_shown(survey, schema):
     s = Session(survey, schema, budget=1.0)
     first = s.ask("SELECT COUNT(*) FROM t", 0.3)

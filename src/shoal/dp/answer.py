@@ -8,8 +8,9 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 
@@ -64,6 +65,13 @@ class Answer:
         facts = asdict(self)
         facts["notes"] = list(self.notes)
         return {key: value for key, value in facts.items() if value not in (None, []) or key in _ALWAYS}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        """The answer that `to_dict` wrote, as it comes from a server."""
+        known = {each.name for each in fields(cls)}
+        taken = {name: value for name, value in facts.items() if name in known}
+        return cls(**{**taken, "notes": tuple(facts.get("notes", ()))})
 
     def to_json(self) -> str:
         """The facts as JSON text."""
