@@ -129,7 +129,7 @@ def figures(plan: Plan, noisy: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
         rows.append((value, interval))
     if plan.query.groups:
         names = plan.query.groups
-        levels_of = [levels(plan.schema.columns[name]) or () for name in names]
+        levels_of = [labels_of(plan.schema.columns[name]) for name in names]
         labels = [dict(zip(names, each, strict=True)) for each in itertools.product(*levels_of)]
         values, intervals = (
             [{**label, **row[i]} for label, row in zip(labels, rows, strict=True)] for i in (0, 1)
@@ -139,6 +139,11 @@ def figures(plan: Plan, noisy: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
     if len(value) == 1:
         return next(iter(value.values())), next(iter(interval.values()))
     return value, interval
+
+
+def labels_of(column: Column) -> list[Any]:
+    """The declared levels as answers show them: dates as text."""
+    return [each.isoformat() if hasattr(each, "isoformat") else each for each in levels(column) or ()]
 
 
 def notes(plan: Plan) -> tuple[str, ...]:
