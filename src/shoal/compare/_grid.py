@@ -284,7 +284,8 @@ def _recommend(cells: list[Cell]) -> tuple[Cell, str]:
         span = values.max() - values.min()
         return (values - values.min()) / span if span > 0 else np.zeros_like(values)
 
-    front = np.array([cell.on_front for cell in cells])
+    # A partition found by the search between the points cannot be asked for by a name.
+    front = np.array([cell.on_front and cell.method != "search" for cell in cells])
     distance = np.where(front, scaled(loss) ** 2 + scaled(link) ** 2, np.inf)
     chosen = cells[int(np.argmin(distance))]
     rivals = [cell for cell in cells if cell.k == chosen.k and cell is not chosen]

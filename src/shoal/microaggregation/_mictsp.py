@@ -72,7 +72,12 @@ class MicTSP(Microaggregator):
     }
 
     def __init__(
-        self, k: int = 5, tour: str = "local", kicks: int | None = None, seconds: float = 2.0, random_state: int = 0
+        self,
+        k: int = 5,
+        tour: str = "local",
+        kicks: int | None = None,
+        seconds: float = 2.0,
+        random_state: int = 0,
     ) -> None:
         self.k = k
         self.tour = tour

@@ -131,6 +131,8 @@ class MDMHM(_MHM):
     ----------
     k : int, default 5
         Smallest group size.
+    grow : {"centroid", "record"}, default "centroid"
+        How MD gathers its groups; "record" is the reading behind the published losses.
 
     Notes
     -----
@@ -156,9 +158,14 @@ class MDMHM(_MHM):
     """
 
     name: ClassVar = "md-mhm"
+    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2), "grow": Options(("centroid", "record"))}
+
+    def __init__(self, k: int = 5, grow: str = "centroid") -> None:
+        super().__init__(k)
+        self.grow = grow
 
     def _order(self, Z: np.ndarray) -> np.ndarray:
-        return chained(Z, MD(self.k)._partition(Z))
+        return chained(Z, MD(self.k, self.grow)._partition(Z))
 
 
 class MDAVMHM(_MHM):

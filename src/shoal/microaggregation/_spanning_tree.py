@@ -161,7 +161,7 @@ def _split_components(X, labels, k, by_diameter):
         members = np.flatnonzero(labels == group)
         if members.size < 2 * k:
             continue
-        parts = _md(X[members], k) if by_diameter else _cbfs(X[members], k, False)
+        parts = _md(X[members], k, True) if by_diameter else _cbfs(X[members], k, False)
         for at in range(members.size):
             if parts[at] > 0:
                 labels[members[at]] = groups + parts[at] - 1

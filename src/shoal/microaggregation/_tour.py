@@ -88,7 +88,10 @@ def _search(X: np.ndarray, seeds: Iterable[int], kicks: int, neighbours: int) ->
     distance, near = cKDTree(X).query(X, k=min(neighbours + 1, n), workers=-1)
     # Each place is its own nearest; where others are too near to tell apart it need not stand first.
     first = np.argsort(near != np.arange(n)[:, None], axis=1, kind="stable")[:, 1:]
-    distance, near = np.take_along_axis(distance, first, 1), np.take_along_axis(near, first, 1).astype(np.int64)
+    distance, near = (
+        np.take_along_axis(distance, first, 1),
+        np.take_along_axis(near, first, 1).astype(np.int64),
+    )
     greedy = _greedy(X, distance, near)
     tours = []
     for seed in seeds:
