@@ -77,7 +77,6 @@ def postgres():
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     run = {
-        "check": True,
         "stdout": subprocess.DEVNULL,
         "stderr": subprocess.DEVNULL,
         "cwd": home,
