@@ -66,9 +66,8 @@ class Cells:
         bins = self.bins if isinstance(self.bins, tuple) else (self.bins,) * len(self.columns)
         if not self.columns or len(bins) != len(self.columns):
             raise SchemaError(f"'bins' of cells must be an int, or one int per column. Got {self.bins!r}.")
-        for name, value in [("bins", each) for each in bins] + [("tau", self.tau)]:
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            if not (whole and value >= 1) and not (name == "tau" and value is None):
+        for name, value in [("bins", each) for each in bins] + [("tau", 1 if self.tau is None else self.tau)]:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
                 raise SchemaError(f"{name!r} of cells must be an int of at least 1. Got {value!r}.")
 
 

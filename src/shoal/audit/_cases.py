@@ -13,11 +13,11 @@ import polars as pl
 from shoal.audit._game import Mechanism
 from shoal.dp import budget, heuristic, tau
 from shoal.dp.answer import add_noise, distances
+from shoal.dp.check import check
 from shoal.dp.correlation import GivenDegrees, Grid
 from shoal.dp.exact import compute
 from shoal.dp.load import load, protect_rows
 from shoal.dp.plan import Plan, make_plan
-from shoal.dp.query import check
 from shoal.dp.sql import parse
 from shoal.dp.unit import resolve
 from shoal.schema import Cells, Column, Schema, Unit
@@ -71,7 +71,9 @@ def frame_of(rows: Rows) -> pl.DataFrame:
     return pl.DataFrame({name: [row.get(name) for row in rows] for name in types}, schema=types)
 
 
-def mechanism(case: Case, epsilon: float, computed: Changed | None = None, drawn: Changed | None = None) -> Mechanism:
+def mechanism(
+    case: Case, epsilon: float, computed: Changed | None = None, drawn: Changed | None = None
+) -> Mechanism:
     """The real load, plan, compute and noise of a case, to be played against.
 
     `computed` and `drawn` change the plan by which figures are computed or noise is drawn: planted faults.
@@ -83,7 +85,7 @@ def mechanism(case: Case, epsilon: float, computed: Changed | None = None, drawn
     model = Grid.of_schema(schema) if case.mode == "correlated" else None
     unit = resolve(case.mode, schema, case.options.get("group"), model, case.options.get("tau", 4))
     ready = [
-        protect_rows(table, frame_of(rows), unit, model)
+        protect_rows(table, frame_of(rows), schema, unit, model)
         for table, rows in zip(tables, (case.before, case.after), strict=True)
     ]
     if case.sql.startswith("TAU"):
@@ -133,7 +135,7 @@ def names_of(plan: Plan) -> tuple[str, ...]:
 def likelihood_ratio(
     plan: Plan, noisy: tuple[np.ndarray, ...], exact: list[tuple[np.ndarray, ...]]
 ) -> np.ndarray:
-    """log P(y | table 1) - log P(y | table 0), up to a constant, if the plan is what was drawn by."""
+    """Log P(y | table 1) - log P(y | table 0), up to a constant, if the plan is what was drawn by."""
     ratio = np.zeros(len(noisy[0]))
     for position, release in enumerate(plan.flat):
         y, before, after = noisy[position], exact[0][position], exact[1][position]
@@ -238,7 +240,7 @@ _GROUP = tuple(
 )
 _CELL = _rows(*[-50.0] * 9)  # a whole cell of tau + 5
 _OTHERS = _rows(*[float(value) for value in range(-40, -10)])
-_CORRELATED = tuple(
+_WHOLE_CELLS = tuple(
     Case(f"a whole cell of tau + 5: {name}", "correlated", sql, _OTHERS, _OTHERS + rows)
     for name, sql, rows in (
         ("count", _ONE, _CELL),
@@ -253,19 +255,42 @@ _CORRELATED = tuple(
         ("choosing tau", "TAU r=1", _CELL + _rows(*[-45.0] * 9)),
         ("a cell that crosses r", "TAU r=0", _CELL),
     )
-) + (Case("one row of a cell", "correlated", _SUM, _OTHERS + _CELL[:3], _OTHERS + _CELL[:4]),)
+)
+_ONE_SWAP = Case(
+    "one row of a cell that counts once",
+    "correlated",
+    _HISTOGRAM,
+    [{"x": -50.0, "level": "b"}],
+    [{"x": -50.0, "level": "a"}, {"x": -50.0, "level": "b"}],
+    {"tau": 1},
+)
+_ONE_ROW = Case("one row of a cell", "correlated", _SUM, _OTHERS + _CELL[:3], _OTHERS + _CELL[:4])
 _PAIR = [[1.0, 0.9], [0.9, 1.0]]
 _HEURISTIC = (
-    Case("two rows of degree 0.9 against one", "heuristic", _ONE, _rows(1.0), _rows(1.0, 1.0), {"degrees": ([[1.0]], _PAIR)}),
+    Case(
+        "two rows of degree 0.9 against one",
+        "heuristic",
+        _ONE,
+        _rows(1.0),
+        _rows(1.0, 1.0),
+        {"degrees": ([[1.0]], _PAIR)},
+    ),
     Case("one row against none", "heuristic", _ONE, [], _rows(1.0), {"degrees": ((), [[1.0]])}),
     Case("a sum of noughts", "heuristic", _SUM, _rows(0.0), _rows(0.0, 5.0), {"degrees": ([[1.0]], _PAIR)}),
     Case("an average of none", "heuristic", _AVG, [], _rows(4.0), {"degrees": ((), [[1.0]])}),
-    Case("a tied maximum", "heuristic", _MAX, _rows(4.0, 4.0), _rows(4.0, 4.0, 9.0), {"degrees": (_PAIR, np.eye(3))}),
+    Case(
+        "a tied maximum",
+        "heuristic",
+        _MAX,
+        _rows(4.0, 4.0),
+        _rows(4.0, 4.0, 9.0),
+        {"degrees": (_PAIR, np.eye(3))},
+    ),
 )
 CASES: dict[str, tuple[Case, ...]] = {
     "dp": _DP + _PERSONS,
     "group": _GROUP,
-    "correlated": _CORRELATED,
+    "correlated": (*_WHOLE_CELLS, _ONE_ROW, _ONE_SWAP),
     "heuristic": _HEURISTIC,
 }
 

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from shoal.dp.ledger import Check, Ledger
+    from shoal.dp.entries import Check
+    from shoal.dp.ledger import Ledger
 
 _Where = Annotated[str, typer.Argument(help="Ledger file or database URL.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]

@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from shoal.dp.check import levels
 from shoal.dp.mechanisms import CONFIDENCE, exponential, laplace, laplace_radius
 from shoal.dp.plan import Plan, Release, finite_bounds
-from shoal.dp.query import Aggregate, levels
+from shoal.dp.query import Aggregate
 from shoal.schema import Column
 
 Figure = tuple[Any, tuple[Any, Any]]
@@ -84,6 +85,16 @@ def add_noise(plan: Plan, exact: tuple[np.ndarray, ...], draws: int = 1) -> tupl
     return tuple(noisy)
 
 
+def released(noisy: tuple[np.ndarray, ...]) -> str:
+    """Noisy numbers as the ledger stores them; figures are made of them anew, with the asker's labels."""
+    return json.dumps([each[0].tolist() for each in noisy])
+
+
+def as_released(body: str) -> tuple[np.ndarray, ...]:
+    """Noisy numbers as `released` wrote them."""
+    return tuple(np.array([each], dtype=np.int64) for each in json.loads(body))
+
+
 def distances(release: Release, histogram: np.ndarray) -> np.ndarray:
     """How far each candidate's ranks lie from the rank aimed at, in whole numbers."""
     ordered = histogram[::-1] if release.from_above else histogram
@@ -112,9 +123,10 @@ def figures(plan: Plan, noisy: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
         names = plan.query.groups
         levels_of = [levels(plan.schema.columns[name]) or () for name in names]
         labels = [dict(zip(names, each, strict=True)) for each in itertools.product(*levels_of)]
-        return tuple(
-            [{**label, **row[side]} for label, row in zip(labels, rows, strict=True)] for side in (0, 1)
+        values, intervals = (
+            [{**label, **row[i]} for label, row in zip(labels, rows, strict=True)] for i in (0, 1)
         )
+        return values, intervals
     value, interval = rows[0]
     if len(value) == 1:
         return next(iter(value.values())), next(iter(interval.values()))
@@ -132,7 +144,11 @@ def notes(plan: Plan) -> tuple[str, ...]:
             )
             said.append(f"{aggregate.name}: within {ranks:.0f} ranks of the quantile with 95 % probability")
         elif release.kind == "rank":
-            said.append(f"{aggregate.name}: aims {release.aim} ranks inside")
+            said.append(
+                f"{aggregate.name}: aims {release.aim} ranks inside; the interval holds if so many rows answer"
+            )
+    if plan.protected.kind == "column":
+        said.append(f"at most {plan.protected.rows} rows of one {plan.protected.column} are counted")
     if plan.protected.kind == "cell" and plan.protected.n_cells < 300:
         said.append(f"only {plan.protected.n_cells} cells: expect large errors below 300")
     return tuple(said)

@@ -6,6 +6,8 @@ from decimal import Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
+import numpy as np
+
 from shoal.errors import ParameterError
 
 MICRO = 1_000_000
@@ -33,11 +35,9 @@ def micro(epsilon: Any, name: str = "epsilon") -> int:
     (300000, 123456)
     """
     expected = f"{name!r} must be a number in [0.000001, 1000000]. Got {epsilon!r}."
-    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, Decimal, Fraction)):
-        try:
-            epsilon = float(epsilon)
-        except (TypeError, ValueError):
-            raise ParameterError(expected) from None
+    if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, Decimal, Fraction, np.number)):
+        raise ParameterError(expected)
+    epsilon = epsilon.item() if isinstance(epsilon, np.number) else epsilon
     try:
         exact = epsilon if isinstance(epsilon, (int, Fraction)) else Fraction(Decimal(repr_number(epsilon)))
         whole = int(exact * MICRO // 1)

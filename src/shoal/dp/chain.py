@@ -9,7 +9,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from shoal.dp.ledger import ENTRIES, HEAD, START, Check, Ledger, entry_hash
+from shoal.dp.entries import ENTRIES, HEAD, START, Check, entry_hash
+from shoal.dp.ledger import Ledger
 from shoal.errors import LedgerError
 
 

@@ -12,21 +12,9 @@ from functools import reduce
 import numpy as np
 import polars as pl
 
+from shoal.dp.check import has_codes, level_code, level_text, levels, number
 from shoal.dp.plan import CELL, UNIT, Fixed, Plan, Release
-from shoal.dp.query import (
-    And,
-    Compare,
-    In,
-    IsNull,
-    Not,
-    Or,
-    Predicate,
-    has_codes,
-    level_code,
-    level_text,
-    levels,
-    number,
-)
+from shoal.dp.query import And, Compare, In, IsNull, Not, Or, Predicate
 from shoal.schema import Schema
 
 Partial = tuple[pl.DataFrame, ...]
@@ -58,7 +46,8 @@ def partial(frame: pl.DataFrame, plan: Plan) -> Partial:
         rows = rows.filter(expression(plan.query.condition, plan.schema))
     if plan.query.groups:
         rows = rows.with_columns(_group(plan).alias("group")).drop_nulls("group")
-    return tuple(pl.collect_all([_partial(rows, release, plan) for release in plan.flat]))
+    parts = [_partial(rows, release, plan) for release in plan.flat]
+    return (parts[0].collect(),) if len(parts) == 1 else tuple(pl.collect_all(parts))
 
 
 def combine(parts: Sequence[Partial]) -> Partial:
@@ -79,7 +68,7 @@ def _partial(rows: pl.LazyFrame, release: Release, plan: Plan) -> pl.LazyFrame:
         rows = rows.drop_nulls(release.column)
     if release.limit == "select":
         unit = CELL if plan.protected.kind == "cell" else UNIT
-        rows = rows.filter(pl.int_range(pl.len()).over(unit) < release.factor)
+        rows = rows.filter(pl.int_range(pl.len()).over(unit) < release.rows)
     value = pl.len() if release.fixed is None else _whole(release.column or "", release.fixed).sum()
     keys = {"group": pl.col("group")} if plan.query.groups else {}
     if release.limit == "clamp":
@@ -87,13 +76,15 @@ def _partial(rows: pl.LazyFrame, release: Release, plan: Plan) -> pl.LazyFrame:
     if release.grid is not None:
         keys["bin"] = _bin(release)
     total = value.cast(pl.Int64).alias("value")
-    found = rows.group_by(**keys).agg(total) if keys else rows.select(total)
-    absent = {name: pl.lit(0, pl.Int64) for name in _KEYS if name not in keys}
-    return found.with_columns(**absent).select(*_KEYS, "value")
+    absent = [pl.lit(0, pl.Int64).alias(name) for name in _KEYS if name not in keys]
+    if not keys:
+        return rows.select(*absent, total)
+    found = rows.group_by([key.alias(name) for name, key in keys.items()]).agg(total)
+    return found.with_columns(absent).select(*_KEYS, "value")
 
 
 def _finish(frame: pl.DataFrame, release: Release, plan: Plan) -> np.ndarray:
-    tau = release.factor
+    tau = release.rows
     if release.limit == "clamp" and release.kind == "rank":
         frame = _first_of_each_cell(frame, tau, release.from_above)
     elif release.limit == "clamp":
@@ -106,7 +97,7 @@ def _finish(frame: pl.DataFrame, release: Release, plan: Plan) -> np.ndarray:
 
 
 def _cell_range(fixed: Fixed, tau: int) -> tuple[int, int]:
-    """tau times the range of one row, nought included: no more than what int64 holds."""
+    """Tau times the range of one row, nought included: no more than what int64 holds."""
     return max(tau * min(fixed.least, 0), -(2**62)), min(tau * max(fixed.most, 0), 2**62)
 
 

@@ -7,14 +7,16 @@ experiments only; every answer is stamped *guarantee: none (research reproductio
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from shoal.dp.answer import Answer
+from shoal.dp.check import has_codes, levels, number
 from shoal.dp.exact import expression
-from shoal.dp.query import Aggregate, Query, has_codes, levels, number
+from shoal.dp.query import Aggregate, Query
 from shoal.dp.unit import HEURISTIC_STAMP
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema
@@ -97,7 +99,7 @@ def exact_and_sensitivity(
 
 
 def _weights(aggregate: Aggregate, x: np.ndarray) -> tuple[float, np.ndarray]:
-    """f and |f - f without j| per value, in linear time."""
+    """F and |f - f without j| per value, in linear time."""
     n = len(x)
     if aggregate.kind == "sum" or n == 0:
         return float(x.sum()), np.abs(x)
@@ -128,7 +130,8 @@ def _answer(
     aggregate: Aggregate, frame: pl.DataFrame, rows: np.ndarray, model: Any, parameter: float
 ) -> float | None:
     f, sensitivity = exact_and_sensitivity(aggregate, frame, rows, model)
-    return None if f is None else float(noisy(f, sensitivity, parameter)[0])
+    value = None if f is None else float(noisy(f, sensitivity, parameter)[0])
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _groups(frame: pl.DataFrame, query: Query, schema: Schema) -> Any:

@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from shoal.dp.check import NUMBER, has_codes, level_text, levels
 from shoal.dp.plan import CELL, UNIT, finite_bounds
-from shoal.dp.query import NUMBER, has_codes, level_text, levels
 from shoal.dp.unit import Protected
 from shoal.engine.frame import Frame
 from shoal.errors import SchemaError
@@ -58,10 +58,13 @@ def load(data: Any, schema: Schema) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
-def protect_rows(frame: pl.DataFrame, data: Any, protected: Protected, model: Any = None) -> pl.DataFrame:
+def protect_rows(
+    frame: pl.DataFrame, data: Any, schema: Schema, protected: Protected, model: Any = None
+) -> pl.DataFrame:
     """The loaded table with its units: rows without one dropped, in an order that is each row's own affair.
 
-    Sorting by a public hash of the row makes "the first m rows of a unit" a function of that unit's rows alone.
+    Ids are compared as canonical text; blank ids and declared missing codes are no ids. Sorting by a public
+    hash of the row makes "the first m rows of a unit" a function of that unit's rows alone.
     """
     if protected.kind not in ("column", "cell"):
         return frame
@@ -70,8 +73,8 @@ def protect_rows(frame: pl.DataFrame, data: Any, protected: Protected, model: An
         native = data if isinstance(data, pl.DataFrame) else Frame(data).narwhals.to_polars()
         if name not in native.columns:
             raise SchemaError(f"The unit is column {name!r}, which the table does not have.")
-        unit = canonical(native[name]).alias(UNIT)
-        frame = frame.with_columns(unit).drop_nulls(UNIT)
+        unit = canonical(_known(native[name], schema.columns.get(name, Column(name))))
+        frame = frame.with_columns(unit.replace({"": None}).alias(UNIT)).drop_nulls(UNIT)
     else:
         cells = np.asarray(model.cell(frame), dtype=np.int64)
         frame = frame.with_columns(pl.Series(CELL, np.clip(cells, 0, model.n_cells - 1)))
@@ -102,12 +105,18 @@ def canonical(series: pl.Series) -> pl.Series:
     return _frame(series).select(pl.coalesce(number, text).alias(name)).to_series()
 
 
-def _column(series: pl.Series, column: Column) -> pl.Series:
-    known = _frame(series)
+def _known(series: pl.Series, column: Column) -> pl.Series:
+    """The column with its declared missing codes turned to NULL."""
+    frame = _frame(series)
     if column.missing:
         codes = sorted({level_text(each) for each in column.missing})
         gone = canonical(series).is_in(codes).fill_null(True)
-        known = known.with_columns(pl.when(~gone).then(pl.col(series.name)).alias(series.name))
+        frame = frame.with_columns(pl.when(~gone).then(pl.col(series.name)).alias(series.name))
+    return frame.to_series()
+
+
+def _column(series: pl.Series, column: Column) -> pl.Series:
+    known = _known(series, column).to_frame()
     if column.kind == "number":
         return _numbers(known, column)
     if column.kind == "date":
@@ -115,11 +124,10 @@ def _column(series: pl.Series, column: Column) -> pl.Series:
     text = canonical(known.to_series())
     if not has_codes(column):
         return text
-    declared = [level_text(each) for each in levels(column) or ()]
-    codes = list(range(len(declared)))
+    places = {level_text(each): position for position, each in enumerate(levels(column) or ())}
     if column.kind == "boolean":
-        text, declared, codes = text.str.to_lowercase(), ["false", "true", "0", "1"], [0, 1, 0, 1]
-    return text.replace_strict(declared, codes, default=None, return_dtype=pl.Int32)
+        text, places = text.str.to_lowercase(), {"false": 0, "true": 1, "0": 0, "1": 1}
+    return text.replace_strict(list(places), list(places.values()), default=None, return_dtype=pl.Int32)
 
 
 def _numbers(frame: pl.DataFrame, column: Column) -> pl.Series:

@@ -12,7 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 import numpy as np
@@ -199,7 +199,7 @@ def exp_bounds(steps: list[int], rate: Fraction, precision: int) -> tuple[list[i
     one = 1 << precision
     lows, highs = [one], [one]
     gaps: dict[int, tuple[int, int]] = {}
-    for before, after in zip(steps, steps[1:], strict=False):
+    for before, after in pairwise(steps):
         gap = after - before
         if gap not in gaps:
             gaps[gap] = _exp_between(rate * gap, precision)

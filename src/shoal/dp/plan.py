@@ -11,7 +11,8 @@ from fractions import Fraction
 from functools import cached_property
 
 from shoal.dp import budget
-from shoal.dp.query import Aggregate, Query, levels
+from shoal.dp.check import levels
+from shoal.dp.query import Aggregate, Query
 from shoal.dp.unit import Protected
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
@@ -60,7 +61,9 @@ class Release:
     sensitivity : int
         Of one row, in whole numbers; of a rank, times the denominator of `share`.
     factor : int
-        Rows of the unit that count.
+        Rows of the unit by which the noise is multiplied.
+    rows : int
+        At most so many rows of a unit, or of a cell, count.
     column : str, optional
         Rows in which it is missing do not count.
     fixed : Fixed, optional
@@ -73,13 +76,14 @@ class Release:
         Ranks inside the minimum (from below) or maximum (from above).
     from_above : bool, default False
     limit : {"", "select", "clamp"}, default ""
-        Whether at most `factor` rows per unit are selected, or each cell's total is clamped.
+        Whether at most `rows` rows per unit are selected, or each cell's total is clamped to so many rows.
     """
 
     kind: str
     micro: int
     sensitivity: int
     factor: int
+    rows: int
     column: str | None = None
     fixed: Fixed | None = None
     grid: Grid | None = None
@@ -176,23 +180,25 @@ def make_plan(query: Query, schema: Schema, protected: Protected, micro: int) ->
 def _releases(
     aggregate: Aggregate, schema: Schema, protected: Protected, micros: tuple[int, ...], grouped: bool
 ) -> tuple[Release, ...]:
-    factor, name = protected.rows, aggregate.column
+    rows, name = protected.rows, aggregate.column
     limit = {"column": "select", "cell": "clamp"}.get(protected.kind, "")
     if limit == "clamp" and (grouped or aggregate.kind == "quantile"):
         limit = "select"
+    # One row more can swap a selected row of its cell for another: two rows' worth, also where tau is 1.
+    factor = max(2, rows) if protected.kind == "cell" and limit == "select" else rows
     if aggregate.kind == "count":
-        return (Release("count", micros[0], 1, factor, name, limit=limit),)
+        return (Release("count", micros[0], 1, factor, rows, name, limit=limit),)
     column = schema.columns[name or ""]
     if aggregate.kind in ("min", "max", "quantile"):
-        return (_rank(aggregate, column, factor, micros[0], limit),)
+        return (_rank(aggregate, column, factor, rows, micros[0], limit),)
     centre = 0.0 if aggregate.kind == "sum" else column.bounds[0] / 2 + column.bounds[1] / 2  # type: ignore[index]
     powers = {"sum": (1,), "avg": (1,), "var": (2, 1)}[aggregate.kind]
     sums = []
     for power, part in zip(powers, micros, strict=False):
         fixed = fixed_point(column, centre, power)
-        sums.append(Release("sum", part, max(1, fixed.sensitivity), factor, name, fixed, limit=limit))
+        sums.append(Release("sum", part, max(1, fixed.sensitivity), factor, rows, name, fixed, limit=limit))
     if aggregate.kind != "sum":
-        sums.append(Release("count", micros[-1], 1, factor, name, limit=limit))
+        sums.append(Release("count", micros[-1], 1, factor, rows, name, limit=limit))
     return tuple(sums)
 
 
@@ -220,8 +226,8 @@ def finite_bounds(column: Column) -> tuple[float, float]:
         return 0.0, float(len(column.levels or ()) - 1)
     assert column.bounds is not None  # query.check has seen to it
     low, high = (_as_number(each) for each in column.bounds)
-    if not (math.isfinite(low) and math.isfinite(high) and max(abs(low), abs(high)) <= 1e150):
-        raise QueryError(f"The declared bounds of column {column.name!r} must be numbers within 1e150.")
+    if not (math.isfinite(low) and math.isfinite(high) and max(abs(low), abs(high)) <= 1e100):
+        raise QueryError(f"The declared bounds of column {column.name!r} must be numbers within 1e100.")
     return low, high
 
 
@@ -247,12 +253,12 @@ def grid_of(column: Column) -> Grid:
     return Grid(low, float(step), size)
 
 
-def _rank(aggregate: Aggregate, column: Column, factor: int, micro: int, limit: str) -> Release:
+def _rank(aggregate: Aggregate, column: Column, factor: int, rows: int, micro: int, limit: str) -> Release:
     grid = grid_of(column)
     if aggregate.q is not None:
         sensitivity = max(aggregate.q.numerator, aggregate.q.denominator - aggregate.q.numerator)
         return Release(
-            "rank", micro, sensitivity, factor, column.name, grid=grid, share=aggregate.q, limit=limit
+            "rank", micro, sensitivity, factor, rows, column.name, grid=grid, share=aggregate.q, limit=limit
         )
     aim = math.ceil(2 * factor * budget.MICRO / micro * math.log(grid.size / BETA))
     return Release(
@@ -260,6 +266,7 @@ def _rank(aggregate: Aggregate, column: Column, factor: int, micro: int, limit: 
         micro,
         1,
         factor,
+        rows,
         column.name,
         grid=grid,
         aim=aim,

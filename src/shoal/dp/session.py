@@ -10,20 +10,22 @@ import hashlib
 import json
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from shoal.dp import budget
-from shoal.dp.answer import Answer, add_noise, figures, notes
+from shoal.dp.answer import Answer, add_noise, as_released, figures, notes, released
+from shoal.dp.check import check
 from shoal.dp.correlation import Grid, Model
+from shoal.dp.entries import Claim
 from shoal.dp.exact import compute
-from shoal.dp.ledger import Claim, Ledger
+from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows, version
 from shoal.dp.plan import CELL, Plan, make_plan
-from shoal.dp.query import Query, check
+from shoal.dp.query import Query
 from shoal.dp.sql import parse
 from shoal.dp.unit import ENDED, MODES, Protected, resolve
 from shoal.errors import ParameterError, QueryError
@@ -128,10 +130,16 @@ class Session:
         if mode != "heuristic":
             self.protected = resolve(mode, schema, group, model, 1 if unbought else tau)
         loaded = load(frame, schema)
-        self._frame = loaded if self.protected is None else protect_rows(loaded, frame, self.protected, model)
+        self._frame = (
+            loaded if self.protected is None else protect_rows(loaded, frame, schema, self.protected, model)
+        )
         if unbought:
             self.protected = None
-        self._key = [mode, _digest(schema.to_toml()), data_version or version(loaded)]
+        self._key = [
+            mode,
+            _digest(replace(schema, budget=None, per_analyst=None).to_toml()),
+            data_version or version(loaded),
+        ]
         if mode == "heuristic":
             from shoal.dp.heuristic import fitted
 
@@ -167,19 +175,14 @@ class Session:
             exact = compute(self._frame, plan)
             self._hook("computed")
             noisy = add_noise(plan, exact)
-            value, interval = figures(plan, noisy)
             self._hook("noised")
-            body = json.dumps({"value": value, "interval": interval})
-            self.ledger.settle(charge, body)
-        stored = json.loads(charge.stored or body)
-        return Answer(
-            stored["value"],
-            plan.protected.stamp + (ENDED if charge.ended else ""),
-            budget.epsilon(charge.charged),
-            budget.epsilon(charge.remaining),
-            stored["interval"],
-            notes=notes(plan),
-        )
+            self.ledger.settle(charge, released(noisy))
+        else:
+            noisy = as_released(charge.stored)
+        value, interval = figures(plan, noisy)
+        stamp = plan.protected.stamp + (ENDED if charge.ended else "")
+        spent, left = budget.epsilon(charge.charged), budget.epsilon(charge.remaining)
+        return Answer(value, stamp, spent, left, interval, notes=notes(plan))
 
     def cost(
         self,
@@ -229,8 +232,7 @@ class Session:
         micro, who = budget.micro(epsilon), _named(analyst or self.analyst)
         if isinstance(r, bool) or not isinstance(r, int) or r < 0:
             raise ParameterError(f"'r' must be an int of at least 0. Got {r!r}.")
-        # Any tau >= 2 names the same unit: how many rows count is what is being bought.
-        unit = resolve("correlated", self.schema, None, self.model, 2)
+        unit = resolve("correlated", self.schema, None, self.model, 1)
         charge = self.ledger.charge(self._claim_for(f"TAU r={r}", micro, unit, who))
         if charge.stored is None:
             sizes = np.bincount(self._frame[CELL].to_numpy(), minlength=self.model.n_cells)
@@ -248,6 +250,8 @@ class Session:
         return parsed
 
     def _plan(self, query: Query, epsilon: float) -> Plan:
+        if self.mode == "heuristic":
+            raise ParameterError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
         if self.protected is None:
             raise ParameterError(
                 "'tau' must be declared, or bought with buy_tau(epsilon), before anything is asked."

@@ -16,7 +16,7 @@ from shoal.dp.query import Aggregate, And, Compare, In, IsNull, Not, Predicate, 
 from shoal.errors import QueryError
 
 LONGEST = 20_000
-_AGGREGATES = {
+_AGGREGATES: dict[Any, str] = {
     exp.Count: "count",
     exp.Sum: "sum",
     exp.Avg: "avg",
@@ -26,7 +26,14 @@ _AGGREGATES = {
     exp.Quantile: "quantile",
     exp.Median: "quantile",
 }
-_COMPARISONS = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
+_COMPARISONS: dict[Any, str] = {
+    exp.EQ: "=",
+    exp.NEQ: "<>",
+    exp.LT: "<",
+    exp.LTE: "<=",
+    exp.GT: ">",
+    exp.GTE: ">=",
+}
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 _SHAPE = (
     "A query must be SELECT of COUNT, SUM, AVG, VAR_POP, MIN, MAX, MEDIAN or QUANTILE(column, q) FROM one table, "

@@ -71,13 +71,13 @@ class Protected:
     def covers(self, kept: str) -> bool:
         """Whether an answer of some epsilon here costs no more than that epsilon in the unit a ledger keeps.
 
-        One row of a unit with at most m counted rows moves an answer by one swap, at most twice a row's own
-        share, which m >= 2 covers (docs/theory/composition.md).
+        One row of a person or group with at most m counted rows moves an answer by one swap, at most twice a
+        row's own share, which m >= 2 covers (docs/theory/composition.md).
         """
         if kept == self.key:
             return True
         if kept == "record":
-            return self.kind == "records" or (self.kind in ("column", "cell") and self.rows >= 2)
+            return self.kind in ("records", "cell") or (self.kind == "column" and self.rows >= 2)
         if kept.startswith("records:"):
             return self.kind == "records" and self.rows >= int(kept.removeprefix("records:"))
         return False

@@ -16,7 +16,6 @@ import polars as pl
 
 from shoal import __version__
 from shoal.engine.frame import Frame
-from shoal.microaggregation import methods
 from shoal.report.columns import ColumnsFact, Comparison, column_facts, compare_columns, left_columns
 from shoal.report.light import Left, Light, traffic_light
 from shoal.report.repeat import command_of, python_of, settings_rows
@@ -33,6 +32,7 @@ from shoal.report.words import (
 from shoal.schema import Schema
 
 DRAWN_COLUMNS = 24
+OPTIMAL_GAP = 2e-4  # per cent: the tolerance of the integer programme behind a certificate
 
 
 class Protected(Protocol):
@@ -76,6 +76,7 @@ class ColumnLoss:
     """The loss of one column in per cent, and its share of the largest one for a bar."""
 
     name: str
+    loss: float
     shown: str
     bar: float
 
@@ -263,6 +264,9 @@ def _tiles(
 def _how(
     settings: Mapping[str, Any], height: int, sizes: np.ndarray, figures: Mapping[str, Any]
 ) -> tuple[tuple[str, str], ...]:
+    # The methods bring their compiler, which pages without a protection do not need.
+    from shoal.microaggregation import methods
+
     name = str(settings.get("method", ""))
     known = methods()
     what = (known[name].__doc__ or "").strip().splitlines()[0].replace("`", "") if name in known else ""
@@ -311,7 +315,7 @@ def _measured(figures: Mapping[str, Any]) -> str:
 def _losses(per_column: Mapping[str, float]) -> tuple[ColumnLoss, ...]:
     largest = max(per_column.values(), default=0.0)
     return tuple(
-        ColumnLoss(name, percent(loss), max(0.0, loss) / largest if largest > 0 else 0.0)
+        ColumnLoss(name, loss, percent(loss), max(0.0, loss) / largest if largest > 0 else 0.0)
         for name, loss in sorted(per_column.items(), key=lambda item: -item[1])
     )
 
@@ -333,24 +337,26 @@ def _certificate(figures: Mapping[str, Any]) -> Certificate | None:
     given = figures.get("certificate")
     if not given:
         return None
-    bound, gap = given.get("bound"), given.get("gap")
-    if given.get("proven"):
-        sentence = "No partition into groups of at least k loses less: this one is proven to be optimal."
-    elif bound is None or gap is None:
+    bound, gap, proven = given.get("bound"), given.get("gap"), bool(given.get("proven"))
+    if bound is None or gap is None:
         sentence = "No lower bound was found in the time given, so nothing is said about the optimum."
+    elif proven and gap <= OPTIMAL_GAP:
+        sentence = "No partition into groups of at least k loses less: this one is proven to be optimal."
     else:
         sentence = (
-            f"No partition into groups of at least k can lose less than {percent(bound)}: this one lies at most "
-            f"{percent(gap)} above the least possible loss."
+            f"No partition into groups of at least k can lose less than {percent(bound)}: another one could save "
+            f"at most {percent(gap)} of the loss of this one."
         )
-    rows = [("Lower bound", percent(bound) if bound is not None else "none")]
+    rows = [("Lower bound of the loss", percent(bound) if bound is not None else "none")]
     if gap is not None:
         rows.append(("Gap", percent(gap)))
-    rows.append(("Proven optimal", "yes" if given.get("proven") else "no"))
+    rows.append(("Bound proven", "yes" if proven else "no"))
     if given.get("method"):
         rows.append(("Found by", str(given["method"])))
     if given.get("seconds") is not None:
         rows.append(("Time", f"{given['seconds']:.3g} s"))
+    if given.get("note"):
+        rows.append(("Note", str(given["note"])))
     return Certificate(sentence, tuple(rows))
 
 

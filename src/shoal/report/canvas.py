@@ -103,19 +103,18 @@ def to_svg(axes: Axes, label: str, tips: Mapping[str, str] | None = None) -> Mar
         Words shown over the parts that were drawn with this `gid`.
     """
     out = io.BytesIO()
+    picture = axes.get_figure(root=True)
+    assert picture is not None
     # Names inside the SVG must differ between the pictures of one page, and be the same in every run.
     mpl.rcParams["svg.hashsalt"] = label
-    FigureCanvasSVG(axes.get_figure(root=True)).print_svg(
-        out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
-    )
+    FigureCanvasSVG(picture).print_svg(out, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
     root = ElementTree.fromstring(out.getvalue())  # noqa: S314 - written by ourselves a line above
     for unit in ("width", "height", "version"):
         root.attrib.pop(unit, None)
     _tidy(root, tips or {})
-    width = axes.get_figure(root=True).get_figwidth() * POINTS
     root.attrib |= {
         # All pictures of a page grow alike, so that their texts have one size.
-        "style": f"max-width: {1.25 * width:.0f}px",
+        "style": f"max-width: {1.25 * POINTS * picture.get_figwidth():.0f}px",
         "role": "img",
         "aria-label": clean(label, 2000),
         "stroke-linejoin": "round",

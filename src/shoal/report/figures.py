@@ -285,10 +285,12 @@ def _bars(both: np.ndarray, before: np.ndarray, *, compressible: bool) -> tuple[
         edges = np.linspace(low, high, BARS + 1)
     fullest = np.histogram(before, edges)[0].max() / max(before.size, 1)
     sizes = np.abs(before[before != 0])
-    if not compressible or fullest <= 1 / 3 or edges.size <= BARS // 2 or sizes.size == 0:
+    if not compressible or fullest <= 1 / 3 or edges.size <= BARS // 2 or before.size < 2 * BARS:
         return edges, None
-    width = float(np.quantile(sizes, 0.25))
-    return width * np.sinh(np.linspace(np.arcsinh(low / width), np.arcsinh(high / width), BARS + 1)), width
+    width = max(float(np.quantile(sizes, 0.25)), 1e-9 * max(abs(low), abs(high)))
+    edges = width * np.sinh(np.linspace(np.arcsinh(low / width), np.arcsinh(high / width), BARS + 1))
+    edges[[0, -1]] = low, high  # what rounding moved
+    return edges, width
 
 
 def _number_axis(axes: Axes, edges: np.ndarray, width: float | None, *, dates: bool) -> None:

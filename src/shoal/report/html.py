@@ -111,11 +111,10 @@ def write_report(protection: Protected, path: str | Path, *, public: bool = Fals
     Examples
     --------
     >>> import pathlib, tempfile
-    >>> import polars as pl
-    >>> from shoal.protect import protect
+    >>> import polars as pl, shoal
     >>> frame = pl.DataFrame({"age": [20, 21, 22, 60, 61, 62]})
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "report.html"
-    >>> protect(frame, k=3, method="mdav").report(path, public=True)
+    >>> shoal.protect(frame, k=3, method="mdav").report(path, public=True)
     >>> "custodian only" in path.read_text().lower()
     False
     """

@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+_PLAIN = (bool, int, float, type(None))
 _DEFAULTS = {"missing": None, "small_strata": "merge", "integers": "float"}
+# Settings that have a place of their own in the report.
+_APART = ("parameters", "command", "source")
 _NAMES = {
     "method": "method",
     "k": "k",
@@ -23,19 +28,20 @@ _NAMES = {
     "small_strata": "small strata",
     "l": "l",
     "t": "t",
+    "max_proposals": "proposals made",
 }
 
 
 def settings_rows(settings: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """The settings as pairs of name and value, the method's own parameters among them."""
     rows = []
-    for key, name in _NAMES.items():
+    others = {key: key.replace("_", " ") for key in settings if key not in {*_NAMES, *_APART}}
+    for key, name in (_NAMES | others).items():
         if key in settings:
             rows.append((name, _shown(settings[key])))
         if key == "method":
-            rows += [
-                (f"{name} · {own}", _shown(value)) for own, value in settings.get("parameters", {}).items()
-            ]
+            own = settings.get("parameters", {})
+            rows += [(f"{name} · {each}", _shown(own[each])) for each in own if own[each] is not None]
     return tuple(rows)
 
 
@@ -105,24 +111,32 @@ def _method_code(settings: Mapping[str, Any]) -> str:
     name, parameters = settings.get("method", ""), settings.get("parameters", {})
     if not parameters:
         return _code(name)
-    inner = ", ".join(f"{key}={_code(value)}" for key, value in parameters.items())
-    return f"shoal.methods()[{_code(name)}](k={_code(settings.get('k', 5))}, {inner})"
+    # A search that the clock ended is repeated by the number of proposals it made.
+    if "max_proposals" in parameters and settings.get("max_proposals") is not None:
+        parameters = {**parameters, "max_proposals": settings["max_proposals"]}
+    told = {"k": settings.get("k", 5)} | {
+        key: value for key, value in parameters.items() if value is not None
+    }
+    inner = ", ".join(f"{key}={_code(value)}" for key, value in told.items())
+    return f"shoal.methods()[{_code(name)}]({inner})"
 
 
 def _code(value: Any) -> str:
-    """A value as Python code, texts in double quotes."""
+    """A value as Python code, texts in double quotes; what is no plain value is left to the reader."""
+    if isinstance(value, np.generic):
+        value = value.item()
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False)
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_code(each) for each in value) + "]"
-    return repr(value)
+    return repr(value) if isinstance(value, _PLAIN) else "..."
 
 
 def _shown(value: Any) -> str:
-    if value is None or value in ([], {}):
-        return "none"
     if isinstance(value, Mapping):
-        return ", ".join(f"{key}: {each}" for key, each in value.items())
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        return ", ".join(str(each) for each in value)
-    return str(value)
+        return ", ".join(f"{key}: {each}" for key, each in value.items()) or "none"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(str(each) for each in value) or "none"
+    if value is None:
+        return "none"
+    return str(value) if isinstance(value, (str, np.generic, *_PLAIN)) else "given by the caller"

@@ -54,11 +54,12 @@ class GivenDegrees:
                 )
             given = given.copy()
             np.fill_diagonal(given, 1.0)
-        self._matrix, self._factor = (given, None) if factor is None else (None, given)
+        self._matrix: np.ndarray | None = given if factor is None else None
+        self._factor: np.ndarray | None = None if factor is None else given
 
     def fit(self, frame: pl.DataFrame) -> Self:
         """Check that the degrees are for as many rows as the table has."""
-        rows = len(self._matrix) if self._matrix is not None else len(self._factor)  # type: ignore[arg-type]
+        rows = len(self._factor if self._matrix is None else self._matrix)  # type: ignore[arg-type]
         if rows != frame.height:
             raise ParameterError(f"GivenDegrees must have one row per record. Got {rows} for another number.")
         return self
