@@ -160,6 +160,8 @@ def closeness_verdict(classes: Classes, profile: Profile, ground: Ground, t: flo
         records_at_risk=None if t is None else int(classes.sizes[above].sum()),
         missing=missing,
         missing_records=classes.missing_records(),
+        labels=classes.labels,
+        classes_at_risk=None if t is None else above,
         notes=missing_note(profile),
     )
 

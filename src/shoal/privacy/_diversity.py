@@ -110,6 +110,8 @@ def diversity_verdict(
         records_at_risk=int(classes.sizes[below].sum()),
         missing=missing,
         missing_records=classes.missing_records(),
+        labels=classes.labels,
+        classes_at_risk=below,
         notes=missing_note(profile),
     )
 
