@@ -83,8 +83,8 @@ def t_closeness(
     (0.375, {'zip': '4767*'})
     """
     check_params("t_closeness", {"t": T_RULE, "ground": Options(GROUNDS)}, {"t": t, "ground": ground})
-    opened_frame, classes, names = prepared(frame, quasi, sensitive)
-    cells, scale = ground_of(opened_frame, names[0], ground, levels)
+    table, classes, coded = prepared(frame, quasi, sensitive)
+    cells, scale = ground_of(table, sensitive, ground, levels, coded)
     return closeness_verdict(classes, profile_of(classes, cells), scale, t)
 
 
@@ -103,10 +103,16 @@ class Ground:
 
 
 def ground_of(
-    frame: Frame, name: str, ground: str = "auto", levels: Sequence[Any] | None = None
+    frame: Frame,
+    name: str,
+    ground: str = "auto",
+    levels: Sequence[Any] | None = None,
+    coded: Cells | None = None,
 ) -> tuple[Cells, Ground]:
     """The sensitive column with codes that suit a ground distance, and that distance."""
-    cells = cells_of(frame, [name], dense=True)[0]
+    cells = (
+        coded if coded is not None and coded.values is not None else cells_of(frame, [name], dense=True)[0]
+    )
     if ground == "auto":
         ground = "ordered" if levels is not None or is_ordered(frame, name) else "equal"
     if ground == "equal":
@@ -154,6 +160,8 @@ def closeness_verdict(classes: Classes, profile: Profile, ground: Ground, t: flo
         records_at_risk=None if t is None else int(classes.sizes[above].sum()),
         missing=missing,
         missing_records=classes.missing_records(),
+        labels=classes.labels,
+        classes_at_risk=None if t is None else above,
         notes=missing_note(profile),
     )
 

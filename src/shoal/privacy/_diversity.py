@@ -13,7 +13,6 @@ from shoal.engine.compile import kernel
 from shoal.errors import ParameterError
 from shoal.params import AnyOf, Interval, Nothing, Options, check_params
 from shoal.privacy._classes import Classes, prepared
-from shoal.privacy._columns import cells_of
 from shoal.privacy._profile import Profile, ascend, profile_of
 from shoal.privacy._verdict import Verdict
 
@@ -83,9 +82,8 @@ def l_diversity(
         raise ParameterError(
             "'c' of l_diversity must be a number in [0, inf] for the recursive kind. Got None."
         )
-    opened_frame, classes, names = prepared(frame, quasi, sensitive)
-    profile = profile_of(classes, cells_of(opened_frame, names[:1])[0])
-    return diversity_verdict(classes, profile, kind, l, c)
+    _, classes, cells = prepared(frame, quasi, sensitive)
+    return diversity_verdict(classes, profile_of(classes, cells), kind, l, c)
 
 
 def diversity_verdict(
@@ -112,6 +110,8 @@ def diversity_verdict(
         records_at_risk=int(classes.sizes[below].sum()),
         missing=missing,
         missing_records=classes.missing_records(),
+        labels=classes.labels,
+        classes_at_risk=below,
         notes=missing_note(profile),
     )
 
