@@ -1,7 +1,8 @@
 """The fixed-size family: MDAV, MD, CBFS and V-MDAV.
 
 Each takes an extreme record, gives it its nearest companions, and goes on with what is left. The kernels
-here are the plain definitions, O(n^2 / k) distances; ties go to the smallest record index.
+here are the plain definitions, O(n^2 / k) distances; ties go to the smallest record index. Large tables
+take the kernels of `_fast_fixed_size`, which give the same labels.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ class MDAV(Microaggregator):
 
     Notes
     -----
-    O(n^2 / k) distances, O(n) memory. Group sizes are k, but for the last (k..2k-1).
+    O(n^2 / k) distances at most, O(n) memory; large tables skip most of them by a tree, with the same labels.
+    Group sizes are k, but for the last (k..2k-1).
 
     References
     ----------
@@ -53,7 +55,9 @@ class MDAV(Microaggregator):
         self.k = k
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
-        return _mdav(Z, self.k)
+        from shoal.microaggregation._fast_fixed_size import fast_mdav  # it uses the kernels below
+
+        return fast_mdav(Z, self.k)
 
 
 class MD(Microaggregator):
@@ -114,7 +118,8 @@ class CBFS(Microaggregator):
 
     Notes
     -----
-    O(n^2 / k) distances, O(n) memory. Group sizes are k, but for the last (k..2k-1).
+    O(n^2 / k) distances at most, O(n) memory; large tables skip most of them by a tree, with the same labels.
+    Group sizes are k, but for the last (k..2k-1).
 
     References
     ----------
@@ -138,7 +143,9 @@ class CBFS(Microaggregator):
         self.grow = grow
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
-        return _cbfs(Z, self.k, self.grow == "centroid")
+        from shoal.microaggregation._fast_fixed_size import fast_cbfs  # it uses the kernels below
+
+        return fast_cbfs(Z, self.k, self.grow == "centroid")
 
 
 class VMDAV(Microaggregator):
@@ -182,7 +189,9 @@ class VMDAV(Microaggregator):
         self.gamma = gamma
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
-        return repair(Z, _v_mdav(Z, self.k, float(self.gamma)), self.k)
+        from shoal.microaggregation._fast_fixed_size import fast_v_mdav  # it uses the kernels below
+
+        return repair(Z, fast_v_mdav(Z, self.k, float(self.gamma)), self.k)
 
 
 # Kernels: float64 C-contiguous in, int64 labels out, nothing checked. `free` lists the records without a
