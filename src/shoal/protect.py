@@ -20,11 +20,11 @@ import numpy as np
 import polars as pl
 from sklearn.base import clone
 
-from shoal import privacy
+from shoal import bounds, privacy
 from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.compile import needs_compiling
-from shoal.engine.encode import Encoder
+from shoal.engine.encode import Encoder, sum_of_squares
 from shoal.engine.frame import Frame
 from shoal.engine.missing import impute
 from shoal.engine.roles import Prepared, prepare, row_codes
@@ -102,6 +102,7 @@ def protect(
     time_limit: float | None = None,
     max_proposals: int | None = None,
     random_state: int | None = 0,
+    certify: bool | str | float = False,
     progress: Progress | None = None,
 ) -> Protection:
     """Protect a table: replace each record by the centre of a group of at least `k`.
@@ -135,6 +136,8 @@ def protect(
         Drop identifiers, or replace them by a keyed hash (`key`; a random one is forgotten after the run).
     time_limit, max_proposals, random_state : optional
         Handed to the method where it takes them.
+    certify : bool, or an effort of `shoal.bounds.information_loss_bound`, default False
+        Also bound from below what any partition would lose, as `figures["certificate"]`.
     progress : callable, optional
         Called with a sentence at each stage.
 
@@ -188,7 +191,19 @@ def protect(
     say("measuring")
     figures = measure(job, filled, encoder, Z, Frame(protected).to_polars(), labels)
     figures["seconds"] = time.perf_counter() - started
-    settings = _settings(parts, job, integers, identifiers)
+    if certify is not False:
+        say("certifying: bounding what any partition would lose")
+        figures["certificate"] = _certificate(Z, k, labels, "default" if certify is True else certify)
+    settings = _settings(
+        parts,
+        job,
+        identifiers=identifiers,
+        integers=integers,
+        missing=missing,
+        small_strata=small_strata,
+        l=l,
+        t=t,
+    )
     notes = (*job.notes, *merged, *reached, *_unprotected(job, identifiers))
     return Protection(protected, labels, tuple(verdicts), figures, settings, job.schema, notes, job.table)
 
@@ -344,7 +359,7 @@ def measure(
         for column, end, width in zip(filled, ends, encoder.widths(), strict=True)
     }
     numbers = [j for j, column in enumerate(filled) if column.facts.kind == "number"]
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {"measured_records": min(MEASURED_RECORDS, Z.shape[0])}
     if numbers:
         rows = (
             slice(None)
@@ -365,7 +380,21 @@ def measure(
     }
 
 
-def _settings(parts: list[Microaggregator], job: Prepared, integers: str, identifiers: str) -> dict[str, Any]:
+def _certificate(Z: np.ndarray, k: int, labels: np.ndarray, effort: str | float) -> dict[str, Any]:
+    """How much of the loss could be saved at most; strata and households only forbid partitions, so it holds."""
+    found = bounds.information_loss_bound(Z, k, effort, labels=labels, scaled=True)
+    loss = 100.0 * sum_of_squares(Z, labels) / max(float(((Z - Z.mean(axis=0)) ** 2).sum()), 1e-300)
+    return {
+        "bound": found.bound,
+        "gap": found.gap_of(loss),
+        "proven": found.proven,
+        "method": found.method,
+        "seconds": found.seconds,
+        "note": found.note,
+    }
+
+
+def _settings(parts: list[Microaggregator], job: Prepared, **choices: Any) -> dict[str, Any]:
     """What is needed to repeat the run."""
     estimator = parts[0]
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name != "k"}
@@ -379,8 +408,8 @@ def _settings(parts: list[Microaggregator], job: Prepared, integers: str, identi
         "households": job.household,
         "sensitive": job.sensitive,
         "untouched": job.untouched,
-        "identifiers": dict.fromkeys(job.identifiers, identifiers),
-        "integers": integers,
+        "identifiers": dict.fromkeys(job.identifiers, choices.pop("identifiers")),
+        **choices,
         # A search cut short by the clock is repeated by the number of proposals it made.
         "max_proposals": getattr(estimator, "n_proposals_", None) if len(parts) == 1 else None,
     }

@@ -4,10 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles_clustering import nearest_medoid, table
 from shoal.errors import InputError
 from shoal.microaggregation import BRKGA
-from shoal.microaggregation._brkga import _costs, _crossover, _decode, _medoid_distances, _medoids, _nearest_records
-from tests.oracles_clustering import nearest_medoid, table
+from shoal.microaggregation._brkga import (
+    _costs,
+    _crossover,
+    _decode,
+    _medoid_distances,
+    _medoids,
+    _nearest_records,
+)
 
 
 def test_decoding_example_of_the_paper():

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles_clustering import table
 from shoal.errors import ParameterError
 from shoal.microaggregation import KC, KCKW, MDAV
 from shoal.microaggregation._cmeans import _c_means
-from tests.oracles_clustering import table
 
 BLOBS = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 4, axis=0) + np.tile(
     [[0.0, 0.1], [0.1, 0.0], [-0.1, 0.0], [0.0, -0.1]], (3, 1)

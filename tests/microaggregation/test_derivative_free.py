@@ -3,10 +3,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles_clustering import table
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation import MDAV, DerivativeFree
-from shoal.microaggregation._derivative_free import _dissolve_cheapest, _split_worst, _with_groups, pattern_search
-from tests.oracles_clustering import table
+from shoal.microaggregation._derivative_free import (
+    _dissolve_cheapest,
+    _split_worst,
+    _with_groups,
+    pattern_search,
+)
 
 
 def test_steps_of_the_search():

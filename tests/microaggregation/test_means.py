@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles_clustering import fill, h_means, sse
 from shoal.errors import InputError
 from shoal.microaggregation import HMeans, KMeans
 from shoal.microaggregation._means import _fill, _h_means, _k_means, hm_km, middle_number_of_groups
-from tests.oracles_clustering import fill, h_means, sse
 
 
 @pytest.mark.parametrize("seed", range(6))

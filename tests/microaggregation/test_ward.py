@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles_clustering import k_ward_pass, same_partition, sse, table
 from shoal.microaggregation import KWard
 from shoal.microaggregation._ward import _k_ward, split_by_ward
-from tests.oracles_clustering import k_ward_pass, same_partition, sse, table
 
 
 @pytest.mark.parametrize("seed", range(8))

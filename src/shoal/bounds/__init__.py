@@ -93,6 +93,7 @@ def information_loss_bound(
     effort: str | float = "default",
     *,
     labels: Any = None,
+    scaled: bool = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> Bound:
     """Bound the information loss of all partitions into groups of at least `k` records from below.
@@ -110,6 +111,8 @@ def information_loss_bound(
         but "cheap" go on to the integer programme when the gap is small and time is left.
     labels : array of int, (n_records,), optional
         A good partition to start from, one group number per record.
+    scaled : bool, default False
+        The columns are comparable as they are, and are not standardised.
     progress : function, optional
         Called with the stage and the bound (per cent) after each step.
 
@@ -142,7 +145,8 @@ def information_loss_bound(
     (True, 3.187, 3.187)
     """
     check_params("information_loss_bound", _RULES, {"k": k, "effort": effort})
-    Z = standardise(_matrix(X, k))
+    matrix = _matrix(X, k)
+    Z = matrix - matrix.mean(axis=0) if scaled else standardise(matrix)
     search = _Search(Z, int(k), effort, progress or (lambda stage, bound: None))
     if labels is not None:
         search.offer(_checked_labels(labels, Z.shape[0], k))

@@ -382,7 +382,7 @@ def _move(tour, pos, p, i, e, s, u, v, way, side, journal, used):
     Read in the segment's own direction the cycle is p [i..e] s ... x y ..., where (x, y) is (u, v) for way
     0 and (v, u) for way 1.
     """
-    x, y = (u, v) if way == 0 else (v, u)
+    x = u if way == 0 else v
     # p [i..e] [s..x] y  ->  p [x..s] [e..i] y
     if side == 0:
         _reverse(tour, pos, i, x, journal, used)
