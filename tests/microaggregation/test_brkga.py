@@ -4,10 +4,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles_clustering import nearest_medoid, table
 from shoal.errors import InputError
 from shoal.microaggregation import BRKGA
-from shoal.microaggregation._brkga import _costs, _crossover, _decode, _medoid_distances, _medoids, _nearest_records
-from tests.oracles_clustering import nearest_medoid, table
+from shoal.microaggregation._brkga import (
+    _costs,
+    _crossover,
+    _decode,
+    _medoid_distances,
+    _medoids,
+    _nearest_records,
+)
 
 
 def test_decoding_example_of_the_paper():
@@ -84,7 +91,13 @@ def test_a_seed_repeats_and_evolution_helps():
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(2, 5), st.integers(2, 40), st.integers(0, 1000), st.sampled_from(["pattern", "all"]), st.booleans())
+@given(
+    st.integers(2, 5),
+    st.integers(2, 40),
+    st.integers(0, 1000),
+    st.sampled_from(["pattern", "all"]),
+    st.booleans(),
+)
 def test_sizes(k, n, seed, search, free):
     if n < k:
         return

@@ -3,10 +3,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles_clustering import table
 from shoal.errors import ParameterError
 from shoal.microaggregation import KC, KCKW, MDAV
 from shoal.microaggregation._cmeans import _c_means
-from tests.oracles_clustering import table
 
 BLOBS = np.repeat([[0.0, 0.0], [9.0, 0.0], [0.0, 9.0]], 4, axis=0) + np.tile(
     [[0.0, 0.1], [0.1, 0.0], [-0.1, 0.0], [0.0, -0.1]], (3, 1)
@@ -46,7 +46,13 @@ def test_where_no_room_is_left_only_strict_keeps_the_upper_bound():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(2, 5), st.integers(2, 50), st.integers(0, 1000), st.sampled_from(["text", "figure"]), st.booleans())
+@given(
+    st.integers(2, 5),
+    st.integers(2, 50),
+    st.integers(0, 1000),
+    st.sampled_from(["text", "figure"]),
+    st.booleans(),
+)
 def test_sizes(k, n, seed, room, tied):
     if n < k:
         return

@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles_clustering import best_partition_sse, sse, table
 from shoal.microaggregation import GA, MDAV
 from shoal.microaggregation._ga import _repaired_sse, _uniform
-from tests.oracles_clustering import best_partition_sse, sse, table
 
 
 @pytest.mark.parametrize("seed", range(4))

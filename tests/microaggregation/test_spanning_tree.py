@@ -3,9 +3,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from oracles_clustering import cut_tree, same_partition, table
 from shoal.microaggregation import MSTCentroid, MSTDiameter
 from shoal.microaggregation._spanning_tree import _cut_tree, _spanning_tree
-from tests.oracles_clustering import cut_tree, same_partition, table
 
 
 @pytest.mark.parametrize("seed", range(6))
