@@ -91,7 +91,13 @@ def test_a_seed_repeats_and_evolution_helps():
 
 
 @settings(max_examples=15, deadline=None)
-@given(st.integers(2, 5), st.integers(2, 40), st.integers(0, 1000), st.sampled_from(["pattern", "all"]), st.booleans())
+@given(
+    st.integers(2, 5),
+    st.integers(2, 40),
+    st.integers(0, 1000),
+    st.sampled_from(["pattern", "all"]),
+    st.booleans(),
+)
 def test_sizes(k, n, seed, search, free):
     if n < k:
         return

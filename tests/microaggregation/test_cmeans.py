@@ -46,7 +46,13 @@ def test_where_no_room_is_left_only_strict_keeps_the_upper_bound():
 
 
 @settings(max_examples=40, deadline=None)
-@given(st.integers(2, 5), st.integers(2, 50), st.integers(0, 1000), st.sampled_from(["text", "figure"]), st.booleans())
+@given(
+    st.integers(2, 5),
+    st.integers(2, 50),
+    st.integers(0, 1000),
+    st.sampled_from(["text", "figure"]),
+    st.booleans(),
+)
 def test_sizes(k, n, seed, room, tied):
     if n < k:
         return

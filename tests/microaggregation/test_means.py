@@ -37,7 +37,9 @@ def test_k_means_ends_with_every_record_at_its_nearest_centre():
     X = rng.normal(size=(100, 2))
     labels = rng.permutation(100) % 8
     _k_means(X, labels, 8, 1)
-    centres = np.array([X[labels == g].mean(axis=0) if (labels == g).any() else [np.inf] * 2 for g in range(8)])
+    centres = np.array(
+        [X[labels == g].mean(axis=0) if (labels == g).any() else [np.inf] * 2 for g in range(8)]
+    )
     nearest = ((X[:, None] - centres[None]) ** 2).sum(-1).argmin(axis=1)
     assert (nearest == labels).all()
 
@@ -77,7 +79,9 @@ def test_sizes(k, n, seed, strategy, split, tied):
         return
     X = np.random.default_rng(seed).normal(size=(n, 2))
     for method in (KMeans, HMeans):
-        fitted = method(k=k, strategy=strategy, split=split, random_state=seed).fit(np.round(X) if tied else X)
+        fitted = method(k=k, strategy=strategy, split=split, random_state=seed).fit(
+            np.round(X) if tied else X
+        )
         sizes = np.bincount(fitted.labels_)
         assert sizes.min() >= k
         if split:
