@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
+from shoal.microaggregation._mend import mend
 from shoal.microaggregation._path import Univariate
 from shoal.microaggregation._strata import join_small_strata, partition_within
 
@@ -15,6 +16,7 @@ __all__ = [
     "Microaggregator",
     "Univariate",
     "join_small_strata",
+    "mend",
     "methods",
     "partition_within",
 ]
