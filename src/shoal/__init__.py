@@ -20,20 +20,23 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "methods", "protect"]
+__all__ = ["__version__", "compare", "methods", "protect", "reproduce"]
 
 # Public names and where they live: loaded when first used, so that the command starts fast.
-_LAZY = {"methods": "shoal.microaggregation", "protect": "shoal.protect"}
+_LAZY = {
+    "methods": "shoal.microaggregation",
+    "protect": "shoal.protect",
+    "compare": "shoal.compare",
+    "reproduce": "shoal.reproduce",
+}
 _ROOMS = (
     "bounds",
-    "compare",
     "datasets",
     "dp",
     "measures",
     "microaggregation",
     "privacy",
     "release",
-    "reproduce",
     "scale",
 )
 

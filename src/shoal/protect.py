@@ -9,13 +9,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import secrets
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -35,6 +33,7 @@ from shoal.measures import evaluate
 from shoal.measures._risk import linked_share
 from shoal.microaggregation import Microaggregator, join_small_strata, methods, partition_within
 from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
+from shoal.rooms import callable_as
 from shoal.schema import Schema
 
 # Above this many records, linkage is measured on an even selection of them.
@@ -167,32 +166,34 @@ def protect(
     filled = impute(job.quasi)
     encoder = Encoder.fit(filled)
     Z = encoder.transform(filled)
-    estimator = _resolve(method, k, time_limit, max_proposals, random_state)
-    strata_codes, strata_new, merged = _strata(job, Z, k, small_strata)
+    estimator = resolve_method(method, k, time_limit, max_proposals, random_state)
+    strata_codes, strata_new, merged = settle_strata(job, Z, k, small_strata)
     compiling = " (first use: compiling, once)" if needs_compiling(type(estimator).__module__) else ""
     say(f"forming groups of at least {k} with {estimator.name}{compiling}")
     labels, parts = partition_within(Z, estimator, strata_codes, row_codes(job.table, job.household))
-    labels, reached = _reach_models(labels, Z, job, l, t)
+    labels, reached = _reach_models(labels, Z, job, l, t, strata_codes)
     say("aggregating")
-    new = _aggregate(filled, labels, Z, job.weights, integers == "round") | strata_new
+    new = aggregate(filled, labels, Z, job.weights, integers == "round") | strata_new
     kept, pseudonyms = _identifiers(job, identifiers, key)
     protected = kept.replaced(new | pseudonyms)
     say("checking")
-    verdicts = privacy.check(protected, [*new, *_unchanged(job.strata, new)], job.sensitive, k=k, l=l, t=t)
+    ground, levels = _grounds(job)
+    quasi = [*new, *_unchanged(job.strata, new)]
+    verdicts = privacy.check(protected, quasi, job.sensitive, k=k, l=l, t=t, ground=ground, levels=levels)
     for verdict in verdicts:
         if verdict.holds is False:
             raise GuaranteeError(
                 f"The protected table does not keep its promise, so it is not given out: {verdict}"
             )
     say("measuring")
-    figures = _measure(job, filled, encoder, Z, Frame(protected).to_polars(), labels)
+    figures = measure(job, filled, encoder, Z, Frame(protected).to_polars(), labels)
     figures["seconds"] = time.perf_counter() - started
     settings = _settings(parts, job, integers, identifiers)
     notes = (*job.notes, *merged, *reached, *_unprotected(job, identifiers))
     return Protection(protected, labels, tuple(verdicts), figures, settings, job.schema, notes, job.table)
 
 
-def _resolve(
+def resolve_method(
     method: str | Microaggregator,
     k: int,
     time_limit: float | None,
@@ -215,7 +216,7 @@ def _resolve(
     )
 
 
-def _strata(
+def settle_strata(
     job: Prepared, Z: np.ndarray, k: int, small: str
 ) -> tuple[np.ndarray, dict[str, pl.Series], list[str]]:
     """Codes of the strata after the small ones joined others, the columns as published, and what to say."""
@@ -244,9 +245,9 @@ def _strata(
 
 
 def _reach_models(
-    labels: np.ndarray, Z: np.ndarray, job: Prepared, l: int | None, t: float | None
+    labels: np.ndarray, Z: np.ndarray, job: Prepared, l: int | None, t: float | None, strata: np.ndarray
 ) -> tuple[np.ndarray, list[str]]:
-    """Merge groups until the sensitive columns are l-diverse and t-close."""
+    """Merge groups and swap records until the sensitive columns are l-diverse and t-close."""
     if l is None and t is None:
         return labels, []
     if not job.sensitive:
@@ -254,15 +255,38 @@ def _reach_models(
             "l-diversity and t-closeness need a column with the role 'sensitive'. The schema has none."
         )
     before = int(labels.max()) + 1
-    for name in job.sensitive:
-        labels = privacy.reach(labels, Z, job.table[name], l=l, t=t, kind=job.schema.columns[name].kind)
+    ground, levels = _grounds(job)
+    # Households stay together, so their records are not swapped.
+    labels = privacy.reach(
+        labels,
+        Z,
+        job.table.select(job.sensitive),
+        l=l,
+        t=t,
+        ground=ground,
+        levels=levels,
+        swap=job.household is None,
+        strata=strata,
+    )
     after = int(labels.max()) + 1
     return labels, [
         f"{before} groups became {after} to protect the sensitive columns."
     ] if after < before else []
 
 
-def _aggregate(
+def _grounds(job: Prepared) -> tuple[dict[str, str], dict[str, Any]]:
+    """The distance between values of each sensitive column, as the schema declares it."""
+    facts = {name: job.schema.columns[name] for name in job.sensitive}
+    ground = {name: "hierarchical" for name, each in facts.items() if each.hierarchy}
+    levels = {
+        name: each.hierarchy or each.levels
+        for name, each in facts.items()
+        if each.hierarchy or (each.kind == "ordered" and each.levels)
+    }
+    return ground, levels
+
+
+def aggregate(
     columns: list[TypedColumn], labels: np.ndarray, Z: np.ndarray, weights: np.ndarray, round_integers: bool
 ) -> dict[str, pl.Series]:
     """The columns as they will be published, in original units."""
@@ -293,7 +317,7 @@ def _identifiers(job: Prepared, how: str, key: bytes | None) -> tuple[Frame, dic
     return job.given, hashes
 
 
-def _measure(
+def measure(
     job: Prepared,
     filled: list[TypedColumn],
     encoder: Encoder,
@@ -398,11 +422,4 @@ def _check_choices(**choices: Any) -> None:
     check_params("protect", rules, choices)
 
 
-class _CallableRoom(ModuleType):
-    """Lets `shoal.protect(...)` work although this file has the function's name."""
-
-    def __call__(self, *args: Any, **options: Any) -> Protection:
-        return protect(*args, **options)
-
-
-sys.modules[__name__].__class__ = _CallableRoom
+callable_as(__name__, protect)

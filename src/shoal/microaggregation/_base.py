@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from shoal.engine.encode import Standardiser, group_means, sum_of_squares
@@ -103,6 +104,11 @@ class Microaggregator(TransformerMixin, BaseEstimator):
                 f"where {self.k} to {2 * self.k - 1} were promised."
             )
         return labels
+
+    def partition_all(self, Z: np.ndarray, ks: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+        """Label the records for several k, one after the other; methods that can share work do."""
+        for k in ks:
+            yield k, clone(self).set_params(k=k).partition(Z)
 
     def transform(self, X: Any) -> Any:
         """Replace records by centroids.

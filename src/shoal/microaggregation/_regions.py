@@ -1,0 +1,237 @@
+"""Blocks of records that are searched together, and regions of them that are reheated."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.engine.compile import kernel
+from shoal.microaggregation._anneal_kernels import LOGS, STEP, _distance, anneal
+
+HOT, COLD = 3.0, 0.02
+"""First and last temperature of an annealing, in units of SSE per record."""
+
+
+@dataclass(frozen=True)
+class Reheating:
+    """How a region is reheated."""
+
+    records: int
+    hot: float
+    effort: int
+
+    @classmethod
+    def draw(cls, k: int, rng: np.random.Generator) -> Reheating:
+        """A region of 10, 20 or 40 groups, heated less or more: no single choice is best on all tables."""
+        return cls(int(rng.choice((10, 20, 40))) * k, float(rng.choice((0.5, 0.7, 1.0))), 1000)
+
+    def proposals(self, size: int) -> int:
+        """Proposals spent on a region of this many records."""
+        return max(1, self.effort * size // STEP) * STEP
+
+
+@dataclass(frozen=True)
+class Block:
+    """Records that are searched together, as the kernels want them."""
+
+    X: np.ndarray
+    near: np.ndarray
+    reach: np.ndarray
+    heat: np.ndarray
+    k: int
+
+    @classmethod
+    def of(cls, Z: np.ndarray, k: int) -> Block:
+        """Pad the rows, list their neighbours, and set the heat by how crowded it is around each.
+
+        The heat is the root of the squared distance to the k-1 nearest records: between one temperature
+        for all, which freezes the sparse parts of a skewed table long before the dense ones, and
+        temperatures proportional to each record's own scale.
+        """
+        n, p = Z.shape
+        X = np.zeros((n, -(-p // 8) * 8), np.float32)
+        X[:, :p] = Z
+        m = max(1, min(n - 1, 4 * k, max(100, 2 * k)))
+        near, spread = neighbours(X, m, k)
+        floor = np.quantile(spread, 0.05)
+        spread = np.maximum(spread, floor if floor > 0 else spread.mean() * 1e-3)
+        heat = np.sqrt(spread / spread.mean()) if spread.mean() > 0 else np.ones(n)
+        return cls(X, near, np.full(n, near.shape[1], np.int32), heat.astype(np.float32), k)
+
+    def anneal(self, labels: np.ndarray, hot: float, cold: float, proposals: int, seed: int) -> np.ndarray:
+        """Labels after an annealing between two temperatures."""
+        labels = labels.copy()
+        anneal(self.X, self.near, self.reach, self.heat, labels, self.k, hot, cold, proposals, seed, LOGS)
+        return labels
+
+    def reheat(
+        self, labels: np.ndarray, records: np.ndarray, settings: Reheating, seed: int
+    ) -> tuple[np.ndarray, float]:
+        """New labels of the records of a region, and by how much their SSE has fallen."""
+        proposals = settings.proposals(records.size)
+        return reheat(
+            self.X,
+            self.near,
+            self.reach,
+            self.heat,
+            labels,
+            records,
+            self.k,
+            0.0,
+            settings.hot,
+            COLD,
+            proposals,
+            seed,
+            LOGS,
+        )
+
+    def regions(self, labels: np.ndarray, seeds: np.ndarray, size: int) -> list[np.ndarray]:
+        """Records of disjoint regions of at least `size` records, of whole groups around some seeds."""
+        owner = regions(self.X, labels, int(labels.max()) + 1, seeds, size)
+        return [np.flatnonzero(owner == region) for region in range(int(owner.max()) + 1)]
+
+    def sse(self, labels: np.ndarray) -> float:
+        """SSE of labels 0..c-1."""
+        return energy(self.X, labels, int(labels.max()) + 1)
+
+
+# Kernels: a region is made of whole groups, annealed among themselves, kept if that lowers their SSE
+
+
+@kernel()
+def neighbours(X, m, k):
+    """The m nearest other records of each, nearest first, ties by index; and how far the first k-1 are."""
+    n = X.shape[0]
+    near = np.empty((n, m), np.int32)
+    spread = np.zeros(n)
+    distance = np.empty(m, np.float32)
+    for i in range(n):
+        filled = 0
+        for j in range(n):
+            if j == i:
+                continue
+            d = _distance(X, i, X, j)
+            if filled == m and d >= distance[m - 1]:
+                continue
+            at = min(filled, m - 1)
+            while at > 0 and distance[at - 1] > d:
+                distance[at] = distance[at - 1]
+                near[i, at] = near[i, at - 1]
+                at -= 1
+            distance[at] = d
+            near[i, at] = j
+            filled = min(filled + 1, m)
+        for q in range(min(k - 1, m)):
+            spread[i] += distance[q]
+    return near, spread
+
+
+@kernel()
+def regions(X, labels, c, seeds, target):
+    """Grow disjoint regions of at least `target` records, each of whole groups nearest to its seed record.
+
+    The region of each record, or -1; a seed that lies in an earlier region grows none.
+    """
+    n, p = X.shape
+    centres, sizes = _means(X, labels, c)
+    owner = np.full(c, -1, np.int64)
+    distance = np.empty(c)
+    made = 0
+    for seed in seeds:
+        if owner[labels[seed]] >= 0:
+            continue
+        for g in range(c):
+            distance[g] = np.inf
+            if owner[g] < 0:
+                distance[g] = 0.0
+                for a in range(p):
+                    t = centres[g, a] - X[seed, a]
+                    distance[g] += t * t
+        distance[labels[seed]] = -1.0
+        got = 0
+        for g in np.argsort(distance, kind="mergesort"):
+            if got >= target or distance[g] == np.inf:
+                break
+            owner[g] = made
+            got += sizes[g]
+        made += 1
+    found = np.empty(n, np.int64)
+    for i in range(n):
+        found[i] = owner[labels[i]]
+    return found
+
+
+@kernel()
+def reheat(X, near, reach, heat, labels, records, k, scale, hot, cold, proposals, seed, logs):
+    """Anneal the records of whole groups among themselves, at temperatures scaled to their own SSE.
+
+    Labels 0..c-1 of the records, and by how much their SSE has fallen (0 where it has not: the labels are
+    then those they came with).
+    """
+    n, p = X.shape
+    m, q = near.shape[1], records.size
+    at, number = np.full(n, -1, np.int32), np.full(n, -1, np.int64)
+    mean_heat = 0.0
+    for i in range(q):
+        at[records[i]] = i
+        mean_heat += heat[records[i]] / q
+    rows, row_heat = np.empty((q, p), np.float32), np.empty(q, np.float32)
+    row_near, row_reach = np.zeros((q, m), np.int32), np.zeros(q, np.int32)
+    old = np.empty(q, np.int64)
+    c = 0
+    for i in range(q):
+        record = records[i]
+        rows[i] = X[record]
+        row_heat[i] = heat[record] / mean_heat
+        if number[labels[record]] < 0:
+            number[labels[record]] = c
+            c += 1
+        old[i] = number[labels[record]]
+        row_near[i, 0] = i  # a record without neighbours here proposes its own group: nothing
+        for b in range(reach[record]):
+            j = at[near[record, b]]
+            if j >= 0:
+                row_near[i, row_reach[i]] = j
+                row_reach[i] += 1
+    before = energy(rows, old, c)
+    if before <= 0.0:
+        return old, 0.0
+    new = old.copy()
+    own = scale <= 0.0
+    if own:
+        scale = before / q
+    else:
+        row_heat *= np.float32(mean_heat)
+    c = anneal(rows, row_near, row_reach, row_heat, new, k, hot * scale, cold * scale, proposals, seed, logs)
+    fall = before - energy(rows, new, c)
+    if own and fall <= 1e-9 * before:
+        return old, 0.0
+    return new, fall
+
+
+@kernel()
+def energy(X, labels, c):
+    """SSE of labels 0..c-1, in float64."""
+    centres, _ = _means(X, labels, c)
+    total = 0.0
+    for i in range(X.shape[0]):
+        for a in range(X.shape[1]):
+            t = X[i, a] - centres[labels[i], a]
+            total += t * t
+    return total
+
+
+@kernel()
+def _means(X, labels, c):
+    """Mean and size of each group, in float64."""
+    n, p = X.shape
+    centres, sizes = np.zeros((c, p)), np.zeros(c, np.int64)
+    for i in range(n):
+        sizes[labels[i]] += 1
+        for a in range(p):
+            centres[labels[i], a] += X[i, a]
+    for g in range(c):
+        for a in range(p):
+            centres[g, a] /= sizes[g]
+    return centres, sizes

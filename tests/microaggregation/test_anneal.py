@@ -1,0 +1,325 @@
+"""Annealing: its moves, its promises, and the figures it has to beat."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from shoal.engine.encode import standardise, sum_of_squares
+from shoal.errors import InputError, ParameterError
+from shoal.microaggregation import MDAV, Anneal
+from shoal.microaggregation import _anneal_kernels as kernels
+from shoal.microaggregation._blocks import split
+from shoal.microaggregation._intensify import Pool, set_partition
+from shoal.microaggregation._regions import Block
+
+
+def partitions(records: tuple[int, ...], k: int):
+    """Every partition of some records into groups of k..2k-1."""
+    if not records:
+        yield []
+        return
+    first, rest = records[0], records[1:]
+    for size in range(k, 2 * k):
+        for others in itertools.combinations(rest, size - 1):
+            left = tuple(i for i in rest if i not in others)
+            for more in partitions(left, k):
+                yield [(first, *others), *more]
+
+
+def optimum(Z: np.ndarray, k: int) -> float:
+    cost = lambda group: ((Z[list(group)] - Z[list(group)].mean(axis=0)) ** 2).sum()  # noqa: E731
+    return min(sum(cost(group) for group in each) for each in partitions(tuple(range(len(Z))), k))
+
+
+class State:
+    """The kernels' state of some labels, rebuilt from scratch."""
+
+    def __init__(self, Z, labels, k):
+        self.Z, self.k, self.labels = Z, k, labels.copy()
+        self.block = Block.of(Z, k)
+        n, p = self.block.X.shape
+        most = n // k
+        self.sizes, self.place = np.zeros(most, np.int32), np.empty(n, np.int32)
+        self.members = np.empty((most, 2 * k - 1), np.int32)
+        self.centres = np.empty((most, p), np.float32)
+        self.share = np.array([0.0, *(1 / np.arange(1, 2 * k + 1))], np.float32)
+        self.c = kernels._build(self.block.X, self.labels, self.sizes, self.members, self.place, self.centres)
+
+    def group_state(self):
+        return self.sizes, self.members, self.place, self.centres, self.share
+
+    def check(self):
+        """The state is that of the labels."""
+        assert self.labels.max() + 1 == self.c
+        np.testing.assert_array_equal(self.sizes[: self.c], np.bincount(self.labels))
+        for i, g in enumerate(self.labels):
+            assert self.members[g, self.place[i]] == i
+        for g in range(self.c):
+            mean = self.block.X[self.labels == g].mean(axis=0)
+            np.testing.assert_allclose(self.centres[g], mean, atol=2e-5)
+
+    def sse(self):
+        return sum_of_squares(self.Z, self.labels)
+
+
+def random_state(seed, n=40, p=5, k=3):
+    rng = np.random.default_rng(seed)
+    Z = standardise(rng.normal(size=(n, p)) ** 3)
+    c = n // (k + 1)
+    labels = rng.permutation(np.arange(n) % c)
+    return State(Z, labels, k), rng
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_cost_of_a_swap_is_the_change_of_the_sum_of_squares(seed):
+    state, rng = random_state(seed)
+    X = state.block.X
+    for _ in range(20):
+        i, m = rng.integers(0, len(X), 2)
+        A, B = state.labels[i], state.labels[m]
+        if A == B:
+            continue
+        va, vb = state.share[state.sizes[A]], state.share[state.sizes[B]]
+        before = state.sse()
+        cost = kernels._swap_cost(X, state.centres, i, m, A, B, np.float32(va + vb))
+        kernels._swap(X, state.labels, state.members, state.place, state.centres, va, vb, i, m)
+        assert state.sse() - before == pytest.approx(cost, abs=1e-4)
+        state.check()
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_record_that_leaves_and_joins_leaves_a_true_state(seed):
+    state, rng = random_state(seed)
+    X = state.block.X
+    for _ in range(20):
+        i, B = rng.integers(0, len(X)), rng.integers(0, state.c)
+        A = state.labels[i]
+        a, b = state.sizes[A], state.sizes[B]
+        if A == B or a <= state.k or b >= 2 * state.k - 1:
+            continue
+        before = state.sse()
+        cost = b / (b + 1) * kernels._distance(X, i, state.centres, B)
+        cost -= a / (a - 1) * kernels._distance(X, i, state.centres, A)
+        kernels._leave(X, *state.group_state(), i, A)
+        kernels._join(X, *state.group_state(), i, B)
+        state.labels[i] = B
+        assert state.sse() - before == pytest.approx(cost, abs=1e-4)
+        state.check()
+
+
+@pytest.mark.parametrize("bar", [np.inf, -1e9, 0.0])
+@pytest.mark.parametrize("seed", range(4))
+def test_groups_are_founded_and_dissolved_within_the_bar(seed, bar):
+    state, rng = random_state(seed, n=43)
+    block, k = state.block, state.k
+    picked, targets = np.empty(k, np.int64), np.empty(k, np.int64)
+    moved = 0
+    for _ in range(30):
+        i = int(rng.integers(0, len(block.X)))
+        before, c = state.sse(), state.c
+        where = (block.X, block.near, block.reach, state.labels, *state.group_state())
+        if state.sizes[state.labels[i]] > k:
+            state.c = kernels._found(*where, picked, k, c, i, np.float32(bar))
+        else:
+            r = np.uint64(rng.integers(1, 2**60))
+            state.c = kernels._dissolve(*where, picked, targets, k, c, state.labels[i], np.float32(bar), r)
+        moved += state.c != c
+        assert state.sse() - before <= max(0.0, bar) + 1e-4
+        assert state.c != c or state.sse() == pytest.approx(before)
+        assert np.bincount(state.labels).min() >= k
+        assert np.bincount(state.labels).max() <= 2 * k - 1
+        state.check()
+    assert (moved > 0) == (bar == np.inf) or bar == 0.0
+
+
+@pytest.mark.parametrize(("n", "k"), [(6, 3), (7, 3), (8, 2), (9, 2), (9, 3), (8, 3)])
+@pytest.mark.parametrize("seed", range(3))
+def test_small_tables_reach_the_optimum(n, k, seed):
+    X = np.random.default_rng(seed).normal(size=(n, 2))
+    found = Anneal(k=k, max_proposals=200_000, random_state=seed).fit(X)
+    assert found.sse_ == pytest.approx(optimum(standardise(X), k))
+
+
+def wide(n=700, p=4, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, p)) ** 3
+
+
+def test_same_result_for_any_number_of_threads():
+    X = wide()
+    runs = [Anneal(k=4, max_proposals=3_000_000, random_state=5, n_threads=t).fit(X) for t in (1, 2, 3)]
+    for each in runs[1:]:
+        np.testing.assert_array_equal(each.labels_, runs[0].labels_)
+        assert each.n_proposals_ == runs[0].n_proposals_
+
+
+def test_large_tables_are_the_same_for_any_number_of_threads():
+    X = wide(n=7_000)
+    runs = [Anneal(k=5, max_proposals=6_000_000, random_state=5, n_threads=t).fit(X) for t in (1, 2)]
+    np.testing.assert_array_equal(runs[0].labels_, runs[1].labels_)
+    assert runs[0].information_loss_ < 0.9 * runs[0].start_loss_
+
+
+@pytest.mark.parametrize("n", [700, 6_500])
+def test_a_run_against_the_clock_can_be_repeated(n):
+    X = wide(n)
+    first = Anneal(k=4, time_limit=1.5, random_state=1).fit(X)
+    again = Anneal(k=4, max_proposals=first.n_proposals_, random_state=1, n_threads=1).fit(X)
+    np.testing.assert_array_equal(again.labels_, first.labels_)
+    assert again.n_proposals_ == first.n_proposals_
+
+
+def test_the_clock_is_kept():
+    X = wide(3_000)
+    Anneal(k=5, time_limit=0.1, random_state=0).fit(X)  # compiles
+    started = time.perf_counter()
+    fitted = Anneal(k=5, time_limit=1.0, random_state=0).fit(X)
+    assert time.perf_counter() - started < 4.0  # generous: the machine may be busy
+    assert fitted.n_proposals_ > 0
+
+
+def test_no_time_gives_the_start():
+    X = wide()
+    fitted = Anneal(k=4, time_limit=0, random_state=0).fit(X)
+    assert fitted.information_loss_ == pytest.approx(MDAV(k=4).fit(X).information_loss_)
+    assert fitted.n_proposals_ < 100
+
+
+def test_stops_when_nothing_improves():
+    X = np.arange(12.0)[:, None]
+    started = time.perf_counter()
+    fitted = Anneal(k=3, time_limit=None, max_proposals=None, random_state=0).fit(X)
+    assert fitted.information_loss_ == pytest.approx(
+        Anneal(k=3, max_proposals=500_000, random_state=1).fit(X).information_loss_
+    )
+    assert time.perf_counter() - started < 60
+
+
+def test_seeds_differ_and_are_kept():
+    X = wide()
+    one, two = (Anneal(k=4, max_proposals=500_000, random_state=s).fit(X) for s in (0, 1))
+    assert not np.array_equal(one.labels_, two.labels_)
+    drawn = Anneal(k=4, max_proposals=500_000).fit(X)
+    again = Anneal(k=4, max_proposals=500_000, random_state=drawn.seed_).fit(X)
+    np.testing.assert_array_equal(drawn.labels_, again.labels_)
+
+
+def test_ctrl_c_gives_the_best_so_far():
+    X = wide()
+    Anneal(k=4, max_proposals=300_000, random_state=0).fit(X)  # compiles
+    timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
+    started = time.perf_counter()
+    timer.start()
+    fitted = Anneal(k=4, time_limit=120, random_state=0).fit(X)
+    assert time.perf_counter() - started < 60
+    assert fitted.interrupted_
+    assert fitted.information_loss_ <= fitted.start_loss_
+
+
+def test_progress_is_told_and_may_interrupt():
+    X = wide()
+    told = []
+
+    def listen(seconds, proposals, loss):
+        told.append((seconds, proposals, loss))
+        if len(told) == 4:
+            raise KeyboardInterrupt
+
+    fitted = Anneal(k=4, time_limit=60, random_state=0, progress=listen).fit(X)
+    assert fitted.interrupted_
+    losses = [loss for _, _, loss in told]
+    assert losses == sorted(losses, reverse=True)
+    assert fitted.information_loss_ == pytest.approx(losses[-1], rel=1e-4)
+    assert told[-1][1] > 0
+
+
+def test_starts_from_any_method_or_labels_and_never_ends_worse():
+    X = wide()
+    good = Anneal(k=4, max_proposals=4_000_000, random_state=0).fit(X)
+    warm = Anneal(k=4, max_proposals=100_000, start=good.labels_, random_state=1).fit(X)
+    assert warm.start_loss_ == pytest.approx(good.information_loss_)
+    assert warm.information_loss_ <= good.information_loss_ * (1 + 1e-9)
+    named = Anneal(k=4, max_proposals=100_000, start="cbfs", random_state=1).fit(X)
+    assert named.information_loss_ < named.start_loss_
+    uneven = Anneal(k=4, max_proposals=100_000, start=np.zeros(len(X), int), random_state=1).fit(X)
+    assert np.bincount(uneven.labels_).min() >= 4
+
+
+@pytest.mark.parametrize("start", ["nobody", "anneal"])
+def test_unknown_starts_are_refused(start):
+    with pytest.raises(ParameterError, match="'start' of Anneal must be"):
+        Anneal(k=3, start=start).fit(wide(30))
+
+
+@pytest.mark.parametrize("start", [np.zeros(7, int), np.zeros((30, 2), int), np.zeros(30)])
+def test_labels_that_do_not_fit_are_refused(start):
+    with pytest.raises(InputError, match="must hold 30 group numbers"):
+        Anneal(k=3, start=start).fit(wide(30))
+
+
+@pytest.mark.parametrize("k", [25, 60])
+def test_large_groups(k):
+    X = wide(400)
+    fitted = Anneal(k=k, max_proposals=2_000_000, random_state=0).fit(X)
+    assert np.bincount(fitted.labels_).min() >= k
+    assert np.bincount(fitted.labels_).max() <= 2 * k - 1
+    assert fitted.information_loss_ < 0.97 * fitted.start_loss_
+
+
+def test_duplicates_cost_nothing():
+    X = np.repeat(np.random.default_rng(0).normal(size=(50, 3)), 4, axis=0)
+    assert Anneal(k=4, max_proposals=3_000_000, random_state=0).fit(X).information_loss_ == pytest.approx(0)
+
+
+def test_blocks_hold_every_row_once_and_no_more_than_asked():
+    rng = np.random.default_rng(0)
+    mass = rng.integers(3, 6, 500)
+    parts = split(rng.normal(size=(500, 3)), mass, 300, rng)
+    np.testing.assert_array_equal(np.sort(np.concatenate(parts)), np.arange(500))
+    assert max(mass[rows].sum() for rows in parts) <= 300
+    assert [rows.size for rows in split(np.zeros((9, 2)), np.ones(9, int), 4, rng)]
+
+
+def test_set_partitioning_finds_the_best_choice():
+    rng = np.random.default_rng(0)
+    Z = standardise(rng.normal(size=(9, 2)))
+    groups = [np.array(g) for size in (3, 4, 5) for g in itertools.combinations(range(9), size)]
+    costs = np.array([((Z[g] - Z[g].mean(axis=0)) ** 2).sum() for g in groups])
+    chosen = set_partition(groups, costs, 9)
+    assert costs[chosen].sum() == pytest.approx(optimum(Z, 3))
+    assert set_partition(groups[:1], costs[:1], 9) is None
+
+
+def test_a_pool_recombines_partitions():
+    Z = standardise(np.arange(12.0)[:, None])
+    pool = Pool(Z)
+    pool.add(np.array([0, 0, 0, 1, 1, 1, 2, 3, 2, 3, 2, 3]))
+    pool.add(np.array([0, 1, 0, 1, 0, 1, 2, 2, 2, 3, 3, 3]))
+    assert sum_of_squares(Z, pool.best()) == pytest.approx(sum_of_squares(Z, np.arange(12) // 3))
+
+
+# Figures: with far less effort than the defaults, below the best of the source papers.
+
+
+@pytest.mark.parametrize(("k", "published"), [(3, 5.367), (5, 8.417), (10, 12.228)])
+def test_census_below_every_published_figure(k, published, census):
+    fitted = Anneal(k=k, max_proposals=8_000_000, random_state=0).fit(census)
+    assert fitted.information_loss_ < 0.96 * published
+
+
+@pytest.mark.parametrize(("k", "published"), [(3, 15.44), (5, 20.93), (10, 30.784)])
+def test_tarragona_below_every_published_figure(k, published, tarragona):
+    fitted = Anneal(k=k, max_proposals=8_000_000, random_state=0).fit(tarragona)
+    assert fitted.information_loss_ < 0.99 * published
+
+
+def test_eia_below_every_published_figure(eia):
+    fitted = Anneal(k=3, max_proposals=12_000_000, random_state=0).fit(eia)
+    assert fitted.information_loss_ < 0.41
