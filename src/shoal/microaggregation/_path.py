@@ -121,7 +121,8 @@ class NPNMHM(_MHM):
     def _order(self, Z: np.ndarray) -> np.ndarray:
         if self.start == "diameter":
             return nearest_next(Z, diameter_end(Z))
-        return nearest_next(Z, int(np.argmax(np.einsum("ij,ij->i", Z, Z))))
+        centred = Z - Z.mean(axis=0)
+        return nearest_next(Z, int(np.argmax(np.einsum("ij,ij->i", centred, centred))))
 
 
 class MDMHM(_MHM):
@@ -248,9 +249,10 @@ def _principal_scores(Z: np.ndarray) -> np.ndarray:
     """Coordinates of the records on their first principal axis, its largest loading positive."""
     if Z.shape[1] == 1:
         return Z[:, 0]
-    _, axes = np.linalg.eigh(Z.T @ Z)
+    centred = Z - Z.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
     axis = axes[:, -1]
-    return Z @ (axis * np.sign(axis[np.argmax(np.abs(axis))]))
+    return centred @ (axis * np.sign(axis[np.argmax(np.abs(axis))]))
 
 
 def cut(Z: np.ndarray, order: np.ndarray, k: int) -> np.ndarray:

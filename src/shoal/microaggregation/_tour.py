@@ -364,7 +364,7 @@ def _or_opt(X, distance, near, tour, pos, i, ends, journal, used):
                 # Beyond u: i next to u, e next to the record on u's far side, in both directions.
                 for way in range(2):
                     v = tour[(pos[u] + (step if way == 0 else back)) % n]
-                    if v == i or v == e:
+                    if v in (i, e):
                         continue
                     gain = spare + _length(X, u, v) - distance[i, q] - _length(X, e, v)
                     if gain > 1e-10 and _run(pos, i, u) <= _LONGEST:
