@@ -28,7 +28,8 @@ from shoal.engine.encode import Encoder, sum_of_squares
 from shoal.engine.frame import Frame
 from shoal.engine.missing import impute
 from shoal.engine.roles import Prepared, prepare, row_codes
-from shoal.errors import GuaranteeError, InputError, ParameterError
+from shoal.errors import GuaranteeError, InputError, ParameterError, SchemaError
+from shoal.masking import code_ends, recode
 from shoal.measures import evaluate
 from shoal.measures._risk import linked_share
 from shoal.microaggregation import Microaggregator, join_small_strata, methods, partition_within
@@ -164,6 +165,7 @@ def protect(
     )
     say("reading the schema")
     given = Frame(frame)
+    given, coarser = apply_steps(given, schema)
     job = prepare(given, schema, columns, _listed(strata), weights, households, missing)
     say("encoding")
     filled = impute(job.quasi)
@@ -189,7 +191,14 @@ def protect(
                 f"The protected table does not keep its promise, so it is not given out: {verdict}"
             )
     say("measuring")
-    figures = measure(job, filled, encoder, Z, Frame(protected).to_polars(), labels)
+    published = Frame(protected).to_polars()
+    after = [
+        read_column(
+            published[column.name], replace(column.facts, missing=(), policy="category"), column.levels
+        )
+        for column in filled
+    ]
+    figures = measure(filled, after, encoder, Z, labels)
     figures["seconds"] = time.perf_counter() - started
     if certify is not False:
         say("certifying: bounding what any partition would lose")
@@ -204,7 +213,7 @@ def protect(
         l=l,
         t=t,
     )
-    notes = (*job.notes, *merged, *reached, *_unprotected(job, identifiers))
+    notes = (*coarser, *job.notes, *merged, *reached, *_unprotected(job, identifiers))
     return Protection(protected, labels, tuple(verdicts), figures, settings, job.schema, notes, job.table)
 
 
@@ -332,23 +341,33 @@ def _identifiers(job: Prepared, how: str, key: bytes | None) -> tuple[Frame, dic
     return job.given, hashes
 
 
+def apply_steps(given: Frame, schema: Schema | str | Path | None) -> tuple[Frame, list[str]]:
+    """The table with its ends coded and its levels recoded, where the schema asks for it."""
+    if isinstance(schema, (str, Path)):
+        schema = Schema.from_toml(schema)
+    new: dict[str, pl.Series] = {}
+    notes = []
+    for name, column in (schema.columns if schema is not None else {}).items():
+        if name not in given.columns:
+            continue
+        if column.bottom is not None or column.top is not None:
+            values = read_column(given.narwhals[name].to_polars(), column)
+            series = values.native(values.values, values.missing, round_integers=True)
+            new[name] = code_ends(series, column.bottom, column.top)
+            ends = (("bottom", column.bottom), ("top", column.top))
+            notes += [f"Column {name!r} was {word} coded at {end}." for word, end in ends if end is not None]
+        if column.recode:
+            if column.hierarchy is None:
+                raise SchemaError(f"'recode' of column {name!r} needs a hierarchy. The schema has none.")
+            new[name] = recode(given.narwhals[name].to_polars(), column.hierarchy, column.recode)
+            notes.append(f"Column {name!r} was recoded {column.recode} up its hierarchy.")
+    return (Frame(given.replaced(new)) if new else given), notes
+
+
 def measure(
-    job: Prepared,
-    filled: list[TypedColumn],
-    encoder: Encoder,
-    Z: np.ndarray,
-    protected: pl.DataFrame,
-    labels: np.ndarray,
+    filled: list[TypedColumn], after: list[TypedColumn], encoder: Encoder, Z: np.ndarray, labels: np.ndarray
 ) -> dict[str, Any]:
-    """Loss and risk of the table that will be published."""
-    after = impute(
-        [
-            read_column(
-                protected[column.name], replace(column.facts, missing=(), policy="category"), column.levels
-            )
-            for column in filled
-        ]
-    )
+    """Loss and risk of columns as they will be published, beside the original ones."""
     Y = encoder.transform(after)
     gone, total = (Z - Y) ** 2, float((Z**2).sum())
     ends = np.cumsum(encoder.widths())
