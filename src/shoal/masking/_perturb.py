@@ -41,20 +41,20 @@ def mask(
         )
         gone = suppress(codes, k)
         return [replace(column, missing=column.missing | gone[:, j]) for j, column in enumerate(columns)]
-    amount = MASKS[name][0] if strength is None else strength
+    amount: float = (MASKS[name][0] or 0.0) if strength is None else strength
     check_params(name, {"strength": Interval(Real, 0)}, {"strength": amount})
     out = list(columns)
     if name == "pram":
         for j in [j for j, column in enumerate(columns) if column.is_coded]:
-            out[j] = replace(columns[j], values=pram(columns[j].values, float(amount), rng))
+            out[j] = replace(columns[j], values=pram(columns[j].values, amount, rng))
         return out
     numbers = [j for j, column in enumerate(columns) if not column.is_coded]
     if numbers:
         X = np.stack([columns[j].values for j in numbers], axis=1)
         if name == "rank-swap":
-            X = rank_swap(X, float(amount), rng)
+            X = rank_swap(X, amount, rng)
         else:
-            X = add_noise(X, float(amount), rng, correlated=name == "correlated-noise")
+            X = add_noise(X, amount, rng, correlated=name == "correlated-noise")
         for position, j in enumerate(numbers):
             values = X[:, position]
             levels = columns[j].levels
