@@ -9,10 +9,12 @@ import inspect
 from pathlib import Path
 
 ROOMS = {
-    "shoal": ["protect", "compare", "methods"],
+    "shoal.protect": ["protect", "Protection"],
+    "shoal.compare": None,
     "shoal.microaggregation": None,
     "shoal.measures": None,
     "shoal.privacy": None,
+    "shoal.masking": None,
     "shoal.bounds": None,
     "shoal.dp": None,
     "shoal.datasets": None,
@@ -78,8 +80,6 @@ def room_page(room: str, names: list[str] | None) -> str:
             lines += [f".. autoclass:: {room}.{name}", "   :members:", ""]
         elif inspect.isfunction(target):
             lines += [f".. autofunction:: {room}.{name}", ""]
-        elif inspect.ismodule(target) and callable(target):
-            lines += [f".. autofunction:: {target.__name__}.{name}", ""]
     return "\n".join([*lines, "```", ""])
 
 
