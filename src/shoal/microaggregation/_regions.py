@@ -28,7 +28,7 @@ class Reheating:
 
     def proposals(self, size: int) -> int:
         """Proposals spent on a region of this many records."""
-        return max(1, self.effort * size // STEP) * STEP
+        return max(64, self.effort * size // STEP) * STEP
 
 
 @dataclass(frozen=True)

@@ -45,6 +45,7 @@ class Work:
     without_pool: bool = False
     started: float = field(default_factory=time.perf_counter)
     _looked: float = 0.0
+    _ended: bool = False
 
     def elapsed(self) -> float:
         """Seconds since the start."""
@@ -58,7 +59,8 @@ class Work:
             return False
         now = self.elapsed()
         pace, self._looked = now - self._looked, now
-        return now + 0.5 * min(pace, 0.5) >= self.time_limit
+        self._ended = self._ended or now + 0.5 * min(pace, 0.5) >= self.time_limit
+        return self._ended
 
     def remaining(self) -> float | None:
         """Seconds left, where seconds count."""
@@ -66,8 +68,8 @@ class Work:
             return None
         return max(0.0, self.time_limit - self.elapsed())
 
-    def plan(self, share: float, speed: Callable[[], float]) -> int:
-        """Proposals for the first annealing, all chains together; `speed` measures proposals per second."""
+    def plan(self, share: float, speed: Callable[[], float], most: int) -> int:
+        """Proposals for the annealing, all chains together; `speed` measures how many a second has room for."""
         code = (self.max_proposals or 0) % 100
         if code:
             self.without_pool, self.code = code >= 50, code % 50
@@ -77,7 +79,7 @@ class Work:
             else:
                 seconds = self.remaining()
                 length = share * (60.0 if seconds is None else seconds) * speed()
-            self.code = min(49, max(1, 2 + math.floor(2 * math.log2(max(length, 1.0) / STEP))))
+            self.code = min(49, max(1, 2 + math.floor(2 * math.log2(max(min(length, most), 1.0) / STEP))))
         return int(STEP * 2 ** ((self.code - 2) / 2)) if self.code > 1 else 0
 
     def repeatable(self) -> int:
@@ -125,11 +127,14 @@ class Search:
         for what it brings, and two long annealings are better; the longer the larger k.
         """
         k = self.block.k
-        length = self.work.plan({2: 0.5, 3: 0.5, 4: 0.7}.get(k, 0.85), self._speed)
+        length = self.work.plan(
+            {2: 0.5, 3: 0.5, 4: 0.7}.get(k, 0.85), self._speed, 2_000_000 * self.first.size
+        )
         if self.scale <= 0 or self.work.over():
             return
         pooled = k <= 3 and length >= MANY
         pool = Pool(self.Z) if pooled else None
+        self.anneal(length // (32 * CHAINS), None)  # soon something good, should the rest be interrupted
         for _ in range(RUNS // CHAINS if pooled else 1):
             for labels in self.anneal(length // (2 * RUNS if pooled else CHAINS), pool):
                 if pool is not None:
