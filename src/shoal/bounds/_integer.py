@@ -52,6 +52,9 @@ def close(grid: Grid, relaxation: Relaxation, best: float, time_left: Callable[[
         # Beyond the best partition known nothing needs to be listed.
         limit = min(relaxation.value + reach, proof.cost + _TOLERANCE)
         groups = _within(grid, relaxation, limit - relaxation.value, time_left() / 4)
+        if groups is None and reach > 5e-5 * relaxation.value and proof.value == relaxation.value:
+            reach /= 2
+            continue
         if groups is None:
             return proof
         found = _solve(grid, relaxation, groups, limit, time_left)
