@@ -7,8 +7,6 @@ from typing import Self
 
 import numpy as np
 import polars as pl
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from shoal.dp.correlation._largest import Profiles, largest_similarity
 from shoal.dp.correlation._prepare import Preparation, check_preprocessing
@@ -116,6 +114,9 @@ def connected(X: np.ndarray, eps: float, block: int = 128) -> np.ndarray:
 
     Pairs are looked at in tiles; of each tile only those are kept that join parts still apart.
     """
+    from scipy.sparse import coo_array
+    from scipy.sparse.csgraph import connected_components
+
     n = len(X)
     X = X - X.mean(axis=0)
     square = (X**2).sum(axis=1)

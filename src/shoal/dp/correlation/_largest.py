@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
-from scipy.stats import rankdata
 
 # Relative margin of single precision sums of m products of d terms in [-1, 1].
 _MARGIN = 1e-5
@@ -41,6 +40,8 @@ class Profiles:
     def of(cls, X: np.ndarray, *, ranks: bool) -> Self:
         """Profiles of prepared records, by their ranks (Spearman) or their values (Pearson)."""
         if ranks:
+            from scipy.stats import rankdata
+
             values = 2.0 * rankdata(X, axis=1) - (X.shape[1] + 1)
         else:
             values = X - X.mean(axis=1, keepdims=True)
@@ -61,12 +62,13 @@ class Profiles:
 def degrees(left: Profiles, right: Profiles, threshold: float = 0.0) -> np.ndarray:
     """|delta| between two sets of records in double precision, nought below the threshold.
 
-    A degree meets the threshold if dot^2 >= threshold^2 |a|^2 |b|^2: on ranks both sides are whole numbers up
-    to the threshold itself, so that the many pairs that lie exactly on it are not split by rounding.
+    A degree meets the threshold if dot^2 >= threshold^2 |a|^2 |b|^2, up to 1e-12 of it: on ranks all but the
+    threshold are whole numbers, so that the many pairs that lie exactly on 0.2 are not split by the rounding
+    of 0.2.
     """
     dot = np.abs(left.values @ right.values.T)
     product = left.square[:, None] * right.square[None, :]
-    kept = dot**2 >= threshold**2 * product if threshold > 0 else np.True_
+    kept = dot**2 >= (1 - 1e-12) * threshold**2 * product if threshold > 0 else np.True_
     return np.where(kept & (product > 0), dot / np.sqrt(np.where(product > 0, product, 1.0)), 0.0)
 
 
@@ -111,11 +113,14 @@ def largest_similarity(
 ) -> float:
     """max_i sum_j |delta_ij| w_j with delta_ii = 1, over all records of `profiles`.
 
-    The first bound is Cauchy's: a row sum is at most sqrt(sum(w) * z_i' (Z' W Z) z_i).
+    The first bound is Cauchy's: a row sum is at most sqrt(sum(w) * z_i' (Z' W Z) z_i). `best` is a value
+    already reached.
     """
-    weighing = np.flatnonzero(weights > 0)
-    if not len(weighing):
+    unit = float(weights.max(initial=0.0))
+    if unit <= 0:
         return best
+    weights = weights / unit  # so that single precision holds them
+    weighing = np.flatnonzero(weights > 0)
     columns, w = profiles.take(weighing), weights[weighing]
     bounds = similarity_bounds(profiles, columns, w, weights)
     w32, cut = w.astype(np.float32), np.float32(threshold - 1e-4)
@@ -135,7 +140,7 @@ def largest_similarity(
         own = weights[rows] * (profiles.square[rows] == 0)
         return degrees(profiles.take(rows), columns, threshold) @ w + own
 
-    return largest(bounds, above, exact, best)
+    return unit * largest(bounds, above, exact, best / unit)
 
 
 def similarity_bounds(

@@ -7,15 +7,15 @@ M step is one matrix product.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import logsumexp
 
 RIDGE = 1e-6
 WIDEST = 60  # columns for which whole covariances are estimated
 _BLOCK = 8192
+_KEPT = 30_000_000  # features kept in memory, 240 MB
 
 
 class BoundaryWarning(UserWarning):
@@ -127,9 +127,9 @@ def fit_mixture(
     [0.5, 0.5]
     """
     now = start if start is not None else _from_kmeans(X, n_components, diagonal, random_state)
-    last = -np.inf
+    last, blocks = -np.inf, _blocks(X, diagonal=diagonal)
     for _ in range(rounds):
-        sums, total = _round(X, now, diagonal)
+        sums, total = _round(blocks, now)
         now = _maximise(sums, diagonal)
         if total / len(X) - last < tol:
             break
@@ -142,15 +142,14 @@ def choose_mixture(
     candidates: Sequence[int],
     *,
     diagonal: bool = False,
-    sample: int = 6000,
+    sample: int = 10_000,
     random_state: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> tuple[Gaussians, dict[int, float]]:
     """A mixture with the number of components that BIC prefers.
 
-    The number is chosen on a sample, over the coarse grid `candidates` and then around its best (the
-    likelihood of a held-out part of the sample stands for that of all records); one fit on all records
-    follows.
+    The number is chosen on a sample, over the coarse grid `candidates` and then around its best, with the
+    sample's mean log-likelihood for that of all records; one fit on all records follows.
 
     Parameters
     ----------
@@ -158,7 +157,7 @@ def choose_mixture(
     candidates : sequence of int
         Rising.
     diagonal : bool, default False
-    sample : int, default 6000
+    sample : int, default 10,000
     random_state : int, default 0
     progress : callable, optional
 
@@ -175,9 +174,8 @@ def choose_mixture(
     """
     rng = np.random.default_rng(random_state)
     order = rng.permutation(len(X))[: max(sample, 2)]
-    cut = len(order) if len(order) < 200 else 4 * len(order) // 5
-    train, held = X[order[:cut]], X[order[cut:]] if cut < len(order) else X[order]
-    usable = sorted({int(each) for each in candidates if each <= max(1, cut // 2)}) or [1]
+    train = X[order]
+    usable = sorted({int(each) for each in candidates if 1 <= each <= max(1, len(train) // 2)}) or [1]
     scores: dict[int, float] = {}
     fits: dict[int, Gaussians] = {}
 
@@ -186,7 +184,7 @@ def choose_mixture(
             fits[count] = fit_mixture(
                 train, count, diagonal=diagonal, rounds=40, tol=3e-3, random_state=random_state
             )
-            mean = fits[count].log_likelihood(held) / len(held)
+            mean = fits[count].log_likelihood(train) / len(train)
             scores[count] = -2.0 * mean * len(X) + fits[count].n_parameters * float(np.log(len(X)))
             if progress is not None:
                 progress(f"{count} components: BIC about {scores[count]:.0f}")
@@ -211,31 +209,50 @@ def _from_kmeans(X: np.ndarray, n_components: int, diagonal: bool, random_state:
 
     n_components = min(n_components, len(np.unique(X[: 4 * n_components + 1000], axis=0)))
     labels = KMeans(n_components, n_init=1, max_iter=30, random_state=random_state).fit(X).labels_
-    sums = np.zeros((n_components, 0))
-    for start in range(0, len(X), _BLOCK):
-        F = features(X[start : start + _BLOCK], diagonal=diagonal)
-        hard = (labels[start : start + _BLOCK, None] == np.arange(n_components)).astype(np.float64)
-        sums = hard.T @ F if not sums.size else sums + hard.T @ F
+    sums, start = 0.0, 0
+    for F in _Again(X, diagonal):
+        hard = (labels[start : start + len(F), None] == np.arange(n_components)).astype(np.float64)
+        sums, start = sums + hard.T @ F, start + len(F)
     return _maximise(sums, diagonal)
+
+
+def _blocks(X: np.ndarray, *, diagonal: bool) -> Iterable[np.ndarray]:
+    """The features block by block; kept where they fit well in memory, since each round reads them again."""
+    d = X.shape[1]
+    width = 1 + 2 * d if diagonal else 1 + d + d * (d + 1) // 2
+    starts = range(0, len(X), _BLOCK)
+    if len(X) * width <= _KEPT:
+        return [features(X[start : start + _BLOCK], diagonal=diagonal) for start in starts]
+    return _Again(X, diagonal)
+
+
+@dataclass(frozen=True)
+class _Again:
+    """Features computed anew at each pass."""
+
+    X: np.ndarray
+    diagonal: bool
+
+    def __iter__(self) -> Iterator[np.ndarray]:
+        for start in range(0, len(self.X), _BLOCK):
+            yield features(self.X[start : start + _BLOCK], diagonal=self.diagonal)
 
 
 def _expect(X: np.ndarray, mixture: Gaussians) -> tuple[np.ndarray, float]:
     """Memberships and log-likelihood."""
     coefficients, diagonal = mixture.coefficients(), mixture.precisions.ndim == 2
-    M, total = np.empty((len(X), mixture.n_components)), 0.0
-    for start in range(0, len(X), _BLOCK):
-        part = slice(start, start + _BLOCK)
-        M[part], gain = _soften(features(X[part], diagonal=diagonal) @ coefficients)
-        total += gain
+    M, total, start = np.empty((len(X), mixture.n_components)), 0.0, 0
+    for F in _Again(X, diagonal):
+        M[start : start + len(F)], gain = _soften(F @ coefficients)
+        total, start = total + gain, start + len(F)
     return M, total
 
 
-def _round(X: np.ndarray, mixture: Gaussians, diagonal: bool) -> tuple[np.ndarray, float]:
+def _round(blocks: Iterable[np.ndarray], mixture: Gaussians) -> tuple[np.ndarray, float]:
     """Sums of the features weighted by membership (K, p), and the log-likelihood: one E and half an M step."""
     coefficients = mixture.coefficients()
     sums, total = np.zeros(coefficients.T.shape), 0.0
-    for start in range(0, len(X), _BLOCK):
-        F = features(X[start : start + _BLOCK], diagonal=diagonal)
+    for F in blocks:
         R, gain = _soften(F @ coefficients)
         sums += R.T @ F
         total += gain
@@ -270,10 +287,3 @@ def _maximise(sums: np.ndarray, diagonal: bool) -> Gaussians:
     values, vectors = np.linalg.eigh(covariance)
     values = np.maximum(values, RIDGE)  # rounding may take a flat direction below the ridge
     return Gaussians(weights, means, (vectors / values[:, None, :]) @ vectors.transpose(0, 2, 1))
-
-
-def mean_log_likelihood(X: np.ndarray, mixture: Gaussians) -> float:
-    """Per record, for showing drift."""
-    coefficients = mixture.coefficients()
-    F = features(X, diagonal=mixture.precisions.ndim == 2)
-    return float(logsumexp(F @ coefficients, axis=1).mean())
