@@ -174,7 +174,12 @@ def protect(
     estimator = resolve_method(method, k, time_limit, max_proposals, random_state)
     strata_codes, strata_new, merged = settle_strata(job, Z, k, small_strata)
     compiling = " (first use: compiling, once)" if needs_compiling(type(estimator).__module__) else ""
-    say(f"forming groups of at least {k} with {estimator.name}{compiling}")
+    doing = f"forming groups of at least {k} with {estimator.name}"
+    say(f"{doing}{compiling}")
+    if progress is not None and estimator.takes("progress"):
+        estimator.set_params(
+            progress=lambda seconds, _, loss: say(f"{doing}: {loss:.4f} % lost after {seconds:.0f} s")
+        )
     labels, parts = partition_within(Z, estimator, strata_codes, row_codes(job.table, job.household))
     labels, reached = _reach_models(labels, Z, job, l, t, strata_codes)
     say("aggregating")
@@ -213,6 +218,8 @@ def protect(
         l=l,
         t=t,
     )
+    if any(getattr(part, "interrupted_", False) for part in parts):
+        coarser.append("The search was interrupted: this is the best partition it had found.")
     notes = (*coarser, *job.notes, *merged, *reached, *_unprotected(job, identifiers))
     return Protection(protected, labels, tuple(verdicts), figures, settings, job.schema, notes, job.table)
 
@@ -416,7 +423,11 @@ def _certificate(Z: np.ndarray, k: int, labels: np.ndarray, effort: str | float)
 def _settings(parts: list[Microaggregator], job: Prepared, **choices: Any) -> dict[str, Any]:
     """What is needed to repeat the run."""
     estimator = parts[0]
-    params = {name: value for name, value in estimator.get_params(deep=False).items() if name != "k"}
+    params = {
+        name: value
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in ("k", "progress")
+    }
     return {
         "method": estimator.name,
         "k": estimator.k,

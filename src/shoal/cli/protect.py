@@ -14,6 +14,9 @@ from shoal.cli._console import names, print_json, progress
 if TYPE_CHECKING:
     from shoal.protect import Protection
 
+# Files above these sizes (bytes) are taken in parts; Parquet is packed about four to one.
+LARGE, LARGE_PARQUET = 1 << 30, 1 << 28
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
@@ -33,7 +36,9 @@ def protect(
         typer.Option("--output", "-o", help="Where the protected table goes; its ending says the format."),
     ],
     k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
-    method: Annotated[str, typer.Option(help="A name from the registry of methods.")] = "anneal",
+    method: Annotated[
+        str | None, typer.Option(help="A method by name: anneal, or mdav where a table is taken in parts.")
+    ] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to aggregate, separated by commas.")] = None,
     schema: Annotated[
         Path | None, typer.Option(help="Schema file (TOML): roles and kinds of columns.")
@@ -72,6 +77,16 @@ def protect(
     public_report: Annotated[
         Path | None, typer.Option(help="Write a report without risk figures to this HTML file.")
     ] = None,
+    engine: Annotated[str | None, typer.Option(help="Take the table in parts: local or spark.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Take the table in parts within this memory, such as 2GB.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="In parts: go on from an interrupted run of the same settings.")
+    ] = False,
+    any_order: Annotated[
+        bool, typer.Option("--any-order", help="In parts: write rows as they come, not in the input's order.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
 ) -> None:
     """Protect a table: everyone hides in a group of at least k.
@@ -81,6 +96,19 @@ def protect(
     from shoal import io
     from shoal.protect import protect as run
 
+    in_parts = engine is not None or memory is not None or resume or any_order or _is_large(file)
+    if in_parts:
+        whole = {
+            "--households": households, "--l": l, "--t": t, "--certify": certify or None, "--labels": labels,
+            "--report": report, "--public-report": public_report,
+        }  # fmt: skip
+        _protect_parts(
+            whole, file, output, k, names(columns), method or "mdav", names(strata), weights, schema,
+            missing=missing, small_strata=small_strata, integers=integers, identifiers=identifiers,
+            time_limit=time_limit, max_proposals=max_proposals, random_state=seed, engine=engine or "local",
+            memory=memory or "2GB", resume=resume, any_order=any_order, as_json=json,
+        )  # fmt: skip
+        return
     io.check_writable(output)
     for extra in (labels, report, public_report):
         if extra is not None:
@@ -89,7 +117,7 @@ def protect(
         say(f"reading {file}")
         source = io.read_source(file)
         result = run(
-            source.frame, k, names(columns), method, names(strata), weights, schema,
+            source.frame, k, names(columns), method or "anneal", names(strata), weights, schema,
             households=households, l=l, t=t, missing=missing, small_strata=small_strata, integers=integers,
             identifiers=identifiers, time_limit=time_limit, max_proposals=max_proposals, random_state=seed,
             certify=certify, progress=say,
@@ -150,6 +178,38 @@ def demo(
         ]
         _write(result, source, *paths)
     _tell(result, list(paths), as_json=json)
+
+
+def _is_large(file: str) -> bool:
+    """Whether a file is too large to be taken whole without being asked to."""
+    path = Path(file)
+    size = path.stat().st_size if path.is_file() else 0
+    return path.is_dir() or size > (LARGE_PARQUET if path.suffix == ".parquet" else LARGE)
+
+
+def _protect_parts(whole: dict[str, Any], *args: Any, as_json: bool, **options: Any) -> None:
+    """The table in parts; what needs all of it at once is refused."""
+    from shoal.errors import ParameterError
+    from shoal.scale import protect_file
+
+    asked = [name for name, value in whole.items() if value is not None]
+    if asked:
+        raise ParameterError(f"A table taken in parts cannot have {asked[0]}: that needs all of it at once.")
+    with progress() as say:
+        facts = protect_file(*args, **options, progress=say)
+    if as_json:
+        print_json(facts)
+        return
+    for note in facts.get("notes", ()):
+        typer.echo(f"note: {note}")
+    typer.echo(
+        f"{facts['n_records']:,} records in {facts['n_groups']:,} groups, smallest {facts['smallest_group']} "
+        f"({facts['method']}, k = {facts['k']}, {facts['seconds']:.1f} s)"
+    )
+    typer.echo(
+        f"information loss {facts['information_loss']:.3f} %, records linked by distance {100 * facts['dld']:.1f} % (DLD)"
+    )
+    typer.echo(f"written: {args[1]}")
 
 
 def _write(
