@@ -9,7 +9,6 @@ column with as many values as records. Each figure is the median of runs that ta
 from __future__ import annotations
 
 import statistics
-import sys
 import time
 
 import numpy as np
@@ -96,7 +95,8 @@ def compare(frame: pd.DataFrame) -> None:
         print(f"  {name:8} shoal {mine:7.3f} s   pandas {rival:7.3f} s   {rival / mine:5.1f} times as fast")
 
 
-def main(n: int = 1_000_000) -> None:
+def run(full: bool) -> None:
+    n = 1_000_000 if full else 200_000
     privacy.check(table(2000, True), QUASI, ["disease", "income"], k=2, l=2, t=0.5)  # compiles
     privacy.check(table(2000, False), QUASI, "disease", k=2, l=2, t=0.5)
     for many in (False, True):
@@ -108,7 +108,3 @@ def main(n: int = 1_000_000) -> None:
     assert np.isclose(a, b), (a, b)
     print(f"{len(small):,} records, ordered distance over {len(small):,} values")
     print(f"  t        shoal {mine:7.3f} s   pandas {rival:7.3f} s   {rival / mine:5.1f} times as fast")
-
-
-if __name__ == "__main__":
-    main(int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000)

@@ -10,7 +10,7 @@ The rooms, from top to bottom; each uses only what stands below it:
 - `cli`, `server`, `client`, `reproduce`, `compare`: the doors
 - `protect`, `release`, `scale`, `report`: the first job, at any size
 - `bounds`, `audit`: certificates and attacks
-- `microaggregation`, `measures`, `privacy`, `dp`, `datasets`: the science
+- `microaggregation`, `masking`, `measures`, `privacy`, `dp`, `datasets`: the science
 - `io`, `engine`, `schema`, `params`, `errors`: the ground floor
 """
 
@@ -23,20 +23,20 @@ __version__ = "0.1.0"
 __all__ = ["__version__", "compare", "methods", "protect", "reproduce"]
 
 # Public names and where they live: loaded when first used, so that the command starts fast.
-_LAZY = {
-    "methods": "shoal.microaggregation",
-    "protect": "shoal.protect",
-    "compare": "shoal.compare",
-    "reproduce": "shoal.reproduce",
-}
+_LAZY = {"methods": "shoal.microaggregation"}
+# Rooms to be used by their names; `protect`, `compare` and `reproduce` can be called as well.
 _ROOMS = (
     "bounds",
+    "compare",
     "datasets",
     "dp",
+    "masking",
     "measures",
     "microaggregation",
     "privacy",
+    "protect",
     "release",
+    "reproduce",
     "scale",
 )
 

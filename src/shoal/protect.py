@@ -20,15 +20,16 @@ import numpy as np
 import polars as pl
 from sklearn.base import clone
 
-from shoal import privacy
+from shoal import bounds, privacy
 from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.compile import needs_compiling
-from shoal.engine.encode import Encoder
+from shoal.engine.encode import Encoder, sum_of_squares
 from shoal.engine.frame import Frame
 from shoal.engine.missing import impute
 from shoal.engine.roles import Prepared, prepare, row_codes
-from shoal.errors import GuaranteeError, InputError, ParameterError
+from shoal.errors import GuaranteeError, InputError, ParameterError, SchemaError
+from shoal.masking import code_ends, recode
 from shoal.measures import evaluate
 from shoal.measures._risk import linked_share
 from shoal.microaggregation import Microaggregator, join_small_strata, methods, partition_within
@@ -102,6 +103,7 @@ def protect(
     time_limit: float | None = None,
     max_proposals: int | None = None,
     random_state: int | None = 0,
+    certify: bool | str | float = False,
     progress: Progress | None = None,
 ) -> Protection:
     """Protect a table: replace each record by the centre of a group of at least `k`.
@@ -135,6 +137,8 @@ def protect(
         Drop identifiers, or replace them by a keyed hash (`key`; a random one is forgotten after the run).
     time_limit, max_proposals, random_state : optional
         Handed to the method where it takes them.
+    certify : bool, or an effort of `shoal.bounds.information_loss_bound`, default False
+        Also bound from below what any partition would lose, as `figures["certificate"]`.
     progress : callable, optional
         Called with a sentence at each stage.
 
@@ -161,6 +165,7 @@ def protect(
     )
     say("reading the schema")
     given = Frame(frame)
+    given, coarser = apply_steps(given, schema)
     job = prepare(given, schema, columns, _listed(strata), weights, households, missing)
     say("encoding")
     filled = impute(job.quasi)
@@ -186,10 +191,29 @@ def protect(
                 f"The protected table does not keep its promise, so it is not given out: {verdict}"
             )
     say("measuring")
-    figures = measure(job, filled, encoder, Z, Frame(protected).to_polars(), labels)
+    published = Frame(protected).to_polars()
+    after = [
+        read_column(
+            published[column.name], replace(column.facts, missing=(), policy="category"), column.levels
+        )
+        for column in filled
+    ]
+    figures = measure(filled, after, encoder, Z, labels)
     figures["seconds"] = time.perf_counter() - started
-    settings = _settings(parts, job, integers, identifiers)
-    notes = (*job.notes, *merged, *reached, *_unprotected(job, identifiers))
+    if certify is not False:
+        say("certifying: bounding what any partition would lose")
+        figures["certificate"] = _certificate(Z, k, labels, "default" if certify is True else certify)
+    settings = _settings(
+        parts,
+        job,
+        identifiers=identifiers,
+        integers=integers,
+        missing=missing,
+        small_strata=small_strata,
+        l=l,
+        t=t,
+    )
+    notes = (*coarser, *job.notes, *merged, *reached, *_unprotected(job, identifiers))
     return Protection(protected, labels, tuple(verdicts), figures, settings, job.schema, notes, job.table)
 
 
@@ -317,23 +341,33 @@ def _identifiers(job: Prepared, how: str, key: bytes | None) -> tuple[Frame, dic
     return job.given, hashes
 
 
+def apply_steps(given: Frame, schema: Schema | str | Path | None) -> tuple[Frame, list[str]]:
+    """The table with its ends coded and its levels recoded, where the schema asks for it."""
+    if isinstance(schema, (str, Path)):
+        schema = Schema.from_toml(schema)
+    new: dict[str, pl.Series] = {}
+    notes = []
+    for name, column in (schema.columns if schema is not None else {}).items():
+        if name not in given.columns:
+            continue
+        if column.bottom is not None or column.top is not None:
+            values = read_column(given.narwhals[name].to_polars(), column)
+            series = values.native(values.values, values.missing, round_integers=True)
+            new[name] = code_ends(series, column.bottom, column.top)
+            ends = (("bottom", column.bottom), ("top", column.top))
+            notes += [f"Column {name!r} was {word} coded at {end}." for word, end in ends if end is not None]
+        if column.recode:
+            if column.hierarchy is None:
+                raise SchemaError(f"'recode' of column {name!r} needs a hierarchy. The schema has none.")
+            new[name] = recode(given.narwhals[name].to_polars(), column.hierarchy, column.recode)
+            notes.append(f"Column {name!r} was recoded {column.recode} up its hierarchy.")
+    return (Frame(given.replaced(new)) if new else given), notes
+
+
 def measure(
-    job: Prepared,
-    filled: list[TypedColumn],
-    encoder: Encoder,
-    Z: np.ndarray,
-    protected: pl.DataFrame,
-    labels: np.ndarray,
+    filled: list[TypedColumn], after: list[TypedColumn], encoder: Encoder, Z: np.ndarray, labels: np.ndarray
 ) -> dict[str, Any]:
-    """Loss and risk of the table that will be published."""
-    after = impute(
-        [
-            read_column(
-                protected[column.name], replace(column.facts, missing=(), policy="category"), column.levels
-            )
-            for column in filled
-        ]
-    )
+    """Loss and risk of columns as they will be published, beside the original ones."""
     Y = encoder.transform(after)
     gone, total = (Z - Y) ** 2, float((Z**2).sum())
     ends = np.cumsum(encoder.widths())
@@ -344,7 +378,7 @@ def measure(
         for column, end, width in zip(filled, ends, encoder.widths(), strict=True)
     }
     numbers = [j for j, column in enumerate(filled) if column.facts.kind == "number"]
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {"measured_records": min(MEASURED_RECORDS, Z.shape[0])}
     if numbers:
         rows = (
             slice(None)
@@ -365,7 +399,21 @@ def measure(
     }
 
 
-def _settings(parts: list[Microaggregator], job: Prepared, integers: str, identifiers: str) -> dict[str, Any]:
+def _certificate(Z: np.ndarray, k: int, labels: np.ndarray, effort: str | float) -> dict[str, Any]:
+    """How much of the loss could be saved at most; strata and households only forbid partitions, so it holds."""
+    found = bounds.information_loss_bound(Z, k, effort, labels=labels, scaled=True)
+    loss = 100.0 * sum_of_squares(Z, labels) / max(float(((Z - Z.mean(axis=0)) ** 2).sum()), 1e-300)
+    return {
+        "bound": found.bound,
+        "gap": found.gap_of(loss),
+        "proven": found.proven,
+        "method": found.method,
+        "seconds": found.seconds,
+        "note": found.note,
+    }
+
+
+def _settings(parts: list[Microaggregator], job: Prepared, **choices: Any) -> dict[str, Any]:
     """What is needed to repeat the run."""
     estimator = parts[0]
     params = {name: value for name, value in estimator.get_params(deep=False).items() if name != "k"}
@@ -379,8 +427,8 @@ def _settings(parts: list[Microaggregator], job: Prepared, integers: str, identi
         "households": job.household,
         "sensitive": job.sensitive,
         "untouched": job.untouched,
-        "identifiers": dict.fromkeys(job.identifiers, identifiers),
-        "integers": integers,
+        "identifiers": dict.fromkeys(job.identifiers, choices.pop("identifiers")),
+        **choices,
         # A search cut short by the clock is repeated by the number of proposals it made.
         "max_proposals": getattr(estimator, "n_proposals_", None) if len(parts) == 1 else None,
     }

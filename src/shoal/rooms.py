@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -20,4 +21,6 @@ def callable_as(room: str, function: Callable[..., Any]) -> None:
         def __call__(self, *args: Any, **options: Any) -> Any:
             return function(*args, **options)
 
-    sys.modules[room].__class__ = CallableRoom
+    module = sys.modules[room]
+    module.__class__ = CallableRoom
+    vars(module)["__signature__"] = inspect.signature(function)

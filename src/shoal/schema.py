@@ -97,6 +97,10 @@ class Column:
         Importance in distances.
     step : float, optional
         Spacing of the public grid on which a minimum, maximum or quantile is answered.
+    bottom, top : float, optional
+        Values beyond are replaced by these limits before publishing (bottom and top coding).
+    recode : int, default 0
+        Steps up the hierarchy by which levels are replaced before publishing.
     reason : str, default ""
         Why a guessed column was taken for what it is.
     """
@@ -112,6 +116,9 @@ class Column:
     aggregate: str | None = None
     weight: float = 1.0
     step: float | None = None
+    bottom: float | None = None
+    top: float | None = None
+    recode: int = 0
     reason: str = ""
 
     def __post_init__(self) -> None:

@@ -14,6 +14,8 @@ import numpy as np
 import polars as pl
 import pytest
 
+from shoal.dp.entries import ENTRIES, HEAD, START
+from shoal.dp.ledger import Ledger
 from shoal.schema import Cells, Column, Schema, Unit
 
 BIN = Path("/usr/lib/postgresql/15/bin")
@@ -59,9 +61,51 @@ def household() -> Unit:
     return Unit("house", 4)
 
 
+class Cluster:
+    """A PostgreSQL of our own in a temporary folder, run by a user who is not root."""
+
+    def __init__(self, user: str | None) -> None:
+        self._home = Path(tempfile.mkdtemp(prefix="shoal-pg-"))
+        quiet = {
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.DEVNULL,
+            "cwd": self._home,
+            "timeout": 120,
+        }
+        self._run = {**quiet, "user": user} if user else quiet
+        if user:
+            shutil.chown(self._home, user)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            self._port = probe.getsockname()[1]
+        self._do("initdb", "-U", "shoal", "-A", "trust", "-E", "UTF8")
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://shoal@127.0.0.1:{self._port}/postgres"
+
+    def start(self) -> None:
+        options = (
+            f"-c listen_addresses=127.0.0.1 -c port={self._port} -c unix_socket_directories={self._home}"
+        )
+        self._do("pg_ctl", "-w", "-o", options, "-l", self._home / "log", "start")
+
+    def crash(self) -> None:
+        """Stop without a checkpoint, as a power cut would."""
+        self._do("pg_ctl", "-m", "immediate", "stop")
+
+    def remove(self) -> None:
+        self.crash()
+        shutil.rmtree(self._home, ignore_errors=True)
+
+    def _do(self, program: str, *words: object) -> None:
+        subprocess.run([BIN / program, "-D", self._home / "db", *words], check=True, **self._run)
+
+
 @pytest.fixture(scope="session")
-def postgres():
-    """URL of a private PostgreSQL cluster, or a skip with the reason."""
+def cluster():
+    """A private PostgreSQL cluster, or a skip with the reason."""
     pytest.importorskip("psycopg")
     if not (BIN / "initdb").exists():
         pytest.skip(f"PostgreSQL 15 is not installed in {BIN}")
@@ -70,32 +114,20 @@ def postgres():
         user = next((name for name in ("postgres", "nobody") if _known(name)), None)
         if user is None:
             pytest.skip("PostgreSQL refuses to run as root, and there is no other user")
-    home = Path(tempfile.mkdtemp(prefix="shoal-pg-"))
-    if user:
-        shutil.chown(home, user)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    run = {
-        "check": True,
-        "stdout": subprocess.DEVNULL,
-        "stderr": subprocess.DEVNULL,
-        "cwd": home,
-        "timeout": 120,
-    }
-    if user:
-        run["user"] = user
-    subprocess.run(
-        [BIN / "initdb", "-D", home / "db", "-U", "shoal", "-A", "trust", "-E", "UTF8"], check=True, **run
-    )
-    options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories={home}"
-    start = [BIN / "pg_ctl", "-D", home / "db", "-w", "-o", options, "-l", home / "log", "start"]
-    subprocess.run(start, check=True, **run)
-    try:
-        yield f"postgresql://shoal@127.0.0.1:{port}/postgres"
-    finally:
-        subprocess.run([BIN / "pg_ctl", "-D", home / "db", "-m", "immediate", "stop"], check=True, **run)
-        shutil.rmtree(home, ignore_errors=True)
+    made = Cluster(user)
+    yield made
+    made.remove()
+
+
+@pytest.fixture
+def postgres(cluster) -> str:
+    """URL of a PostgreSQL whose ledger is empty."""
+    ledger = Ledger(cluster.url)
+    with ledger._engine.begin() as connection:
+        connection.execute(ENTRIES.delete())
+        connection.execute(HEAD.update().values(seq=0, hash=START))
+    ledger.close()
+    return cluster.url
 
 
 def _known(name: str) -> bool:

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-import sqlalchemy as sa
 
 from shoal.dp.chain import backup, restore
-from shoal.dp.entries import ENTRIES, Claim
+from shoal.dp.entries import Claim
 from shoal.dp.ledger import Ledger
 from shoal.dp.session import Session
 from shoal.errors import BudgetError, LedgerError
@@ -29,11 +28,7 @@ def claim(analyst="ann", key="q", micro=100_000, cap=1_000_000, own=1_000_000, d
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
 def ledger(request, tmp_path):
     if request.param == "postgresql":
-        url = request.getfixturevalue("postgres")
-        opened = Ledger(url)
-        with opened._engine.begin() as connection:
-            connection.execute(ENTRIES.delete())
-            connection.execute(sa.text("UPDATE shoal_head SET seq = 0, hash = repeat('0', 64)"))
+        opened = Ledger(request.getfixturevalue("postgres"))
     else:
         opened = Ledger(None if request.param == "memory" else tmp_path / "l.db")
     yield opened
@@ -216,10 +211,6 @@ STEPS = {  # step and occurrence: what was spent, and whether the answer was sto
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
 def test_kill_nine_at_every_step_loses_at_most_the_answer(backend, tmp_path, request):
     where = str(tmp_path / "l.db") if backend == "sqlite" else request.getfixturevalue("postgres")
-    if backend == "postgresql":
-        with Ledger(where)._engine.begin() as connection:
-            connection.execute(ENTRIES.delete())
-            connection.execute(sa.text("UPDATE shoal_head SET seq = 0, hash = repeat('0', 64)"))
     nursery = Path(__file__).with_name("crash_nursery.py")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     done = subprocess.run(
@@ -245,4 +236,19 @@ def test_kill_nine_at_every_step_loses_at_most_the_answer(backend, tmp_path, req
         again = session.ask("SELECT COUNT(*) FROM t WHERE age >= 40", 0.25)
         assert again.epsilon == (0.0 if stored else 0.25)  # the stored answer, or a fresh charge
         assert ledger.spent(dataset) == spent + (0 if stored else 250_000)
+    assert ledger.verify().holds
+
+
+def test_a_database_that_falls_over_keeps_every_charge(postgres, cluster):
+    ledger = Ledger(postgres)
+    ledger.settle(ledger.charge(claim(key="1")), "1")
+    ledger.charge(claim(key="2"))
+    cluster.crash()
+    try:
+        with pytest.raises(LedgerError, match="The ledger cannot be written"):
+            ledger.charge(claim(key="3"))
+    finally:
+        cluster.start()
+    assert ledger.spent("d") == 200_000
+    assert ledger.charge(claim(key="1")).stored == "1"
     assert ledger.verify().holds

@@ -53,6 +53,26 @@ def test_every_declared_level_is_answered_and_no_other(survey, schema):
     assert [row["count"] for row in empty.value] == [0, 0, 0]
 
 
+def test_levels_of_numbers_and_dates_are_grouped_too():
+    import datetime
+
+    days = (datetime.date(2020, 1, 1), datetime.date(2020, 1, 2))
+    facts = Schema(
+        {"size": Column("size", levels=(1, 2, 3.5)), "day": Column("day", kind="date", levels=days)},
+        id="levels",
+    )
+    frame = pl.DataFrame(
+        {"size": ["1", "2.0", "3.5", "3.5", "4", None], "day": ["2020-01-01"] * 4 + ["2020-01-02", "x"]}
+    )
+    s = Session(frame, facts, budget=9000.0)
+    rows = s.ask("SELECT size, COUNT(*) FROM t GROUP BY size", SURE).value
+    assert rows == [{"size": 1, "count": 1}, {"size": 2, "count": 1}, {"size": 3.5, "count": 2}]
+    answer = s.ask("SELECT day, COUNT(*) FROM t GROUP BY day", SURE)
+    assert [row["count"] for row in answer.value] == [4, 1]
+    assert json.loads(answer.to_json())["value"][0]["day"] == "2020-01-01"
+    assert s.ask("SELECT day, COUNT(*) FROM t GROUP BY day", SURE).value == answer.value
+
+
 def test_an_empty_answer_is_an_answer(survey, schema):
     s = Session(survey, schema, budget=100.0)
     answer = s.ask(
@@ -80,6 +100,23 @@ def test_intervals_cover_at_their_level(survey, schema):
             low, high = answer.interval[name]
             inside[name] += low <= value <= high
     assert all(hits >= 130 for hits in inside.values()), inside
+
+
+def test_an_answer_survives_the_wire(survey, schema):
+    from shoal.dp import Answer
+
+    s = Session(survey, schema, budget=9.0)
+    for sql in (
+        "SELECT COUNT(*) FROM t",
+        "SELECT region, MAX(age) FROM t GROUP BY region",
+        "SELECT QUANTILE(age, 0.25), MEDIAN(age) FROM t",
+    ):
+        answer = s.ask(sql, 0.5)
+        again = Answer.from_dict(json.loads(answer.to_json()))
+        assert again.to_json() == answer.to_json()
+        assert again.notes == answer.notes
+    assert set(answer.value) == {"quantile_0.25_age", "quantile_0.5_age"}
+    assert {"value", "stamp", "epsilon", "remaining", "interval"} <= set(answer.to_dict())
 
 
 def test_the_budget_is_kept_and_shown(survey, schema):
@@ -133,6 +170,9 @@ def test_cost_shows_the_split_beforehand(survey, schema):
     both = s.cost(["SELECT COUNT(*) FROM t", "SELECT SUM(age) FROM t"], 1.5)
     assert (both.epsilon, both.affordable, both.remaining) == (3.0, False, 2.0)
     assert s.cost("SELECT COUNT(*) FROM t").parts[0]["share"] == 1.0
+    assert s.cost(["SELECT COUNT(*) FROM t", "select count(*) from survey"], 0.5).epsilon == 0.5  # asked once
+    with pytest.raises(ParameterError, match="'analyst' must be"):
+        s.ask("SELECT COUNT(*) FROM t", 0.1, analyst="")
     assert s.ledger.spent("survey") == 0
 
 

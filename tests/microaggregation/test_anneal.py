@@ -143,7 +143,7 @@ def test_groups_are_founded_and_dissolved_within_the_bar(seed, bar):
 @pytest.mark.parametrize("seed", range(3))
 def test_small_tables_reach_the_optimum(n, k, seed):
     X = np.random.default_rng(seed).normal(size=(n, 2))
-    found = Anneal(k=k, max_proposals=200_000, random_state=seed).fit(X)
+    found = Anneal(k=k, max_proposals=500_000, random_state=seed).fit(X)
     assert found.sse_ == pytest.approx(optimum(standardise(X), k))
 
 
@@ -168,9 +168,10 @@ def test_large_tables_are_the_same_for_any_number_of_threads():
 
 
 @pytest.mark.parametrize("n", [700, 6_500])
-def test_a_run_against_the_clock_can_be_repeated(n):
+@pytest.mark.parametrize("seconds", [0.4, 0.8, 1.5])
+def test_a_run_against_the_clock_can_be_repeated(n, seconds):
     X = wide(n)
-    first = Anneal(k=4, time_limit=1.5, random_state=1).fit(X)
+    first = Anneal(k=4, time_limit=seconds, random_state=1).fit(X)
     again = Anneal(k=4, max_proposals=first.n_proposals_, random_state=1, n_threads=1).fit(X)
     np.testing.assert_array_equal(again.labels_, first.labels_)
     assert again.n_proposals_ == first.n_proposals_
@@ -217,10 +218,10 @@ def test_ctrl_c_gives_the_best_so_far():
     timer = threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT))
     started = time.perf_counter()
     timer.start()
-    fitted = Anneal(k=4, time_limit=120, random_state=0).fit(X)
-    assert time.perf_counter() - started < 60
+    fitted = Anneal(k=4, time_limit=50, random_state=0).fit(X)
+    assert time.perf_counter() - started < 40
     assert fitted.interrupted_
-    assert fitted.information_loss_ <= fitted.start_loss_
+    assert fitted.information_loss_ <= fitted.start_loss_ * (1 + 1e-9)
 
 
 def test_progress_is_told_and_may_interrupt():
@@ -236,7 +237,7 @@ def test_progress_is_told_and_may_interrupt():
     assert fitted.interrupted_
     losses = [loss for _, _, loss in told]
     assert losses == sorted(losses, reverse=True)
-    assert fitted.information_loss_ == pytest.approx(losses[-1], rel=1e-4)
+    assert fitted.information_loss_ <= losses[-1] * (1 + 1e-4)
     assert told[-1][1] > 0
 
 

@@ -111,6 +111,25 @@ def test_census_by_mdav(run, tmp_path):
     assert pl.read_csv(tmp_path / "out.csv").group_by(pl.all()).len()["len"].min() >= 3
 
 
+def test_compare_and_check(run, table):
+    done = run(
+        "compare", "t.csv", "-k", "3,4", "--methods", "mdav,cbfs", "--report", "map.html", "--json", cwd=table
+    )
+    facts = json.loads(done.stdout)
+    assert {(row["method"], row["k"]) for row in facts["rows"]} == {
+        ("mdav", 3),
+        ("mdav", 4),
+        ("cbfs", 3),
+        ("cbfs", 4),
+    }
+    assert (table / "map.html").exists()
+    run("protect", "t.csv", "-k", 4, "--method", "mdav", "-o", "out.csv", cwd=table)
+    good = run("check", "out.csv", "--quasi", "age,income", "--k", 4, "--json", cwd=table)
+    assert good.returncode == 0
+    assert json.loads(good.stdout)["k"] >= 4
+    assert run("check", "t.csv", "--quasi", "age,income", "--k", 4, cwd=table).returncode == 1
+
+
 def test_pipes(run, table):
     text = (table / "t.csv").read_text()
     done = run("protect", "-", "-k", 4, "--method", "mdav", "-o", "-", cwd=table, text=text)

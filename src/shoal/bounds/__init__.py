@@ -8,6 +8,7 @@ optimum.
 from __future__ import annotations
 
 import math
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,16 +20,22 @@ import numpy as np
 from shoal.engine.encode import standardise, sum_of_squares
 from shoal.engine.frame import Frame, is_frame, refuse_odd_cells
 from shoal.errors import InputError
-from shoal.params import AnyOf, Interval, Options, check_params
+from shoal.params import AnyOf, Interval, Options, Rule, check_params
 
 __all__ = ["Bound", "information_loss_bound", "partition_loss"]
 
 _SECONDS = {"cheap": 0.0, "default": 110.0, "optimal": 580.0}
-_RULES = {"k": Interval(Integral, 2), "effort": AnyOf((Options(tuple(_SECONDS)), Interval(Real, 0)))}
+_RULES: dict[str, Rule] = {
+    "k": Interval(Integral, 2),
+    "effort": AnyOf((Options(tuple(_SECONDS)), Interval(Real, 0))),
+}
 
 # The strong bound keeps all n^2 squared distances: 200 MB and, if asked for, 1.2 GB.
 _MOST_RECORDS = 5_000
 _MOST_RECORDS_IF_ASKED = 12_000
+
+# A bound this near to a partition's sum of squares proves it optimal.
+_MEETS = 2e-6
 
 # What float64 sums of squares may be off by, relative to the total.
 _MARGIN = 1e-12
@@ -43,8 +50,7 @@ class Bound:
     bound : float
         No partition loses less than this (100 * SSE / SST on standardised columns).
     proven : bool
-        Whether the bound is proven. Searches that had to be cut short never enter it, so it always is;
-        a reader of stored results can rely on the flag.
+        Whether the bound is proven. A search that had to be cut short never enters it, so it always is.
     method : {"trivial", "cheap", "relaxation", "cuts", "integer"}
         What proved it.
     information_loss : float or None
@@ -87,6 +93,7 @@ def information_loss_bound(
     effort: str | float = "default",
     *,
     labels: Any = None,
+    scaled: bool = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> Bound:
     """Bound the information loss of all partitions into groups of at least `k` records from below.
@@ -104,6 +111,8 @@ def information_loss_bound(
         but "cheap" go on to the integer programme when the gap is small and time is left.
     labels : array of int, (n_records,), optional
         A good partition to start from, one group number per record.
+    scaled : bool, default False
+        The columns are comparable as they are, and are not standardised.
     progress : function, optional
         Called with the stage and the bound (per cent) after each step.
 
@@ -136,14 +145,12 @@ def information_loss_bound(
     (True, 3.187, 3.187)
     """
     check_params("information_loss_bound", _RULES, {"k": k, "effort": effort})
-    Z = standardise(_matrix(X, k))
+    matrix = _matrix(X, k)
+    Z = matrix - matrix.mean(axis=0) if scaled else standardise(matrix)
     search = _Search(Z, int(k), effort, progress or (lambda stage, bound: None))
     if labels is not None:
         search.offer(_checked_labels(labels, Z.shape[0], k))
-    try:
-        search.run()
-    except KeyboardInterrupt:
-        search.note = "Interrupted: this is the best bound proven so far."
+    search.run_until_done_or_interrupted()
     return search.result()
 
 
@@ -217,11 +224,32 @@ class _Search:
         self._most = _MOST_RECORDS if effort == "default" else _MOST_RECORDS_IF_ASKED
         self._total = float(np.einsum("ij,ij->", Z, Z))
         self._value, self._method = 0.0, "trivial"
-        self._labels: np.ndarray | None = None
-        self._loss = math.inf
+        self._best: tuple[float, np.ndarray | None] = (math.inf, None)
+        self._interrupted = False
         self._optimal = False
         self._relaxation: Any = None
-        self.note = ""
+        self._note = ""
+
+    def run_until_done_or_interrupted(self) -> None:
+        """Run in a thread, so that Ctrl-C is heard even while a solver or kernel works."""
+        failures: list[BaseException] = []
+
+        def work() -> None:
+            try:
+                self.run()
+            except BaseException as error:  # handed to the caller's thread below
+                failures.append(error)
+
+        thread = threading.Thread(target=work, name="shoal-bound", daemon=True)
+        try:
+            thread.start()
+            while thread.is_alive():
+                thread.join(0.1)
+        except KeyboardInterrupt:
+            self._seconds = 0.0
+            self._interrupted = True
+        if failures:
+            raise failures[0]
 
     def run(self) -> None:
         """All stages that the effort allows."""
@@ -241,7 +269,7 @@ class _Search:
         if self._seconds == 0:
             return
         if n > self._most:
-            self.note = (
+            self._note = (
                 f"The strong bound keeps all distances and is for at most {self._most} records at this effort: "
                 f"this is the cheap bound of {n}."
             )
@@ -256,15 +284,17 @@ class _Search:
         grid = Grid.of(self._Z, self._k)
         self.offer(incumbent(self._Z, self._k, min(5.0, self._seconds / 10)))
         self._relaxation = Relaxation(grid, duals, self._start_groups(grid.D), self._time_left)
-        self._relaxation.run(self._loss, self._tell)
+        self._relaxation.run(self._loss - _MEETS / 2, self._tell)
         self._raise_from_relaxation()
-        if self._relaxation.exploded:
-            self.note = (
+        if self._loss - self._value <= _MEETS:
+            self._optimal = True
+        elif self._relaxation.exploded:
+            self._note = (
                 "Pricing exploded: outliers may be filled up with too many different records at this k."
             )
         elif self._time_left() <= 0:
-            self.note = "Time was up before the relaxation was solved."
-        if self._time_left() > 1:
+            self._note = "Time was up before the relaxation was solved."
+        if not self._optimal and self._time_left() > 1:
             self._integer(grid)
 
     def _integer(self, grid: Any) -> None:
@@ -276,21 +306,22 @@ class _Search:
         self._raise(proof.value, "integer")
         if proof.optimal:
             self._optimal, self._method = True, "integer"
-            self.note = ""
+            self._note = ""
         elif self._time_left() <= 1:
-            self.note = "Time was up before optimality was proven."
+            self._note = "Time was up before optimality was proven."
         else:
-            self.note = (
-                self.note or "Too many groups could still be part of a better partition to prove optimality."
+            self._note = (
+                self._note or "Too many groups could still be part of a better partition to prove optimality."
             )
 
     def _start_groups(self, D: np.ndarray) -> list[np.ndarray]:
         """Each record with its nearest, and the groups of the best partition."""
         near = np.argpartition(D, self._k - 1, axis=1)[:, : self._k]
         parts = [near]
-        if self._labels is not None:
-            order = np.argsort(self._labels, kind="stable")
-            ends = np.flatnonzero(np.diff(self._labels[order])) + 1
+        labels = self._best[1]
+        if labels is not None:
+            order = np.argsort(labels, kind="stable")
+            ends = np.flatnonzero(np.diff(labels[order])) + 1
             # A partition from outside may hold larger groups; the relaxation knows none above 2k - 1.
             parts += [each[None, :] for each in np.split(order, ends) if each.size < 2 * self._k]
         return parts
@@ -299,7 +330,11 @@ class _Search:
         """Keep a partition if it is the best so far."""
         loss = sum_of_squares(self._Z, labels)
         if loss < self._loss:
-            self._labels, self._loss = labels, loss
+            self._best = (loss, labels)
+
+    @property
+    def _loss(self) -> float:
+        return self._best[0]
 
     def _raise(self, value: float, method: str) -> None:
         if value > self._value:
@@ -319,16 +354,16 @@ class _Search:
     def result(self) -> Bound:
         """What has been proven so far."""
         self._raise_from_relaxation()
-        value = min(self._value - _MARGIN * self._total, self._loss)
+        loss, labels = self._best
+        value = min(self._value - _MARGIN * self._total, loss)
         share = 100.0 / self._total if self._total > 0 else 0.0
-        found = self._labels is not None
         return Bound(
             bound=max(0.0, value * share),
             proven=True,
             method=self._method,
-            information_loss=self._loss * share if found else None,
-            labels=self._labels,
+            information_loss=None if labels is None else loss * share,
+            labels=labels,
             optimal=self._optimal,
             seconds=time.monotonic() - self._start,
-            note=self.note,
+            note="Interrupted: this is the best bound proven so far." if self._interrupted else self._note,
         )

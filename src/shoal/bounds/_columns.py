@@ -22,7 +22,7 @@ import numpy as np
 
 from shoal.bounds._cuts import separate
 from shoal.bounds._master import Solved, make_master
-from shoal.bounds._pricing import CutPrices, Grid, Priced, price
+from shoal.bounds._pricing import CutPrices, Grid, Priced, nodes_within, price
 from shoal.engine.compile import kernel
 
 
@@ -62,9 +62,9 @@ class Relaxation:
         self.value = math.fsum(self.pi)
         self.exploded = False
         self._reach = 0.5
-        # Searches of about a tenth of a second at first; longer ones only when even small steps need them.
-        self._nodes = int(1e8 / self._n)
-        self._most_nodes = int(1e10 / self._n)
+        # Short searches at first; longer ones only when even small steps need them.
+        self._nodes = nodes_within(self._n, 1.0)
+        self._most_nodes = 100 * self._nodes
         for each in groups:
             self._add(each)
 
@@ -116,26 +116,34 @@ class Relaxation:
             added = sum(self._add(_picked(each, self._n)) for each in found)
             at_edge = bool((np.abs(solved.pi - self.pi) > 0.999 * width).any())
             report("columns" if not self.mu.size else "cuts", max(self.value, value))
+            complete = all(each.complete for each in found)
             if value > self.value:
-                gain = value - self.value
                 self.value, self.pi, self.mu = value, duals, 3.0 * thirds
                 self._reach = min(4.0, self._reach * 1.5) if at_edge else self._reach
-            else:
-                gain = 0.0
-                if value == -math.inf and not all(each.complete for each in found):
-                    self._reach *= 0.4
-                    if self._reach < 0.1:
-                        if self._nodes >= self._most_nodes and self._reach < 0.01:
-                            self.exploded = True
-                            return None
-                        self._nodes = min(2 * self._nodes, self._most_nodes)
-                else:
-                    self._reach *= 0.8
+            elif complete:
+                self._reach *= 0.8
+            elif not self._retreat():
+                return None
             if self.value >= target:
                 return solved
-            if not at_edge and (solved.value - self.value < 2e-6 * solved.value or (not added and not gain)):
+            # The bound is concave in the duals: no gain within a box means none beyond it. A small box only
+            # hides what is below the tolerance, so it is opened first.
+            if solved.value - self.value < 2e-6 * solved.value + 1e-9 * self._grid.top:
+                if not at_edge or self._reach >= 1.0:
+                    return solved
+                self._reach *= 3.0
+            elif complete and not added and not at_edge:
                 return solved
         return None
+
+    def _retreat(self) -> bool:
+        """After a search that had to be cut short: a smaller box, then longer searches; False to give up."""
+        self._reach *= 0.4
+        if self._reach < 0.01 and self._nodes >= self._most_nodes:
+            self.exploded = True
+        if self._reach < 0.1:
+            self._nodes = min(2 * self._nodes, self._most_nodes)
+        return not self.exploded
 
     def _price(self, pi: np.ndarray, thirds: np.ndarray) -> tuple[list[Priced], float, np.ndarray]:
         """Search all sizes that matter; the bound these duals prove (-inf if not searched in full)."""
@@ -144,7 +152,9 @@ class Relaxation:
         found = []
         height = math.fsum(pi) - math.fsum(3.0 * thirds)
         for size in range(self._k, self._width + 1 if thirds.size else self._k + 1):
-            each = price(self._grid, pi, cuts, size, self._nodes)
+            each = price(
+                self._grid, pi, cuts, size, min(self._nodes, nodes_within(self._n, self._time_left()))
+            )
             found.append(each)
             share = np.minimum(share, each.share)
             if not each.complete:
@@ -161,11 +171,10 @@ class Relaxation:
     def _add(self, groups: np.ndarray) -> int:
         """Add groups of one size that are not known yet; how many were new."""
         groups = np.sort(groups, axis=1).astype(np.int64)
-        fresh = [
-            row for row in groups if row.tobytes() not in self._known and not self._known.add(row.tobytes())
-        ]
+        fresh = [row for row in np.unique(groups, axis=0) if row.tobytes() not in self._known]
         if not fresh:
             return 0
+        self._known.update(row.tobytes() for row in fresh)
         new = np.array(fresh)
         padded = np.full((new.shape[0], self._width), -1, np.int64)
         padded[:, : new.shape[1]] = new

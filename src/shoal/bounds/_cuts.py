@@ -192,6 +192,8 @@ def _best_next(start, other, column_start, column, x, held, T, m):
             for c in range(column_start[v], column_start[v + 1]):
                 if held[column[c]] % 2 == 1:
                     gain += x[column[c]]
+                elif held[column[c]] == 0:
+                    gain += 0.01 * x[column[c]]  # what a later record may complete
             if gain > best + 1e-9:
                 best, record = gain, v
     return record

@@ -18,7 +18,7 @@ from scipy import optimize, sparse
 from shoal.bounds._columns import Relaxation, group_costs
 from shoal.bounds._cuts import hits, right_hand_sides, separate, separate_fives
 from shoal.bounds._master import Master, incidence, make_master
-from shoal.bounds._pricing import Grid, below
+from shoal.bounds._pricing import Grid, below, nodes_within
 
 # HiGHS works with a feasibility tolerance of 1e-7 and an absolute gap of 1e-6.
 _TOLERANCE = 2e-6
@@ -51,7 +51,10 @@ def close(grid: Grid, relaxation: Relaxation, best: float, time_left: Callable[[
     while time_left() > 1:
         # Beyond the best partition known nothing needs to be listed.
         limit = min(relaxation.value + reach, proof.cost + _TOLERANCE)
-        groups = _within(grid, relaxation, limit - relaxation.value)
+        groups = _within(grid, relaxation, limit - relaxation.value, time_left() / 4)
+        if groups is None and reach > 5e-5 * relaxation.value and proof.value == relaxation.value:
+            reach /= 2
+            continue
         if groups is None:
             return proof
         found = _solve(grid, relaxation, groups, limit, time_left)
@@ -66,10 +69,10 @@ def close(grid: Grid, relaxation: Relaxation, best: float, time_left: Callable[[
     return proof
 
 
-def _within(grid: Grid, relaxation: Relaxation, reach: float) -> np.ndarray | None:
+def _within(grid: Grid, relaxation: Relaxation, reach: float, seconds: float) -> np.ndarray | None:
     """All groups with a reduced cost below `reach`, rows filled up with -1; None if too many."""
     parts, count = [], 0
-    nodes = int(2e10 / grid.D.shape[0])
+    nodes = nodes_within(grid.D.shape[0], seconds)
     for size in range(grid.k, 2 * grid.k):
         found = below(grid, relaxation.pi, relaxation.prices, size, reach, nodes, 8 * _MOST_LISTED)
         if found is None:

@@ -147,6 +147,11 @@ def below(
     return np.concatenate([listed[b, : counts[b]] for b in range(BLOCKS)])
 
 
+def nodes_within(n: int, seconds: float) -> int:
+    """About how many nodes a search over n records gets through in some seconds, at least a few thousand."""
+    return max(4 * n, int(1e8 * seconds / n))
+
+
 def _limit(nodes: int) -> int:
     """Nodes of one block: blocks differ, so each may use four times its even share."""
     return 4 * nodes // BLOCKS
@@ -313,18 +318,22 @@ def _search(
     S = np.empty(s, np.int64)
     inside = np.zeros((s + 1, s))
     value = np.zeros(s + 1)
+    # Trying a candidate is a small part of the work of a node, which looks at all records.
     nodes = 0
+    tried = 0
     found = 0
+    most = listed.shape[0] if listed.shape[0] > 0 else np.iinfo(np.int64).max
     for i in range(block, n, blocks):
         S[0] = i
         m = 1
         nodes += 1
         _descend(D, pi, pair_start, pair_other, pair_third, s, i, 1, value, degree, waiting, count)
-        while m >= 1 and nodes <= limit:
+        while m >= 1 and nodes + (tried >> 5) <= limit and found <= most:
             if count[m] == 0:
                 m -= 1
                 continue
             count[m] -= 1
+            tried += 1
             v = waiting[m - 1, count[m]]
             if not _may_join(D, pi, pair_start, pair_other, pair_third, s, S, m, v, degree, inside):
                 continue
@@ -353,4 +362,4 @@ def _search(
                 if grown < lowest[S[t]]:
                     lowest[S[t]] = grown
                     best[S[t]] = S
-    return nodes, found
+    return nodes + (tried >> 5), found

@@ -21,7 +21,18 @@ _CommandError: type[Exception] = next(
     each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException"
 )
 
-COMMANDS = ("protect", "compare", "check", "bound", "schema", "ask", "ledger", "audit", "reproduce", "datasets")
+COMMANDS = (
+    "protect",
+    "compare",
+    "check",
+    "bound",
+    "schema",
+    "ask",
+    "ledger",
+    "audit",
+    "reproduce",
+    "datasets",
+)
 
 app = typer.Typer(
     name="shoal",

@@ -106,7 +106,8 @@ def _line(row: Any, interval: Any) -> str:
 
 
 def _figure(value: Any, interval: Any) -> str:
-    return f"{value}" if interval is None else f"{value}  (95 %: {interval[0]} to {interval[1]})"
+    shown = [f"{each:.8g}" if isinstance(each, float) else str(each) for each in (value, *(interval or ()))]
+    return shown[0] if interval is None else f"{shown[0]}  (95 %: {shown[1]} to {shown[2]})"
 
 
 def _show_cost(session: Session, query: str, epsilon: float, as_json: bool) -> None:

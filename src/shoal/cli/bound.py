@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-import json
-import sys
-from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from shoal.cli._console import names, print_json, progress
+
 if TYPE_CHECKING:
     from shoal.bounds import Bound
 
-__all__ = ["register"]
-
 
 def register(app: typer.Typer) -> None:
-    """Add the command to the application."""
-    app.command("bound")(bound)
+    """Add the commands of this file."""
+    app.command()(bound)
 
 
 def bound(
-    file: Annotated[Path, typer.Argument(help="Table of individuals.")],
-    k: Annotated[int, typer.Option("-k", help="Smallest group size.")],
+    file: Annotated[str, typer.Argument(help="The table of individuals.")],
+    k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
     labels: Annotated[
-        Path | None, typer.Option(help="CSV file with the group of each record, to be judged.")
+        str | None, typer.Option(help="File with the group of each record: the partition to judge.")
     ] = None,
     columns: Annotated[
-        str | None, typer.Option(help="Columns, separated by commas; otherwise all numeric.")
+        str | None, typer.Option(help="Columns to use, separated by commas; otherwise all numeric ones.")
     ] = None,
     effort: Annotated[
         str, typer.Option(help="cheap, default (two minutes at most), optimal (ten), or seconds.")
-    ] = ("default"),
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    ] = "default",
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
-    """Prove a lower bound on the information loss, and the gap of a partition to it.
+    """Prove a lower bound on the information loss, and how near to it a partition comes.
 
     Example: shoal bound census.csv -k 3 --labels groups.csv
     """
@@ -44,16 +40,26 @@ def bound(
     from shoal.io import read_table
 
     table = read_table(file)
-    if columns is not None:
-        names = [name.strip() for name in columns.split(",")]
-        Frame(table).require(names)
-        table = table.select(names)
+    chosen = names(columns)
+    if chosen is not None:
+        Frame(table).require(chosen)
+        table = table.select(chosen)
     given = None if labels is None else _read_labels(labels)
     loss = None if given is None else partition_loss(table, given, k)
-    with _progress(silent=as_json) as progress:
-        found = information_loss_bound(table, k, _as_effort(effort), labels=given, progress=progress)
+    with progress() as tell:
+        tell("nearest neighbours")
+        found = information_loss_bound(
+            table,
+            k,
+            _as_effort(effort),
+            labels=given,
+            progress=lambda stage, value: tell(f"{stage}: at least {value:.4f} %"),
+        )
     facts = _facts(found, loss, k, len(table))
-    typer.echo(json.dumps(facts) if as_json else _words(facts, given_partition=given is not None))
+    if json:
+        print_json(facts)
+    else:
+        typer.echo(_words(facts, given_partition=given is not None))
 
 
 def _facts(found: Bound, loss: float | None, k: int, n_records: int) -> dict[str, Any]:
@@ -92,18 +98,18 @@ def _words(facts: dict[str, Any], *, given_partition: bool) -> str:
     return "\n".join(lines)
 
 
-def _read_labels(path: Path) -> Any:
+def _read_labels(path: str) -> Any:
     """The column called label or group, or the only one."""
     from shoal.errors import InputError
     from shoal.io import read_table
 
     table = read_table(path)
-    names = [name for name in ("label", "labels", "group") if name in table.columns] or list(table.columns)
-    if len(names) > 1 and names == list(table.columns):
+    called = [name for name in table.columns if name in ("label", "labels", "group")]
+    if len(called) != 1 and len(table.columns) != 1:
         raise InputError(
-            f"The labels file must have one column, or one called 'label'. It has: {', '.join(names)}."
+            f"The labels file must have one column, or one called 'label'. It has: {', '.join(table.columns)}."
         )
-    return table[names[0]].to_numpy()
+    return table[(called or table.columns)[0]].to_numpy()
 
 
 def _as_effort(text: str) -> str | float:
@@ -111,24 +117,3 @@ def _as_effort(text: str) -> str | float:
         return float(text)
     except ValueError:
         return text
-
-
-class _progress:  # noqa: N801  (used as a function, like contextlib's own)
-    """A line on the terminal that tells the stage and the bound; nothing in a pipe."""
-
-    def __init__(self, *, silent: bool) -> None:
-        self._status: Any = None
-        if not silent and sys.stderr.isatty():
-            from rich.console import Console
-
-            self._status = Console(stderr=True).status("Nearest neighbours")
-
-    def __enter__(self) -> Callable[[str, float], None] | None:
-        if self._status is None:
-            return None
-        self._status.start()
-        return lambda stage, value: self._status.update(f"{stage}: at least {value:.4f} %")
-
-    def __exit__(self, *_: object) -> None:
-        if self._status is not None:
-            self._status.stop()

@@ -1,4 +1,4 @@
-"""`shoal compare`: which method, which k?"""
+"""`shoal compare` answers: which method, which k."""
 
 from __future__ import annotations
 

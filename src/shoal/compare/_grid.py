@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.encode import Encoder
 from shoal.engine.frame import Frame
 from shoal.engine.missing import impute
 from shoal.engine.roles import Prepared, prepare, row_codes
 from shoal.errors import InputError, ParameterError
+from shoal.masking import MASKS, mask
 from shoal.microaggregation import Microaggregator, methods, partition_within
 from shoal.params import AnyOf, Interval, Nothing, check_params
-from shoal.protect import Progress, aggregate, measure, resolve_method, settle_strata
+from shoal.protect import Progress, aggregate, apply_steps, measure, resolve_method, settle_strata
 from shoal.report.figures import MapPoint, pareto_front
 from shoal.schema import Schema
 
@@ -175,8 +177,9 @@ def compare(
     """
     say = progress or (lambda _: None)
     ks, names = _asked(k, methods, time_limit, n_jobs)
+    given, coarser = apply_steps(Frame(frame), schema)
     job = prepare(
-        Frame(frame),
+        given,
         schema,
         columns,
         [strata] if isinstance(strata, str) else list(strata or ()),
@@ -188,7 +191,7 @@ def compare(
     encoder = Encoder.fit(filled)
     ground = Ground(job, filled, encoder, encoder.transform(filled))
     cells: list[Cell] = []
-    notes = list(job.notes)
+    notes = [*coarser, *job.notes]
     with ThreadPoolExecutor(max_workers=n_jobs) as pool:
         runs = {name: pool.submit(_run, ground, name, ks, time_limit, random_state) for name in names}
         for name, run in runs.items():
@@ -212,10 +215,18 @@ def compare(
 
 def cell_of(ground: Ground, method: str, k: int, labels: np.ndarray, seconds: float) -> Cell:
     """The figures of one partition."""
-    protected = pl.DataFrame(
-        list(aggregate(ground.filled, labels, ground.Z, ground.job.weights, False).values())
-    )
-    figures = measure(ground.job, ground.filled, ground.encoder, ground.Z, protected, labels)
+    new = aggregate(ground.filled, labels, ground.Z, ground.job.weights, False)
+    after = [
+        read_column(new[column.name], replace(column.facts, missing=()), column.levels)
+        for column in ground.filled
+    ]
+    return _cell(ground, method, k, after, labels, seconds)
+
+
+def _cell(
+    ground: Ground, method: str, k: int, after: list[TypedColumn], labels: np.ndarray, seconds: float
+) -> Cell:
+    figures = measure(ground.filled, after, ground.encoder, ground.Z, labels)
     return Cell(
         method,
         k,
@@ -233,6 +244,9 @@ def cell_of(ground: Ground, method: str, k: int, labels: np.ndarray, seconds: fl
 
 def _run(ground: Ground, name: str, ks: list[int], time_limit: float, random_state: int) -> list[Cell]:
     """One method for all k; where one preparation serves all k, it is made once."""
+    base, _, strength = name.partition(":")
+    if base in MASKS:
+        return _masked(ground, name, base, float(strength) if strength else None, ks, random_state)
     limit = time_limit if methods()[name].takes("time_limit") else None
     estimator = resolve_method(name, ks[0], limit, None, random_state)
     cells = []
@@ -251,6 +265,21 @@ def _run(ground: Ground, name: str, ks: list[int], time_limit: float, random_sta
     return cells
 
 
+def _masked(
+    ground: Ground, name: str, base: str, strength: float | None, ks: list[int], random_state: int
+) -> list[Cell]:
+    """A point of reference: masking without groups; its classes are what they are."""
+    cells = []
+    for k in ks if base == "suppression" else ks[:1]:
+        start = time.perf_counter()
+        after = mask(base, ground.filled, k, strength, random_state)
+        cells_of_row = np.stack([np.where(column.missing, np.inf, column.values) for column in after], axis=1)
+        labels = np.unique(cells_of_row, axis=0, return_inverse=True)[1].reshape(-1)
+        reached = int(np.bincount(labels).min())
+        cells.append(_cell(ground, name, reached, after, labels, time.perf_counter() - start))
+    return cells
+
+
 def _asked(
     k: Sequence[int], names: Sequence[str] | None, time_limit: float, n_jobs: int
 ) -> tuple[list[int], list[str]]:
@@ -265,12 +294,17 @@ def _asked(
     )
     known = methods()
     chosen = list(names) if names is not None else [name for name in DEFAULT_METHODS if name in known]
-    unknown = [name for name in chosen if name not in known]
+    unknown = [name for name in chosen if name not in known and not _is_mask(name)]
     if unknown or not chosen:
         raise ParameterError(
-            f"'methods' of compare must be among {', '.join(known)}. Got {unknown or chosen!r}."
+            f"'methods' of compare must be among {', '.join([*known, *MASKS])}. Got {unknown or chosen!r}."
         )
     return sorted(set(k)), list(dict.fromkeys(chosen))
+
+
+def _is_mask(name: str) -> bool:
+    base, _, strength = name.partition(":")
+    return base in MASKS and (not strength or strength.replace(".", "", 1).isdigit())
 
 
 def _recommend(cells: list[Cell]) -> tuple[Cell, str]:
@@ -284,7 +318,10 @@ def _recommend(cells: list[Cell]) -> tuple[Cell, str]:
         span = values.max() - values.min()
         return (values - values.min()) / span if span > 0 else np.zeros_like(values)
 
-    front = np.array([cell.on_front for cell in cells])
+    # Only what keeps a k is recommended, and what can be asked for by its name.
+    able = [cell.smallest_group > 1 and cell.method != "search" for cell in cells]
+    front = np.array([cell.on_front and good for cell, good in zip(cells, able, strict=True)])
+    front = front if front.any() else np.array(able)
     distance = np.where(front, scaled(loss) ** 2 + scaled(link) ** 2, np.inf)
     chosen = cells[int(np.argmin(distance))]
     rivals = [cell for cell in cells if cell.k == chosen.k and cell is not chosen]

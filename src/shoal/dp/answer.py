@@ -8,8 +8,9 @@ from __future__ import annotations
 import datetime
 import itertools
 import json
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
 
 import numpy as np
 
@@ -64,6 +65,13 @@ class Answer:
         facts = asdict(self)
         facts["notes"] = list(self.notes)
         return {key: value for key, value in facts.items() if value not in (None, []) or key in _ALWAYS}
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        """The answer that `to_dict` wrote, as it comes from a server."""
+        known = {each.name for each in fields(cls)}
+        taken = {name: value for name, value in facts.items() if name in known}
+        return cls(**{**taken, "notes": tuple(facts.get("notes", ()))})
 
     def to_json(self) -> str:
         """The facts as JSON text."""
@@ -121,7 +129,7 @@ def figures(plan: Plan, noisy: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
         rows.append((value, interval))
     if plan.query.groups:
         names = plan.query.groups
-        levels_of = [levels(plan.schema.columns[name]) or () for name in names]
+        levels_of = [labels_of(plan.schema.columns[name]) for name in names]
         labels = [dict(zip(names, each, strict=True)) for each in itertools.product(*levels_of)]
         values, intervals = (
             [{**label, **row[i]} for label, row in zip(labels, rows, strict=True)] for i in (0, 1)
@@ -131,6 +139,11 @@ def figures(plan: Plan, noisy: tuple[np.ndarray, ...]) -> tuple[Any, Any]:
     if len(value) == 1:
         return next(iter(value.values())), next(iter(interval.values()))
     return value, interval
+
+
+def labels_of(column: Column) -> list[Any]:
+    """The declared levels as answers show them: dates as text."""
+    return [each.isoformat() if hasattr(each, "isoformat") else each for each in levels(column) or ()]
 
 
 def notes(plan: Plan) -> tuple[str, ...]:

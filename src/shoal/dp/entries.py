@@ -9,10 +9,13 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-import sqlalchemy as sa
-
 from shoal.dp.budget import epsilon
-from shoal.errors import BudgetError
+from shoal.errors import BudgetError, MissingExtraError
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    raise MissingExtraError("SQLAlchemy", "dp") from None
 
 START = "0" * 64
 NO_UNIT = "none yet"

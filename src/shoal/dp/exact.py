@@ -19,6 +19,7 @@ from shoal.schema import Schema
 
 Partial = tuple[pl.DataFrame, ...]
 _KEYS = ["group", "cell", "bin"]
+_TYPES = dict.fromkeys([*_KEYS, "value"], pl.Int64)
 
 
 def compute(frame: pl.DataFrame, plan: Plan) -> tuple[np.ndarray, ...]:
@@ -41,9 +42,10 @@ def partial(frame: pl.DataFrame, plan: Plan) -> Partial:
     tuple of polars.DataFrame
         Per release the columns group, cell, bin and value, all Int64; parts are added by `combine`.
     """
-    rows = frame.lazy()
-    if plan.query.condition is not None:
-        rows = rows.filter(expression(plan.query.condition, plan.schema))
+    condition = None if plan.query.condition is None else expression(plan.query.condition, plan.schema)
+    if not plan.query.groups and all(not each.limit and each.grid is None for each in plan.flat):
+        return _totals(frame, condition, plan)
+    rows = frame.lazy() if condition is None else frame.lazy().filter(condition)
     if plan.query.groups:
         rows = rows.with_columns(_group(plan).alias("group")).drop_nulls("group")
     parts = [_partial(rows, release, plan) for release in plan.flat]
@@ -61,6 +63,23 @@ def combine(parts: Sequence[Partial]) -> Partial:
 def finish(total: Partial, plan: Plan) -> tuple[np.ndarray, ...]:
     """Clamp cells where the plan says so and lay the groups out: counts and sums (G,), histograms (G, grid)."""
     return tuple(_finish(frame, release, plan) for frame, release in zip(total, plan.flat, strict=True))
+
+
+def _totals(frame: pl.DataFrame, condition: pl.Expr | None, plan: Plan) -> Partial:
+    """The plain case, one number per release, in a single pass without groups: several times faster."""
+    answers = pl.lit(True) if condition is None else condition
+    figures: list[pl.Expr] = []
+    for release in plan.flat:
+        if release.fixed is not None:
+            whole = _whole(release.column or "", release.fixed)
+            value = whole.sum() if condition is None else whole.filter(condition).sum()
+        elif release.column is not None:
+            value = (pl.col(release.column).is_not_null() & answers).sum()
+        else:
+            value = pl.len() if condition is None else condition.sum()
+        figures.append(value.cast(pl.Int64).alias(str(len(figures))))
+    found = frame.select(figures).row(0)
+    return tuple(pl.DataFrame([(0, 0, 0, value)], schema=_TYPES, orient="row") for value in found)
 
 
 def _partial(rows: pl.LazyFrame, release: Release, plan: Plan) -> pl.LazyFrame:

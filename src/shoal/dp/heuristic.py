@@ -142,4 +142,5 @@ def _groups(frame: pl.DataFrame, query: Query, schema: Schema) -> Any:
             position = list(levels(column) or ()).index(level)
             stored = position if has_codes(column) else number(column, level)
             within &= (frame[column.name] == stored).fill_null(False).to_numpy()
-        yield dict(zip(query.groups, combination, strict=True)), within
+        shown = [each.isoformat() if hasattr(each, "isoformat") else each for each in combination]
+        yield dict(zip(query.groups, shown, strict=True)), within

@@ -174,8 +174,9 @@ class Aggregate:
 
     @property
     def name(self) -> str:
-        """The label, or one made of kind and column."""
-        return self.label or (self.kind if self.column is None else f"{self.kind}_{self.column}")
+        """The label, or one made of kind, share and column."""
+        share = "" if self.q is None else f"_{float(self.q):g}"
+        return self.label or (self.kind if self.column is None else f"{self.kind}{share}_{self.column}")
 
 
 @dataclass(frozen=True)

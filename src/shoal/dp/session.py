@@ -166,7 +166,7 @@ class Session:
         -------
         Answer
         """
-        who, asked = _named(analyst or self.analyst), self._parse(query)
+        who, asked = self._who(analyst), self._parse(query)
         if self.mode == "heuristic":
             return self._reproduce(asked, epsilon, who)
         plan = self._plan(asked, epsilon)
@@ -195,18 +195,20 @@ class Session:
 
         Without `epsilon` the split is shown for an epsilon of 1 each.
         """
-        who, micro = _named(analyst or self.analyst), budget.micro(1 if epsilon is None else epsilon)
-        total, parts = 0, []
+        who, micro = self._who(analyst), budget.micro(1 if epsilon is None else epsilon)
+        total, parts, held = 0, [], set()
         for each in [query] if isinstance(query, (str, Query)) else query:
             plan = self._plan(self._parse(each), budget.epsilon(micro))
             claim = self._claim(plan, who)
-            total += 0 if self.ledger.has_received(claim.dataset, who, claim.key) else plan.micro
+            if claim.key not in held and not self.ledger.has_received(claim.dataset, who, claim.key):
+                total += plan.micro
+            held.add(claim.key)
             parts += _parts(plan)
         return Cost(budget.epsilon(total), self.remaining(who), tuple(parts))
 
     def remaining(self, analyst: str | None = None) -> float:
         """Epsilon that an analyst can still spend on this data set."""
-        who, (cap, own) = _named(analyst or self.analyst), self._caps
+        who, (cap, own) = self._who(analyst), self._caps
         left = min(cap - self.ledger.spent(self.schema.id), own - self.ledger.spent(self.schema.id, who))
         return budget.epsilon(max(0, left))
 
@@ -229,7 +231,7 @@ class Session:
 
         if self.mode != "correlated" or self.model is None:
             raise ParameterError(f"Only mode 'correlated' has a tau to buy. Got {self.mode!r}.")
-        micro, who = budget.micro(epsilon), _named(analyst or self.analyst)
+        micro, who = budget.micro(epsilon), self._who(analyst)
         if isinstance(r, bool) or not isinstance(r, int) or r < 0:
             raise ParameterError(f"'r' must be an int of at least 0. Got {r!r}.")
         unit = resolve("correlated", self.schema, None, self.model, 1)
@@ -241,6 +243,9 @@ class Session:
         tau = int(json.loads(charge.stored or body))
         self.protected = resolve("correlated", self.schema, None, self.model, tau)
         return tau
+
+    def _who(self, analyst: str | None) -> str:
+        return self.analyst if analyst is None else _named(analyst)
 
     def _parse(self, query: str | Query) -> Query:
         parsed = parse(query, self.schema.id) if isinstance(query, str) else query

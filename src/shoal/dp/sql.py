@@ -9,11 +9,14 @@ import logging
 from functools import lru_cache
 from typing import Any
 
-import sqlglot
-from sqlglot import exp
-
 from shoal.dp.query import Aggregate, And, Compare, In, IsNull, Not, Predicate, Query, share
-from shoal.errors import QueryError
+from shoal.errors import MissingExtraError, QueryError
+
+try:
+    import sqlglot
+    from sqlglot import exp
+except ImportError:
+    raise MissingExtraError("sqlglot", "dp") from None
 
 LONGEST = 20_000
 _AGGREGATES: dict[Any, str] = {

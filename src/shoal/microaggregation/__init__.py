@@ -12,6 +12,7 @@ from shoal.microaggregation._ga import GA
 from shoal.microaggregation._gsms import GSMS, GSMST2
 from shoal.microaggregation._imhm import IMHM
 from shoal.microaggregation._means import HMeans, KMeans
+from shoal.microaggregation._mend import mend
 from shoal.microaggregation._mictsp import FDM, MicTSP
 from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM, Univariate
 from shoal.microaggregation._repair import repair
@@ -47,6 +48,7 @@ __all__ = [
     "Microaggregator",
     "Univariate",
     "join_small_strata",
+    "mend",
     "methods",
     "partition_within",
     "repair",

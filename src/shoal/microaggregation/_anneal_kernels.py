@@ -235,7 +235,7 @@ def _dissolve(
             r = _random(r)
             g = labels[near[i, np.int64(((r >> np.uint64(32)) * np.uint64(reach[i])) >> np.uint64(32))]]
             s = np.int64(sizes[g])
-            if g == A or g == best or s >= 2 * k - 1:
+            if g in (A, best) or s >= 2 * k - 1:
                 continue
             d = np.float32(s) * share[s + 1] * _distance(X, i, centres, g)
             if d < best_d:

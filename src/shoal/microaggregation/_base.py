@@ -26,10 +26,10 @@ class Microaggregator(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : array of int64, (n_records,)
-        The group of each record, 0..n_groups_ - 1.
+        The group of each record, from 0 to `n_groups_` - 1.
     n_groups_ : int
-    centroids_ : array of float64, (n_groups_, n_columns)
-        In the units of the data.
+    centroids_ : array of float64
+        One row for each group, in the units of the data.
     sse_ : float
         Sum of squared distances to the centroids, on standardised columns.
     information_loss_ : float

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 
 import numpy as np
 
@@ -110,7 +111,7 @@ class BlockSearch:
         """Anneal all blocks from hot to cold."""
         parts = self._split()
         cut = list(self.workers.map(self._cut_out, parts))
-        length = self.work.plan(0.6, lambda: self._speed(*cut[0]))
+        length = self.work.plan(0.6, lambda: self._speed(*cut[0]), 2_000_000 * self.labels.size)
         if not length or self.work.over():
             return
         chunks = max(1, length // (len(parts) * CHUNK))
@@ -127,7 +128,7 @@ class BlockSearch:
             return cut[b][0].anneal(states[b], hot * scales[b], cold * scales[b], steps[b], seed)
 
         try:
-            for hot, cold in zip(heats[:-1], heats[1:], strict=True):
+            for hot, cold in pairwise(heats):
                 for batch in _batches(len(parts)):
                     seeds = seeds_from(self.rng, len(batch))
                     jobs = [
@@ -169,9 +170,9 @@ class BlockSearch:
         """Labels of a block after reheating about all of it, region by region; the fall; the proposals."""
         block, labels = self._cut_out(records)
         rng = np.random.default_rng(seed)
-        settings = Reheating.of(self.k)
         fallen, proposals = 0.0, 0
-        for _ in range(max(1, records.size // settings.records)):
+        while proposals < 1000 * records.size:
+            settings = Reheating.draw(self.k, rng)
             region = block.regions(labels, rng.integers(0, records.size, 1), settings.records)
             results = [block.reheat(labels, region[0], settings, seeds_from(rng, 1)[0])]
             labels, fall = put_back(labels, region, results)

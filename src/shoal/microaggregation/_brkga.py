@@ -12,8 +12,8 @@ from shoal.engine.encode import sum_of_squares
 from shoal.errors import InputError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._derivative_free import pattern_search
-from shoal.microaggregation._fixed_size import _distance
 from shoal.microaggregation._repair import repair
+from shoal.microaggregation._ward import _gap
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
 
 # Longest list of neighbours kept for a record; beyond it the medoids are scanned.
@@ -35,6 +35,10 @@ class BRKGA(Microaggregator):
         "repair": records join the nearest medoid with room for 2k-1, groups below k then take the nearest
         records of groups that can spare one. "none": the nearest medoid, whatever the sizes, which is what
         the published figures show; **its result is not k-anonymous** unless `strict` is set.
+    objective : {"mean", "total"}, default "mean"
+        What the evolution minimises: Eq. 5 of [1], the mean distance to the medoid summed over the groups,
+        or the plain sum of distances. The mean lets a large group hide far records and favours tiny groups;
+        the total loses much less information.
     n_groups : int or None, default None
         Number of groups; None searches it.
     search : {"pattern", "all"}, default "pattern"
@@ -89,6 +93,7 @@ class BRKGA(Microaggregator):
     _rules: ClassVar[dict[str, Rule]] = {
         "k": Interval(Integral, 2),
         "constraint": Options(("repair", "none")),
+        "objective": Options(("mean", "total")),
         "n_groups": AnyOf((Nothing(), Interval(Integral, 1))),
         "search": Options(("pattern", "all")),
         "population": Interval(Integral, 4),
@@ -104,6 +109,7 @@ class BRKGA(Microaggregator):
         self,
         k: int = 5,
         constraint: str = "repair",
+        objective: str = "mean",
         n_groups: int | None = None,
         search: str = "pattern",
         population: int = 100,
@@ -116,6 +122,7 @@ class BRKGA(Microaggregator):
     ) -> None:
         self.k = k
         self.constraint = constraint
+        self.objective = objective
         self.n_groups = n_groups
         self.search = search
         self.population = population
@@ -138,9 +145,11 @@ class BRKGA(Microaggregator):
         total = float(np.einsum("ij,ij->", Z, Z)) or 1.0
 
         def attempt(c: int, elite: np.ndarray) -> tuple[float, np.ndarray]:
-            elite, objective = self._evolve(Z, near, c, rng, elite)
-            loss = sum_of_squares(Z, self._decoded(Z, near, elite[0], c))
-            self.evaluated_.append((c, 100.0 * loss / total, objective))
+            elite = self._evolve(Z, near, c, rng, elite)
+            medoids = _medoids(elite[0], c)
+            labels = _decode(Z, near, medoids, self.k, self.constraint == "repair")
+            loss = sum_of_squares(Z, labels)
+            self.evaluated_.append((c, 100.0 * loss / total, _medoid_distances(Z, medoids, labels, True)))
             return loss, elite
 
         if self.search == "all" or low == high:
@@ -151,7 +160,7 @@ class BRKGA(Microaggregator):
             loss, elite = attempt(middle, np.empty((0, n)))
             elite = pattern_search(attempt, middle, loss, elite, low, high, max(1, (high - low) // 4))[1]
         chosen, _, self.objective_ = min(self.evaluated_, key=lambda each: each[1])
-        labels = self._decoded(Z, near, elite[0], chosen)
+        labels = _decode(Z, near, _medoids(elite[0], chosen), self.k, self.constraint == "repair")
         return repair(Z, labels, self.k) if self.strict and self.constraint == "none" else labels
 
     def _interval(self, n: int) -> tuple[int, int]:
@@ -172,13 +181,13 @@ class BRKGA(Microaggregator):
 
     def _evolve(
         self, Z: np.ndarray, near: np.ndarray, c: int, rng: np.random.Generator, seeds: np.ndarray
-    ) -> tuple[np.ndarray, float]:
-        """Run all generations for one number of groups; the elite, best first, and the best Eq. 5."""
+    ) -> np.ndarray:
+        """Run all generations for one number of groups; the elite, best first."""
         n, size = Z.shape[0], self.population
         n_elite, n_mutants = max(1, round(self.elite * size)), round(self.mutants * size)
-        bounded = self.constraint == "repair"
+        bounded, by_mean = self.constraint == "repair", self.objective == "mean"
         keys = np.concatenate([seeds, rng.random((size - seeds.shape[0], n))])
-        costs = _costs(Z, near, keys, c, self.k, bounded)
+        costs = _costs(Z, near, _medoids(keys, c), self.k, bounded, by_mean)
         for _ in range(self.generations):
             order = np.argsort(costs, kind="stable")
             keys, costs = keys[order], costs[order]
@@ -188,12 +197,9 @@ class BRKGA(Microaggregator):
             children = _crossover(fathers, mothers, rng.random((n_children, n)), self.bias)
             fresh = np.concatenate([children, rng.random((n_mutants, n))])
             keys = np.concatenate([keys[:n_elite], fresh])
-            costs = np.concatenate([costs[:n_elite], _costs(Z, near, fresh, c, self.k, bounded)])
-        order = np.argsort(costs, kind="stable")[:n_elite]
-        return keys[order], float(costs[order[0]])
-
-    def _decoded(self, Z: np.ndarray, near: np.ndarray, keys: np.ndarray, c: int) -> np.ndarray:
-        return _decode(Z, near, _medoids(keys, c), self.k, self.constraint == "repair")
+            new_costs = _costs(Z, near, _medoids(fresh, c), self.k, bounded, by_mean)
+            costs = np.concatenate([costs[:n_elite], new_costs])
+        return keys[np.argsort(costs, kind="stable")[:n_elite]]
 
 
 def _crossover(elite: np.ndarray, other: np.ndarray, drawn: np.ndarray, bias: float) -> np.ndarray:
@@ -201,51 +207,50 @@ def _crossover(elite: np.ndarray, other: np.ndarray, drawn: np.ndarray, bias: fl
     return np.where(drawn <= bias, elite, other)
 
 
+def _medoids(keys: np.ndarray, c: int) -> np.ndarray:
+    """The records with the c smallest keys of each chromosome, in the order of the records."""
+    return np.sort(np.argsort(keys, axis=-1, kind="stable")[..., :c], axis=-1)
+
+
+def _nearest_records(Z: np.ndarray, m: int) -> np.ndarray:
+    """The m nearest other records of each record, nearest first, ties by index; in blocks of rows."""
+    n = Z.shape[0]
+    near = np.empty((n, m), np.int64)
+    rows = max(1, 2**21 // n)
+    for first in range(0, n, rows):
+        block = slice(first, min(first + rows, n))
+        gaps = np.zeros((block.stop - first, n))
+        for column in Z.T:
+            gaps += (column[block, None] - column) ** 2
+        gaps[np.arange(block.stop - first), np.arange(first, block.stop)] = -1.0
+        near[block] = np.argsort(gaps, axis=1, kind="stable")[:, 1 : m + 1]
+    return near
+
+
 # Kernels: float64 C-contiguous in, int64 labels out, nothing checked.
 
 
 @kernel(parallel=True)
-def _nearest_records(X, m):
-    """The m nearest other records of each record, nearest first, ties by index."""
-    n = X.shape[0]
-    near = np.empty((n, m), np.int64)
-    for i in prange(n):
-        d = np.empty(n)
-        for j in range(n):
-            d[j] = _distance(X[i], X[j])
-        d[i] = -1.0
-        order = np.argsort(d, kind="mergesort")
-        for at in range(m):
-            near[i, at] = order[at + 1]
-    return near
-
-
-@kernel(parallel=True)
-def _costs(X, near, population, c, k, bounded):
-    """Eq. 5 of every chromosome."""
-    costs = np.empty(population.shape[0])
-    for row in prange(population.shape[0]):
-        medoids = _medoids(population[row], c)
-        labels = _decode(X, near, medoids, k, bounded)
-        costs[row] = _mean_distances(X, medoids, labels)
+def _costs(X, near, medoids, k, bounded, by_mean):
+    """The objective for every row of medoids."""
+    costs = np.empty(medoids.shape[0])
+    for row in prange(medoids.shape[0]):
+        labels = _decode(X, near, medoids[row], k, bounded)
+        costs[row] = _medoid_distances(X, medoids[row], labels, by_mean)
     return costs
 
 
 @kernel()
-def _medoids(keys, c):
-    """The records with the c smallest keys, in the order of the records."""
-    return np.sort(np.argsort(keys, kind="mergesort")[:c])
-
-
-@kernel()
-def _mean_distances(X, medoids, labels):
-    """Eq. 5: the mean distance to the medoid, summed over the groups."""
-    sizes = np.zeros(medoids.size, np.int64)
-    for g in labels:
-        sizes[g] += 1
+def _medoid_distances(X, medoids, labels, by_mean):
+    """Distances to the medoids: their mean in each group (Eq. 5) or their total, summed over the groups."""
+    sizes = np.ones(medoids.size, np.int64)
+    if by_mean:
+        sizes[:] = 0
+        for g in labels:
+            sizes[g] += 1
     total = 0.0
     for i in range(X.shape[0]):
-        total += np.sqrt(_distance(X[i], X[medoids[labels[i]]])) / sizes[labels[i]]
+        total += np.sqrt(_gap(X, i, X, medoids[labels[i]])) / sizes[labels[i]]
     return total
 
 
@@ -267,7 +272,7 @@ def _decode(X, near, medoids, k, bounded):
     reach = np.zeros(n)
     for i in range(n):
         if of[i] < 0:
-            reach[i] = _distance(X[i], X[medoids[_nearest_medoid(X, near, medoids, of, sizes, i, n)]])
+            reach[i] = _gap(X, i, X, medoids[_nearest_medoid(X, near, medoids, of, sizes, i, n)])
     for i in np.argsort(reach, kind="mergesort"):
         if of[i] < 0:
             labels[i] = _nearest_medoid(X, near, medoids, of, sizes, i, 2 * k - 1)
@@ -295,7 +300,7 @@ def _nearest_medoid(X, near, medoids, of, sizes, i, upper):
     best, best_d = -1, np.inf
     for g in range(medoids.size):
         if sizes[g] < upper:
-            d = _distance(X[i], X[medoids[g]])
+            d = _gap(X, i, X, medoids[g])
             if d < best_d:
                 best, best_d = g, d
     return best
@@ -311,7 +316,7 @@ def _nearest_to_spare(X, near, medoid, of, labels, sizes, k, first):
     best, best_d = -1, np.inf
     for i in range(X.shape[0]):
         if of[i] < 0 and sizes[labels[i]] > k:
-            d = _distance(X[i], X[medoid])
+            d = _gap(X, i, X, medoid)
             if d < best_d:
                 best, best_d = i, d
     return best

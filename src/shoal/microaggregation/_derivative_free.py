@@ -12,9 +12,8 @@ from shoal.engine.compile import kernel
 from shoal.engine.encode import sum_of_squares
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import _distance
 from shoal.microaggregation._means import _centres, hm_km
-from shoal.microaggregation._ward import split_by_ward
+from shoal.microaggregation._ward import _gap, split_by_ward
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
 
 Solution = TypeVar("Solution")
@@ -210,7 +209,7 @@ def _split_worst(X, labels, c):
     centres, _ = _centres(X, labels, groups)
     loss = np.zeros(c)
     for i in range(X.shape[0]):
-        loss[labels[i]] += _distance(X[i], centres[labels[i]])
+        loss[labels[i]] += _gap(X, i, centres, labels[i])
     while groups < c:
         worst = np.argmax(loss[:groups])
         members = np.flatnonzero(labels == worst)
@@ -226,7 +225,7 @@ def _split_worst(X, labels, c):
         loss[groups] = 0.0
         inner, _ = _centres(X[members], part, 2)
         for at in range(members.size):
-            loss[labels[members[at]]] += _distance(X[members[at]], inner[part[at]])
+            loss[labels[members[at]]] += _gap(X, members[at], inner, part[at])
         groups += 1
     return labels
 
@@ -239,14 +238,14 @@ def _halves(X):
     centre, _ = _centres(X, part, 1)
     r = 0
     for i in range(1, n):
-        if _distance(X[i], centre[0]) > _distance(X[r], centre[0]):
+        if _gap(X, i, centre, 0) > _gap(X, r, centre, 0):
             r = i
     s = (r + 1) % n
     for i in range(n):
-        if i != r and _distance(X[i], X[r]) > _distance(X[s], X[r]):
+        if i != r and _gap(X, i, X, r) > _gap(X, s, X, r):
             s = i
     for i in range(n):
-        if i != r and _distance(X[i], X[s]) < _distance(X[i], X[r]):
+        if i != r and _gap(X, i, X, s) < _gap(X, i, X, r):
             part[i] = 1
     part[s] = 1
     return part
@@ -264,8 +263,8 @@ def _dissolve_cheapest(X, labels, times):
         best = np.inf
         for g in range(groups):
             if g != labels[i]:
-                best = min(best, _distance(X[i], centres[g]) * sizes[g] / (sizes[g] + 1))
-        cost[labels[i]] += best - _distance(X[i], centres[labels[i]])
+                best = min(best, _gap(X, i, centres, g) * sizes[g] / (sizes[g] + 1))
+        cost[labels[i]] += best - _gap(X, i, centres, labels[i])
     order = np.argsort(cost, kind="mergesort")
     gone = np.zeros(groups, np.bool_)
     for g in order[:times]:
@@ -276,7 +275,7 @@ def _dissolve_cheapest(X, labels, times):
         best, best_cost = -1, np.inf
         for g in range(groups):
             if not gone[g]:
-                d = _distance(X[i], centres[g]) * sizes[g] / (sizes[g] + 1)
+                d = _gap(X, i, centres, g) * sizes[g] / (sizes[g] + 1)
                 if d < best_cost:
                     best, best_cost = g, d
         labels[i] = best

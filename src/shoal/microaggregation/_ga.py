@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import os
+from concurrent.futures import ThreadPoolExecutor
 from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
 
-from shoal.engine.compile import kernel, prange
+from shoal.engine.compile import kernel
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import _distance, _mdav
+from shoal.microaggregation._fixed_size import _mdav
+from shoal.microaggregation._ward import _gap
 from shoal.params import AnyOf, Instance, Interval, Nothing, Rule
 
 
@@ -27,11 +30,11 @@ class GA(Microaggregator):
     macro_size : int or None, default None
         Smallest size of a macro-group; None is 6 k.
     population : int, default 20
-    generations : int, default 300
+    generations : int, default 1000
     crossover : float, default 0.5
         Probability that two parents are crossed.
-    mutation : float, default 0.1
-        Probability that a chromosome has a gene changed.
+    mutation : float, default 1.0
+        Probability that a child has one of its genes changed.
     random_state : int, numpy.random.Generator or None, default 0
 
     Notes
@@ -75,9 +78,9 @@ class GA(Microaggregator):
         k: int = 5,
         macro_size: int | None = None,
         population: int = 20,
-        generations: int = 300,
+        generations: int = 1000,
         crossover: float = 0.5,
-        mutation: float = 0.1,
+        mutation: float = 1.0,
         random_state: Any = 0,
     ) -> None:
         self.k = k
@@ -95,36 +98,22 @@ class GA(Microaggregator):
         starts = np.concatenate([[0], np.cumsum(np.bincount(macro))]).astype(np.int64)
         rng = np.random.default_rng(self.random_state)
         seeds = rng.integers(1, 2**63 - 1, starts.size - 1, dtype=np.uint64)
-        parts = _evolve_all(
-            np.ascontiguousarray(Z[order]),
-            starts,
-            seeds,
-            self.k,
-            self.population,
-            self.generations,
-            float(self.crossover),
-            float(self.mutation),
-        )
+        rules = (self.k, self.population, self.generations, float(self.crossover), float(self.mutation))
+
+        def solve(m: int) -> np.ndarray:
+            part = np.ascontiguousarray(Z[order[starts[m] : starts[m + 1]]])
+            return _evolve(part, seeds[m : m + 1].copy(), *rules)
+
+        # The kernel runs without the interpreter lock, so threads share the macro-groups.
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            parts = np.concatenate(list(pool.map(solve, range(seeds.size))))
         labels = np.empty(Z.shape[0], np.int64)
         # Groups of different macro-groups must not share a number.
         labels[order] = parts + macro[order] * Z.shape[0]
-        return np.unique(labels, return_inverse=True)[1].astype(np.int64).reshape(-1)
+        return labels
 
 
 # Kernels: float64 C-contiguous in, int64 labels out, nothing checked. `state` is a xorshift generator.
-
-
-@kernel(parallel=True)
-def _evolve_all(X, starts, seeds, k, population, generations, crossover, mutation):
-    """The best partition of each macro-group; rows starts[m]..starts[m+1] belong together."""
-    labels = np.empty(X.shape[0], np.int64)
-    for m in prange(seeds.size):
-        part = X[starts[m] : starts[m + 1]]
-        state = seeds[m : m + 1].copy()
-        labels[starts[m] : starts[m + 1]] = _evolve(
-            part, state, k, population, generations, crossover, mutation
-        )
-    return labels
 
 
 @kernel()
@@ -190,7 +179,7 @@ def _repaired_sse(X, labels, groups, k):
             _dissolve_or_fill(X, labels, centres, sizes, g, k)
     total = 0.0
     for i in range(n):
-        total += _distance(X[i], centres[labels[i]])
+        total += _gap(X, i, centres, labels[i])
     return total
 
 
@@ -200,7 +189,7 @@ def _eject(X, labels, centres, sizes, g, k):
     far, far_d = -1, -1.0
     for i in range(X.shape[0]):
         if labels[i] == g:
-            d = _distance(X[i], centres[g])
+            d = _gap(X, i, centres, g)
             if d > far_d:
                 far, far_d = i, d
     target = _nearest_with_room(X, far, centres, sizes, g, k)
@@ -230,7 +219,7 @@ def _dissolve_or_fill(X, labels, centres, sizes, g, k):
         best, best_d = -1, np.inf
         for i in range(X.shape[0]):
             if sizes[labels[i]] > k:
-                d = _distance(X[i], centres[g])
+                d = _gap(X, i, centres, g)
                 if d < best_d:
                     best, best_d = i, d
         _move(X, best, labels, centres, sizes, g)
@@ -241,7 +230,7 @@ def _nearest_with_room(X, i, centres, sizes, but, k):
     best, best_d = -1, np.inf
     for g in range(sizes.size):
         if g != but and 0 < sizes[g] < 2 * k - 1:
-            d = _distance(X[i], centres[g])
+            d = _gap(X, i, centres, g)
             if d < best_d:
                 best, best_d = g, d
     return best

@@ -44,7 +44,7 @@ class GSMS(Microaggregator):
     References
     ----------
     .. [1] C. Panagiotakis, G. Tziritas (2013). Successive group selection for microaggregation. IEEE
-       TKDE 25(5), 1191-1195. doi:10.1109/TKDE.2011.242
+       TKDE 25(5), 1191-1195.
 
     Examples
     --------
@@ -62,6 +62,7 @@ class GSMS(Microaggregator):
         self.k = k
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
+        Z = Z - Z.mean(axis=0)
         labels = _gsms(Z, self.k, *_look_all(Z, min(Z.shape[0] - 1, 4 * self.k + 8)))
         free = np.flatnonzero(labels < 0)
         if free.size:
@@ -91,7 +92,7 @@ class GSMST2(GSMS):
     References
     ----------
     .. [1] C. Panagiotakis, G. Tziritas (2013). Successive group selection for microaggregation. IEEE
-       TKDE 25(5), 1191-1195. doi:10.1109/TKDE.2011.242
+       TKDE 25(5), 1191-1195.
 
     Examples
     --------
@@ -251,11 +252,13 @@ def _dissolve_one(X, labels, centre, sizes, g, k):
     """Try to dissolve one group; whether it was done."""
     c, p = centre.shape
     own = np.flatnonzero(labels == g)
-    budget = 0.0
-    for i in own:
+    reach = np.zeros(own.size)
+    for q in range(own.size):
         for a in range(p):
-            t = X[i, a] - centre[g, a]
-            budget += t * t
+            t = X[own[q], a] - centre[g, a]
+            reach[q] += t * t
+    budget = reach.sum()
+    own = own[np.argsort(reach, kind="mergesort")]
     budget *= 1.0 - 1e-12  # a fall that is no more than rounding would let groups go round in circles
     goal = np.empty(own.size, np.int64)
     spent = 0.0

@@ -45,7 +45,7 @@ class IMHM(Microaggregator):
     References
     ----------
     .. [1] R. Mortazavi, S. Jalili, H. Gohargazi (2013). Multivariate microaggregation by iterative
-       optimization. Applied Intelligence 39(3), 529-544. doi:10.1007/s10489-013-0431-y
+       optimization. Applied Intelligence 39(3), 529-544.
 
     Examples
     --------
@@ -70,9 +70,14 @@ class IMHM(Microaggregator):
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         n = Z.shape[0]
+        # By value, so that the order of the rows in the table does not steer the exchange.
+        order = np.lexsort(Z.T[::-1])
+        Z = np.ascontiguousarray(Z[order])
         near = cKDTree(Z).query(Z, k=min(n, 2 * self.k + 12), workers=-1)[1].astype(np.int64).reshape(n, -1)
         found = [_iterate(Z, labels, near, self.k) for labels in self._starts(Z)]
-        return min(found, key=lambda pair: pair[0])[1]
+        labels = np.empty(n, np.int64)
+        labels[order] = min(found, key=lambda pair: pair[0])[1]
+        return labels
 
     def _starts(self, Z: np.ndarray) -> list[np.ndarray]:
         seeds = [int(self.random_state) + s for s in range(max(1, self.starts - 2))]

@@ -14,8 +14,7 @@ import numpy as np
 from shoal.engine.compile import kernel
 from shoal.errors import InputError
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import _distance
-from shoal.microaggregation._ward import split_by_ward
+from shoal.microaggregation._ward import _gap, split_by_ward
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
 
 
@@ -204,7 +203,7 @@ def _k_means(X, labels, c, least_to_leave):
             own = labels[i]
             if sizes[own] < least_to_leave:
                 continue
-            best, best_d = own, _distance(X[i], centres[own])
+            best, best_d = own, _gap(X, i, centres, own)
             # A nearer centre must be nearer by more than rounding, or two could swap for ever.
             limit = best_d * (1.0 - 1e-12)
             for g in range(c):
@@ -270,12 +269,12 @@ def _h_means(X, labels, c, least_to_leave):
                         price[i] = cost
 
 
-@kernel(inline=True)
+@kernel()
 def _relief(X, i, own, centres, sizes, least_to_leave):
     """Fall of the SSE when a record leaves its group; minus infinity where it may not."""
     if sizes[own] < least_to_leave:
         return -np.inf
-    return _distance(X[i], centres[own]) * sizes[own] / (sizes[own] - 1)
+    return _gap(X, i, centres, own) * sizes[own] / (sizes[own] - 1)
 
 
 @kernel()
@@ -318,9 +317,9 @@ def _fill(X, labels, c, k):
                 own = labels[i]
                 if own == g or sizes[own] <= k:
                     continue
-                cost = -_distance(X[i], centres[own]) * sizes[own] / (sizes[own] - 1)
+                cost = -_gap(X, i, centres, own) * sizes[own] / (sizes[own] - 1)
                 if share > 0.0:
-                    cost += _distance(X[i], centres[g]) * share
+                    cost += _gap(X, i, centres, g) * share
                 if cost < best_cost:
                     best, best_cost = i, cost
             own = labels[best]
@@ -350,5 +349,5 @@ def _sse(X, labels, c):
     centres, _ = _centres(X, labels, c)
     total = 0.0
     for i in range(X.shape[0]):
-        total += _distance(X[i], centres[labels[i]])
+        total += _gap(X, i, centres, labels[i])
     return total

@@ -16,7 +16,7 @@ __all__ = ["along_groups", "chained", "diameter_end", "nearest_next"]
 def chained(Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Order the records group after group, the next group being the one with the nearest centroid.
 
-    The chain starts at group 0, the first one its method formed. Inside a group the first record is the
+    The chain starts at the group whose centroid is farthest from the centroid of all. Inside a group the first record is the
     one nearest to the end of the previous group; the others follow by falling distance to the next
     group's centroid, so that the walk leads there.
 
@@ -31,7 +31,9 @@ def chained(Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
     array of int64, (n_records,)
     """
     centroids = group_means(Z, labels)
-    return _inside_towards(Z, labels, centroids, nearest_next(centroids, 0))
+    outside = centroids - Z.mean(axis=0)
+    start = int(np.argmax(np.einsum("ij,ij->i", outside, outside)))
+    return _inside_towards(Z, labels, centroids, nearest_next(centroids, start))
 
 
 def along_groups(Z: np.ndarray, labels: np.ndarray, chain: np.ndarray) -> np.ndarray:

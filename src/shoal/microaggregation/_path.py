@@ -121,7 +121,8 @@ class NPNMHM(_MHM):
     def _order(self, Z: np.ndarray) -> np.ndarray:
         if self.start == "diameter":
             return nearest_next(Z, diameter_end(Z))
-        return nearest_next(Z, int(np.argmax(np.einsum("ij,ij->i", Z, Z))))
+        centred = Z - Z.mean(axis=0)
+        return nearest_next(Z, int(np.argmax(np.einsum("ij,ij->i", centred, centred))))
 
 
 class MDMHM(_MHM):
@@ -131,6 +132,8 @@ class MDMHM(_MHM):
     ----------
     k : int, default 5
         Smallest group size.
+    grow : {"centroid", "record"}, default "centroid"
+        How MD gathers its groups; "record" is the reading behind the published losses.
 
     Notes
     -----
@@ -156,9 +159,14 @@ class MDMHM(_MHM):
     """
 
     name: ClassVar = "md-mhm"
+    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2), "grow": Options(("centroid", "record"))}
+
+    def __init__(self, k: int = 5, grow: str = "centroid") -> None:
+        super().__init__(k)
+        self.grow = grow
 
     def _order(self, Z: np.ndarray) -> np.ndarray:
-        return chained(Z, MD(self.k)._partition(Z))
+        return chained(Z, MD(self.k, self.grow)._partition(Z))
 
 
 class MDAVMHM(_MHM):
@@ -241,9 +249,10 @@ def _principal_scores(Z: np.ndarray) -> np.ndarray:
     """Coordinates of the records on their first principal axis, its largest loading positive."""
     if Z.shape[1] == 1:
         return Z[:, 0]
-    _, axes = np.linalg.eigh(Z.T @ Z)
+    centred = Z - Z.mean(axis=0)
+    _, axes = np.linalg.eigh(centred.T @ centred)
     axis = axes[:, -1]
-    return Z @ (axis * np.sign(axis[np.argmax(np.abs(axis))]))
+    return centred @ (axis * np.sign(axis[np.argmax(np.abs(axis))]))
 
 
 def cut(Z: np.ndarray, order: np.ndarray, k: int) -> np.ndarray:

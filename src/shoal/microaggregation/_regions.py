@@ -22,13 +22,13 @@ class Reheating:
     effort: int
 
     @classmethod
-    def of(cls, k: int) -> Reheating:
-        """What has proved good for this k."""
-        return cls(40 * k, 0.7, 1000)
+    def draw(cls, k: int, rng: np.random.Generator) -> Reheating:
+        """A region of 10, 20 or 40 groups, heated less or more: no single choice is best on all tables."""
+        return cls(int(rng.choice((10, 20, 40))) * k, float(rng.choice((0.5, 0.7, 1.0))), 1000)
 
     def proposals(self, size: int) -> int:
         """Proposals spent on a region of this many records."""
-        return max(1, self.effort * size // STEP) * STEP
+        return max(64, self.effort * size // STEP) * STEP
 
 
 @dataclass(frozen=True)

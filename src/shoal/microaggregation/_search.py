@@ -11,15 +11,20 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from shoal.microaggregation._anneal_kernels import STEP
+from shoal.microaggregation._intensify import Pool
 from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
 
 CHAINS = 2
 """Annealings of a whole table run side by side; a constant, so that the result does not depend on the machine."""
+
+RUNS, MANY = 8, 1 << 28
+"""Number of runs that are recombined, and for how many proposals that pays."""
 
 CHUNK = 1 << 20
 """Most proposals of one job of an annealing, so that the clock is looked at often."""
@@ -29,15 +34,18 @@ CHUNK = 1 << 20
 class Work:
     """Proposals made, the plan they follow, and when to stop.
 
-    The plan is one number, `code`: how long the first annealing is, in steps of the root of two.
+    The plan is a number below 100: `code`, how long the first annealing is, in steps of the root of two,
+    and 50 more if the integer programme over the pool ran out of time.
     """
 
     time_limit: float | None
     max_proposals: int | None
     proposals: int = 0
     code: int = 0
+    without_pool: bool = False
     started: float = field(default_factory=time.perf_counter)
     _looked: float = 0.0
+    _ended: bool = False
 
     def elapsed(self) -> float:
         """Seconds since the start."""
@@ -51,24 +59,32 @@ class Work:
             return False
         now = self.elapsed()
         pace, self._looked = now - self._looked, now
-        return now + 0.5 * min(pace, 0.5) >= self.time_limit
+        self._ended = self._ended or now + 0.5 * min(pace, 0.5) >= self.time_limit
+        return self._ended
 
-    def plan(self, share: float, speed: Callable[[], float]) -> int:
-        """Proposals for the first annealing, all chains together; `speed` measures proposals per second."""
-        if self.max_proposals is not None and self.max_proposals % 100:
-            self.code = self.max_proposals % 100
+    def remaining(self) -> float | None:
+        """Seconds left, where seconds count."""
+        if self.max_proposals is not None or self.time_limit is None:
+            return None
+        return max(0.0, self.time_limit - self.elapsed())
+
+    def plan(self, share: float, speed: Callable[[], float], most: int) -> int:
+        """Proposals for the annealing, all chains together; `speed` measures how many a second has room for."""
+        code = (self.max_proposals or 0) % 100
+        if code:
+            self.without_pool, self.code = code >= 50, code % 50
         else:
             if self.max_proposals is not None:
                 length = share * self.max_proposals
             else:
-                seconds = 60.0 if self.time_limit is None else self.time_limit - self.elapsed()
-                length = share * max(0.0, seconds) * speed()
-            self.code = min(99, max(1, 2 + math.floor(2 * math.log2(max(length, 1.0) / STEP))))
+                seconds = self.remaining()
+                length = share * (60.0 if seconds is None else seconds) * speed()
+            self.code = min(49, max(1, 2 + math.floor(2 * math.log2(max(min(length, most), 1.0) / STEP))))
         return int(STEP * 2 ** ((self.code - 2) / 2)) if self.code > 1 else 0
 
     def repeatable(self) -> int:
         """The number that, given as `max_proposals`, repeats this run."""
-        return self.proposals // 100 * 100 + self.code
+        return self.proposals // 100 * 100 + self.code + 50 * self.without_pool
 
 
 class Search:
@@ -97,25 +113,52 @@ class Search:
         rng: np.random.Generator,
         report: Callable[[float], None],
     ) -> None:
-        self.block = Block.of(Z, k)
+        self.Z, self.block, self.first = Z, Block.of(Z, k), labels
         self.work, self.workers, self.rng, self.report = work, workers, rng, report
         self.labels, self.sse = labels, self.block.sse(labels)
         self.scale = self.sse / labels.size
-        self.patience = 20_000 * labels.size + 2_000_000
+        self.patience = 100_000 * labels.size + 1_000_000
 
     def run(self) -> None:
-        """Anneal, then reheat until the budget is used up or nothing has improved for long."""
+        """Anneal, recombine where it pays, then reheat until the budget is used up or nothing improves.
+
+        With k up to 3, eight runs share most of their groups and differ in places, and the best choice
+        among the groups of all is near the optimum. With larger groups the integer programme grows too hard
+        for what it brings, and two long annealings are better; the longer the larger k.
+        """
         k = self.block.k
-        length = self.work.plan(0.5, self._speed)
+        length = self.work.plan(
+            {2: 0.5, 3: 0.5, 4: 0.7}.get(k, 0.85), self._speed, 2_000_000 * self.first.size
+        )
         if self.scale <= 0 or self.work.over():
             return
-        if length:
-            self.anneal(length // CHAINS)
-        settings = Reheating.of(k)
-        stale = 0
-        while not self.work.over() and stale < self.patience:
+        pooled = k <= 3 and length >= MANY
+        pool = Pool(self.Z) if pooled else None
+        self.anneal(length // (32 * CHAINS), None)  # soon something good, should the rest be interrupted
+        for _ in range(RUNS // CHAINS if pooled else 1):
+            for labels in self.anneal(length // (2 * RUNS if pooled else CHAINS), pool):
+                if pool is not None:
+                    self.polish(labels, length // (2 * RUNS), pool)
+        if pool is not None and not self.work.over():
+            self.recombine(pool)
+        self.polish(self.labels, None, None)
+
+    def polish(self, labels: np.ndarray, proposals: int | None, pool: Pool | None) -> None:
+        """Reheat a partition for some proposals, or until nothing has improved for long; offer it."""
+        stale, sse = 0, self.block.sse(labels)
+        begun = self.work.proposals
+        while stale < self.patience and (proposals is None or self.work.proposals - begun < proposals):
+            if self.work.over():
+                return
             before = self.work.proposals
-            stale = 0 if self.reheat(settings) else stale + self.work.proposals - before
+            labels, fallen = self.reheat(labels, Reheating.draw(self.block.k, self.rng))
+            sse -= fallen
+            stale = 0 if fallen > 0 else stale + self.work.proposals - before
+            if fallen > 0 and pool is not None:
+                pool.add(labels)
+            if sse < self.sse:
+                self.labels, self.sse = labels, sse
+            self.report(self.sse)
 
     def _speed(self) -> float:
         """Proposals per second of all chains, from a short trial."""
@@ -129,14 +172,16 @@ class Search:
         jobs = [self.workers.submit(function, *each) for each in arguments]
         return [job.result() for job in jobs]
 
-    def anneal(self, length: int) -> None:
-        """Anneal `CHAINS` copies of the partition from hot to cold, `length` proposals each; keep the best."""
-        chains = [self.labels] * CHAINS
-        chunks = max(1, -(-length // CHUNK))
+    def anneal(self, length: int, pool: Pool | None) -> list[np.ndarray]:
+        """Two partitions annealed from the first one, `length` proposals each."""
+        if length < STEP or self.work.over():
+            return []
+        chains = [self.first] * CHAINS
+        chunks = max(1 if pool is None else 100, -(-length // CHUNK))
         size = max(1, length // chunks // STEP) * STEP
         heats = np.geomspace(HOT, COLD, chunks + 1) * self.scale
         try:
-            for hot, cold in zip(heats[:-1], heats[1:], strict=True):
+            for hot, cold in pairwise(heats):
                 seeds = seeds_from(self.rng, CHAINS)
                 chains = self._together(
                     self.block.anneal,
@@ -144,29 +189,45 @@ class Search:
                 )
                 self.work.proposals += CHAINS * size
                 self.report(self.sse)
+                if pool is not None and cold < 0.3 * self.scale:
+                    for labels in chains:
+                        pool.add(labels)
                 if self.work.over():
                     break
         finally:  # an interrupt keeps what it may already have brought
             for labels in chains:
-                sse = self.block.sse(labels)
-                if sse < self.sse:
-                    self.labels, self.sse = labels, sse
+                self._offer(labels)
+        return chains
 
-    def reheat(self, settings: Reheating) -> bool:
-        """Reheat disjoint regions around random records; whether any has improved."""
-        n = self.labels.size
+    def _offer(self, labels: np.ndarray) -> None:
+        """Keep a partition if it is better."""
+        sse = self.block.sse(labels)
+        if sse < self.sse:
+            self.labels, self.sse = labels, sse
+
+    def recombine(self, pool: Pool) -> None:
+        """Offer the best partition that can be put together from the groups of all runs."""
+        if self.work.without_pool:
+            return
+        left = self.work.remaining()
+        labels = pool.best(None if left is None else left / 2)
+        if labels is None:
+            self.work.without_pool = True
+        else:
+            self._offer(labels)
+
+    def reheat(self, labels: np.ndarray, settings: Reheating) -> tuple[np.ndarray, float]:
+        """Labels after reheating disjoint regions around random records, and by how much the SSE has fallen."""
+        n = labels.size
         count = max(1, min(16, n // (2 * settings.records)))
-        parts = self.block.regions(self.labels, self.rng.integers(0, n, count), min(settings.records, n))
+        parts = self.block.regions(labels, self.rng.integers(0, n, count), min(settings.records, n))
         seeds = seeds_from(self.rng, len(parts))
         results = self._together(
             self.block.reheat,
-            [(self.labels, records, settings, seed) for records, seed in zip(parts, seeds, strict=True)],
+            [(labels, records, settings, seed) for records, seed in zip(parts, seeds, strict=True)],
         )
-        self.labels, fallen = put_back(self.labels, parts, results)
-        self.sse -= fallen
         self.work.proposals += sum(settings.proposals(records.size) for records in parts)
-        self.report(self.sse)
-        return fallen > 0
+        return put_back(labels, parts, results)
 
 
 def seeds_from(rng: np.random.Generator, count: int) -> list[int]:

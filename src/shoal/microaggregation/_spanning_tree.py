@@ -9,7 +9,8 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import _cbfs, _distance, _md
+from shoal.microaggregation._fixed_size import _cbfs, _md
+from shoal.microaggregation._ward import _gap
 from shoal.params import Interval, Rule
 
 
@@ -137,7 +138,7 @@ def _spanning_tree(X):
         best = 0
         for at in range(left):
             i = outside[at]
-            d = _distance(X[i], X[last])
+            d = _gap(X, i, X, last)
             if d < length[i]:
                 length[i] = d
                 parent[i] = last
@@ -161,7 +162,7 @@ def _split_components(X, labels, k, by_diameter):
         members = np.flatnonzero(labels == group)
         if members.size < 2 * k:
             continue
-        parts = _md(X[members], k) if by_diameter else _cbfs(X[members], k, False)
+        parts = _md(X[members], k, True) if by_diameter else _cbfs(X[members], k, False)
         for at in range(members.size):
             if parts[at] > 0:
                 labels[members[at]] = groups + parts[at] - 1

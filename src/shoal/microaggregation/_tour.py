@@ -88,7 +88,10 @@ def _search(X: np.ndarray, seeds: Iterable[int], kicks: int, neighbours: int) ->
     distance, near = cKDTree(X).query(X, k=min(neighbours + 1, n), workers=-1)
     # Each place is its own nearest; where others are too near to tell apart it need not stand first.
     first = np.argsort(near != np.arange(n)[:, None], axis=1, kind="stable")[:, 1:]
-    distance, near = np.take_along_axis(distance, first, 1), np.take_along_axis(near, first, 1).astype(np.int64)
+    distance, near = (
+        np.take_along_axis(distance, first, 1),
+        np.take_along_axis(near, first, 1).astype(np.int64),
+    )
     greedy = _greedy(X, distance, near)
     tours = []
     for seed in seeds:
@@ -361,7 +364,7 @@ def _or_opt(X, distance, near, tour, pos, i, ends, journal, used):
                 # Beyond u: i next to u, e next to the record on u's far side, in both directions.
                 for way in range(2):
                     v = tour[(pos[u] + (step if way == 0 else back)) % n]
-                    if v == i or v == e:
+                    if v in (i, e):
                         continue
                     gain = spare + _length(X, u, v) - distance[i, q] - _length(X, e, v)
                     if gain > 1e-10 and _run(pos, i, u) <= _LONGEST:
@@ -379,7 +382,7 @@ def _move(tour, pos, p, i, e, s, u, v, way, side, journal, used):
     Read in the segment's own direction the cycle is p [i..e] s ... x y ..., where (x, y) is (u, v) for way
     0 and (v, u) for way 1.
     """
-    x, y = (u, v) if way == 0 else (v, u)
+    x = u if way == 0 else v
     # p [i..e] [s..x] y  ->  p [x..s] [e..i] y
     if side == 0:
         _reverse(tour, pos, i, x, journal, used)

@@ -340,7 +340,9 @@ def _certificate(figures: Mapping[str, Any]) -> Certificate | None:
     bound, gap, proven = given.get("bound"), given.get("gap"), bool(given.get("proven"))
     if bound is None or gap is None:
         sentence = "No lower bound was found in the time given, so nothing is said about the optimum."
-    elif proven and gap <= OPTIMAL_GAP:
+    elif not proven:
+        sentence = f"A lower bound of {percent(bound)} was found but not proven, so nothing is said about the optimum."
+    elif gap <= OPTIMAL_GAP:
         sentence = "No partition into groups of at least k loses less: this one is proven to be optimal."
     else:
         sentence = (

@@ -81,7 +81,9 @@ def figure(picture: Markup, caption: str = "", *, wide: bool = False) -> Markup:
     """A picture with its caption; a wide one scrolls sideways on a small screen."""
     words = Markup("<figcaption>{}</figcaption>").format(caption) if caption else ""
     kind = "figure wide" if wide else "figure"
-    return Markup('<figure class="{}"><div class="picture">{}</div>{}</figure>').format(kind, picture, words)
+    # What scrolls must be reachable by keyboard.
+    box = Markup('<div class="picture"{}>').format(Markup(' tabindex="0"') if wide else "")
+    return Markup('<figure class="{}">{}{}</div>{}</figure>').format(kind, box, picture, words)
 
 
 def render_report(facts: Facts) -> str:

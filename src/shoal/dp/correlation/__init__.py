@@ -12,11 +12,28 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 import polars as pl
 
+from shoal.dp.correlation._dbscan import DBSCANModel
+from shoal.dp.correlation._frozen import FrozenMixture
+from shoal.dp.correlation._gaussian import GaussianMixtureModel, SelectedMixture
 from shoal.dp.correlation._given import GivenDegrees
 from shoal.dp.correlation._grid import Grid
 from shoal.dp.correlation._groups import Groups
+from shoal.dp.correlation._mixture import BoundaryWarning
+from shoal.dp.correlation._similarity import Pearson, Spearman
 
-__all__ = ["GivenDegrees", "Grid", "Groups", "Model"]
+__all__ = [
+    "BoundaryWarning",
+    "DBSCANModel",
+    "FrozenMixture",
+    "GaussianMixtureModel",
+    "GivenDegrees",
+    "Grid",
+    "Groups",
+    "Model",
+    "Pearson",
+    "SelectedMixture",
+    "Spearman",
+]
 
 
 @runtime_checkable
