@@ -72,6 +72,15 @@ def test_swapping_costs_less_than_merging_alone():
     assert np.mean(gains) < 0.98
 
 
+def test_starting_from_closeness_costs_less_where_neighbours_are_alike():
+    """Sensitive values that go with the records: swaps with neighbours and merges alone lose half or more."""
+    X, s, labels = made(11, n=600, values=6)
+    merged = privacy.merge_for_closeness(labels, X, s, 0.15, swap=False)
+    best = privacy.merge_for_closeness(labels, X, s, 0.15)
+    assert check(best, s, k=3, t=0.15, ground="equal")[-1].holds
+    assert sum_of_squares(X, best) < 0.8 * sum_of_squares(X, merged)
+
+
 def test_groups_that_meet_the_demand_are_left_alone():
     X, _, labels = made(1)
     s = np.arange(labels.size)

@@ -67,10 +67,12 @@ class Classes:
         """The classes of lowest or highest figure, worst first; ties by the first record."""
         count = min(count, figures.shape[0])
         key = figures if lowest else -figures
-        bar = np.partition(key, count - 1)[count - 1]
-        below, at = np.flatnonzero(key < bar), np.flatnonzero(key == bar)
-        chosen = np.concatenate([below, at[: count - below.size]])
-        chosen = chosen[np.lexsort((self.first[chosen], key[chosen]))]
+        chosen = np.flatnonzero(key == key.min())
+        if chosen.size > count:  # all alike: no need to sort them, which is slow where most figures are equal
+            chosen = chosen[np.argpartition(self.first[chosen], count - 1)[:count]]
+        elif chosen.size < count:
+            chosen = np.flatnonzero(key <= np.partition(key, count - 1)[count - 1])
+        chosen = chosen[np.lexsort((self.first[chosen], key[chosen]))][:count]
         return tuple(self.shown(int(c), figures[c].item()) for c in chosen)
 
     def shown(self, c: int, figure: float) -> WorstClass:

@@ -107,6 +107,7 @@ def one_round(X, labels, order, starts, excess, short, nearest, d, largest):
     n, p = X.shape
     c = starts.shape[0] - 1
     scratch = np.zeros(max(d.mass.shape[1], 1), np.int64)
+    mine_by, theirs_by = np.zeros(d.totals.shape, np.int64), np.zeros(d.totals.shape, np.int64)
     head, last = order[starts[:-1]], order[starts[1:] - 1]
     after = np.full(n, -1, np.int64)
     sums = np.zeros((c, p))
@@ -140,6 +141,8 @@ def one_round(X, labels, order, starts, excess, short, nearest, d, largest):
                 d,
                 largest if swaps_left > 0 else 0,
                 scratch,
+                mine_by,
+                theirs_by,
             )
             if h < 0:
                 break
@@ -161,7 +164,7 @@ def one_round(X, labels, order, starts, excess, short, nearest, d, largest):
 
 
 @kernel()
-def _best_move(X, head, after, sums, sizes, into, excess, g, near, d, largest, scratch):
+def _best_move(X, head, after, sums, sizes, into, excess, g, near, d, largest, scratch, mine_by, theirs_by):
     """The move of g with the least cost per unit of excess: a merge with h, or a swap of i for h's j."""
     p = X.shape[1]
     best, best_h, best_i, best_j = np.inf, -1, -1, -1
@@ -169,6 +172,12 @@ def _best_move(X, head, after, sums, sizes, into, excess, g, near, d, largest, s
     if sizes[g] > largest:
         largest = 0
     given = _to_give(X, sums[g], mine, d, scratch) if largest > 0 else mine
+    # Where only counts matter, a swap is judged by the two values that change.
+    quick = True
+    for r in range(d.model.shape[0]):
+        quick = quick and d.model[r] <= EQUAL
+    if quick and largest > 0:
+        my_figures = _count(d, mine, mine_by)
     for at in range(near.shape[0]):
         if near[at] < 0:
             break
@@ -188,6 +197,8 @@ def _best_move(X, head, after, sums, sizes, into, excess, g, near, d, largest, s
                 best, best_h, best_i, best_j = cost / gain, h, -1, -1
         if sizes[h] > largest:
             continue
+        if quick:
+            their_figures = _count(d, theirs, theirs_by)
         for x in given:
             for y in range(theirs.shape[0]):
                 i, j = mine[x], theirs[y]
@@ -204,16 +215,80 @@ def _best_move(X, head, after, sums, sizes, into, excess, g, near, d, largest, s
                 cost -= square * (1.0 / sizes[g] + 1.0 / sizes[h])
                 if cost / both >= best:
                     continue
-                mine[x], theirs[y] = j, i
-                gain = both - excess_of(d, mine, scratch)
+                if quick:
+                    gain = both - _swapped(d, mine_by, my_figures, sizes[g], i, j)
+                else:
+                    mine[x], theirs[y] = j, i
+                    gain = both - excess_of(d, mine, scratch)
                 if gain > _SLACK and cost / gain < best:
-                    gain -= excess_of(d, theirs, scratch)
+                    if quick:
+                        gain -= _swapped(d, theirs_by, their_figures, sizes[h], j, i)
+                    else:
+                        gain -= excess_of(d, theirs, scratch)
                     # A swap that lowers the loss is judged by that alone.
                     price = cost / gain if cost > 0.0 else cost / both
                     if gain > _SLACK and price < best:
                         best, best_h, best_i, best_j = price, h, i, j
                 mine[x], theirs[y] = i, j
+        if quick:
+            _uncount(d, theirs, theirs_by)
+    if quick and largest > 0:
+        _uncount(d, mine, mine_by)
     return best, best_h, best_i, best_j
+
+
+@kernel()
+def _count(d, records, counts):
+    """Count the values of a group into `counts`, and give its figure for each demand."""
+    size, n = records.shape[0], d.codes.shape[1]
+    figures = np.zeros(d.model.shape[0])
+    for q in range(d.codes.shape[0]):
+        for i in records:
+            counts[q, d.codes[q, i]] += 1
+        for i in records:
+            value = d.codes[q, i]
+            count = counts[q, value]
+            if count < 0:
+                continue
+            for r in range(d.model.shape[0]):
+                if d.column[r] == q:
+                    figures[r] += (
+                        1.0 if d.model[r] == DISTINCT else max(0.0, count / size - d.totals[q, value] / n)
+                    )
+            counts[q, value] = -count  # looked at
+        for i in records:
+            counts[q, d.codes[q, i]] = abs(counts[q, d.codes[q, i]])
+    return figures
+
+
+@kernel()
+def _uncount(d, records, counts):
+    for q in range(d.codes.shape[0]):
+        for i in records:
+            counts[q, d.codes[q, i]] = 0
+
+
+@kernel()
+def _swapped(d, counts, figures, size, out, into):
+    """Excess of a counted group that gives record `out` and takes record `into`."""
+    total, n = 0.0, d.codes.shape[1]
+    for r in range(d.model.shape[0]):
+        q = d.column[r]
+        a, b = d.codes[q, out], d.codes[q, into]
+        figure = figures[r]
+        if d.model[r] == DISTINCT:
+            if a != b:
+                figure += (counts[q, b] == 0) - (counts[q, a] == 1)
+            total += max(0.0, (d.limit[r] - figure) / d.limit[r])
+            continue
+        if a != b:
+            ca, cb = counts[q, a], counts[q, b]
+            qa, qb = d.totals[q, a] / n, d.totals[q, b] / n
+            figure += max(0.0, (ca - 1) / size - qa) - max(0.0, ca / size - qa)
+            figure += max(0.0, (cb + 1) / size - qb) - max(0.0, cb / size - qb)
+        if figure > d.limit[r] + _SLACK:
+            total += figure - d.limit[r]
+    return total
 
 
 @kernel()
