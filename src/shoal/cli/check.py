@@ -185,7 +185,7 @@ def _population_risk(frame: pl.DataFrame, everyone: pl.DataFrame, known: list[st
 def _linkage(before: pl.DataFrame, after: pl.DataFrame, known: list[str]) -> dict[str, float]:
     """Linkage of the numeric quasi-identifiers, where both tables have the same rows and no missing cell."""
     from shoal import measures
-    from shoal.measures._linkage import probabilistic_linkage
+    from shoal.measures import probabilistic_linkage
 
     numeric = [
         name
