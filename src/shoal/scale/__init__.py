@@ -251,6 +251,7 @@ def _run_local(
         )  # fmt: skip
         known = local.recall(folder, mark) if resume else None
         if known is None:
+            local.forget(folder)
             say("looking through the table")
             rows = local.part_rows(asked["memory"], n_workers, len(roles.needed), source.n_rows)
             limit = asked["time_limit"]

@@ -13,7 +13,6 @@ import os
 import pickle
 import resource
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -50,6 +49,8 @@ from shoal.scale.survey import ROW, Survey, survey, survey_batch
 SAMPLE_ROWS = 60_000
 # Rows whose values before and after are compared for the figures.
 MEASURED_ROWS = 10_000
+# Parts in which linkage is measured, about.
+MEASURED_PARTS = 8
 # Open spill files at a time.
 MOST_PARTS = 512
 LARGEST_PART = 100_000
@@ -66,6 +67,7 @@ class Task:
     number: int
     spills: tuple[Path, ...]
     result: Path
+    measured: bool = True
 
 
 def workers_of(workers: int | None) -> int:
@@ -183,7 +185,9 @@ def tasks_of(plan: Plan, sizes: np.ndarray, folder: Path) -> list[Task]:
         members = np.flatnonzero((into == part) & (sizes > 0))
         if members.size:
             spills = tuple(_spill_path(folder, each) for each in members)
-            tasks.append((int(sizes[members].sum()), Task(int(part), spills, folder / f"solved-{part:05d}.npz")))
+            result = folder / f"solved-{part:05d}.npz"
+            measured = len(tasks) % max(1, plan.n_parts // MEASURED_PARTS) == 0
+            tasks.append((int(sizes[members].sum()), Task(int(part), spills, result, measured)))
     return [task for _, task in sorted(tasks, key=lambda each: (-each[0], each[1].number))]
 
 
@@ -200,7 +204,7 @@ def read_spill(task: Task) -> pl.DataFrame:
 def run_task(task: Task, plan: Plan) -> tuple[int, int]:
     """Solve a part and leave the result beside its spill; its number, and this process's peak memory."""
     table = read_spill(task)
-    solved = solve_part(table, plan)
+    solved = solve_part(table, plan, measure=task.measured)
     temporary = task.result.with_suffix(".tmp.npz")
     np.savez(
         temporary,
@@ -311,6 +315,13 @@ def remember(folder: Path, mark: str, plan: Plan, sizes: np.ndarray) -> None:
     temporary.replace(folder / "plan.pickle")
 
 
+def forget(folder: Path) -> None:
+    """Remove what another run spilled and solved."""
+    for pattern in ("plan.*", "part-*", "solved-*"):
+        for file in folder.glob(pattern):
+            file.unlink()
+
+
 def recall(folder: Path, mark: str) -> tuple[Plan, np.ndarray] | None:
     """The plan of an interrupted run of the same settings on the same files, if there is one."""
     path = folder / "plan.pickle"
@@ -371,7 +382,7 @@ class _Figures:
     def __init__(self) -> None:
         self.n = self.groups = self.largest = 0
         self.smallest: int | None = None
-        self.loss = self.total = self.linked = 0.0
+        self.loss = self.total = self.linked = self.asked = 0.0
 
     def add(self, solved: Solved) -> None:
         sizes = np.bincount(solved.labels)
@@ -381,7 +392,9 @@ class _Figures:
         self.largest = int(max(sizes.max(), self.largest))
         self.loss += solved.loss
         self.total += solved.total
-        self.linked += solved.linked * solved.labels.size
+        if not np.isnan(solved.linked):
+            self.linked += solved.linked * solved.labels.size
+            self.asked += solved.labels.size
 
     def facts(self) -> dict[str, Any]:
         return {
@@ -390,7 +403,7 @@ class _Figures:
             "smallest_group": self.smallest,
             "largest_group": self.largest,
             "information_loss": 100.0 * self.loss / self.total if self.total > 0 else 0.0,
-            "dld": self.linked / self.n,
+            "dld": self.linked / max(1.0, self.asked),
         }
 
 
@@ -449,7 +462,3 @@ def _one_thread_each() -> Iterator[None]:
 def _spill_path(folder: Path, part: int) -> Path:
     return folder / f"part-{part:05d}.arrow"
 
-
-def now() -> float:
-    """Seconds, for durations."""
-    return time.perf_counter()

@@ -26,7 +26,7 @@ from shoal.schema import Column, Schema
 from shoal.scale.survey import ROW, Survey, kept_rows
 
 # Within a part, methods of more than linear time work on blocks of this many records.
-BLOCK_ROWS = 1_000
+BLOCK_ROWS = 2_000
 # Rounds of exchanges across the borders of these blocks.
 MENDING = 5
 # Records of a part for which linkage is measured.
@@ -151,7 +151,7 @@ class Solved:
     loss, total : float
         Squared distances to the published values and to the middle, summed.
     linked : float
-        Share of the part's records whose nearest record in the part is their own.
+        Share of the part's records whose nearest record in the part is their own; NaN if not measured.
     """
 
     labels: np.ndarray
@@ -233,7 +233,8 @@ def encoder_of(found: Survey, templates: tuple[TypedColumn, ...]) -> Encoder:
     shares: list[np.ndarray | None] = []
     for template, column in zip(templates, found.columns, strict=True):
         if template.is_coded:
-            counts = np.array([column.levels[level] for level in (template.levels or pl.Series([])).to_list()])
+            levels = [] if template.levels is None else template.levels.to_list()
+            counts = np.array([column.levels[level] for level in levels], dtype=float)
             shares.append(counts / max(1, counts.sum()))
             standardisers.append(None)
             continue
@@ -333,11 +334,19 @@ def joined_strata(batch: pl.DataFrame, plan: Plan) -> dict[str, pl.Series]:
     }
 
 
-def solve_part(table: pl.DataFrame, plan: Plan) -> Solved:
+def solve_part(table: pl.DataFrame, plan: Plan, *, measure: bool = True) -> Solved:
     """Group and aggregate the records of a part.
 
     The records are taken in the order of their row numbers, so that the groups do not depend on the order
     in which they arrive.
+
+    Parameters
+    ----------
+    table : polars.DataFrame
+        The part's rows, with the columns the plan needs and their row number `__row__`.
+    plan : Plan
+    measure : bool, default True
+        Whether linkage is measured.
     """
     order = np.argsort(table[ROW].to_numpy(), kind="stable")
     table = table[order]
@@ -348,7 +357,8 @@ def solve_part(table: pl.DataFrame, plan: Plan) -> Solved:
     if plan.roles.weight is not None:
         weights = table[plan.roles.weight].cast(pl.Float64).to_numpy().copy()
         weights[np.bincount(labels, weights)[labels] == 0] = 1.0
-    medoids = medoids_of(Z, labels)
+    asked = any(each.facts.aggregate == "medoid" for each in filled)
+    medoids = medoids_of(Z, labels) if asked else np.empty(0, np.int64)
     pairs = [aggregate_column(column, labels, weights, medoids) for column in filled]
     values, gone = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
     published = [
@@ -363,7 +373,7 @@ def solve_part(table: pl.DataFrame, plan: Plan) -> Solved:
         gone,
         float(((Z - Y) ** 2).sum()),
         float((Z**2).sum()),
-        linked_share(Z, Y, max_records=MEASURED),
+        linked_share(Z, Y, max_records=MEASURED) if measure else np.nan,
     )
 
 

@@ -19,6 +19,8 @@ from shoal.errors import InputError
 from shoal.schema import Column
 
 ROW = "__row__"
+# Beyond this the squares of a pass over the table overflow.
+LARGEST = 1e140
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,8 @@ class Moments:
         """Moments of an array."""
         if values.size == 0:
             return cls()
+        if np.abs(values).max() > LARGEST:
+            raise InputError(f"Numbers of a large table must lie within {LARGEST:g}. Got {np.abs(values).max():g}.")
         mean = float(values.mean())
         return cls(
             values.size, mean, float(((values - mean) ** 2).sum()), float(values.min()), float(values.max())
