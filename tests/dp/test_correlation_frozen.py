@@ -60,7 +60,8 @@ def test_a_cell_depends_on_its_row_alone(frozen, people, facts) -> None:
 
 def test_odd_rows_have_a_cell(frozen, facts) -> None:
     odd = datasets.load_survey()[:4].with_columns(
-        pl.Series("income", [1e308, -1e308, None, float("nan")]), pl.Series("sex", [None, "x", "male", "female"])
+        pl.Series("income", [1e308, -1e308, None, float("nan")]),
+        pl.Series("sex", [None, "x", "male", "female"]),
     )
     cells = frozen.cell(load(odd, facts))
     assert ((cells >= 0) & (cells < frozen.n_cells)).all()
@@ -111,7 +112,9 @@ def test_an_unreadable_file_is_one_sentence(tmp_path) -> None:
 
 
 def test_correlated_answers_with_the_frozen_mixture(frozen, people, facts) -> None:
-    session = dp.Session(people, facts, mode="correlated", budget=100.0, per_analyst=100.0, model=frozen, tau=8)
+    session = dp.Session(
+        people, facts, mode="correlated", budget=100.0, per_analyst=100.0, model=frozen, tau=8
+    )
     answer = session.ask(QUERY, epsilon=20.0)
     assert f"{frozen.n_cells} cells, at most 8 counted per cell" in answer.stamp
     cells = frozen.cell(load(people.filter(pl.col("age") >= 30), facts))
@@ -148,7 +151,10 @@ def test_every_model_serves_heuristic(people, facts, frozen, model) -> None:
 def test_appended_rows_are_weighed_under_the_mixture_as_it_stands(people, facts) -> None:
     first, rest = people[:700], people[700:]
     session = dp.Session(
-        first, facts, mode="heuristic", model=GaussianMixtureModel(4, columns=["age", "income", "rent", "taxes"])
+        first,
+        facts,
+        mode="heuristic",
+        model=GaussianMixtureModel(4, columns=["age", "income", "rent", "taxes"]),
     )
     mixture = session.model.mixture_
     drift = session.append(rest)

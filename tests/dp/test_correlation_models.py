@@ -94,7 +94,10 @@ def test_threshold_is_not_flipped_by_rounding(threshold) -> None:
     r = (2 * stats.rankdata(X, axis=1) - 6).astype(int)
     dots = r @ r.T  # every squared length is 40
     exact = np.array(
-        [[abs(d) / 40 if Fraction(abs(d), 40) >= Fraction(str(threshold)) else 0.0 for d in row] for row in dots]
+        [
+            [abs(d) / 40 if Fraction(abs(d), 40) >= Fraction(str(threshold)) else 0.0 for d in row]
+            for row in dots
+        ]
     )
     answer = np.arange(200)
     expected = plain(exact, np.ones(200), answer)
@@ -132,7 +135,9 @@ def test_threshold_on_adult_is_decided_in_double_precision() -> None:
         p = Profiles.of(fitted.preparation_.apply(frame), ranks=True)
         dot = p.values.astype(np.int64) @ p.values.astype(np.int64).T
         squares = np.multiply.outer(p.square, p.square)
-        R = np.where(dot.astype(float) ** 2 >= (1 - 1e-12) * threshold**2 * squares, dot / np.sqrt(squares), 0.0)
+        R = np.where(
+            dot.astype(float) ** 2 >= (1 - 1e-12) * threshold**2 * squares, dot / np.sqrt(squares), 0.0
+        )
         found = fitted.row_influence(np.ones(1500), answer)
         assert found == pytest.approx(plain(R, np.ones(1500), answer), rel=1e-9)
 
@@ -239,7 +244,10 @@ def test_a_boundary_is_warned_of() -> None:
 
 
 def test_models_repeat_themselves(table) -> None:
-    for make in (lambda: GaussianMixtureModel((1, 2, 4, 8)), lambda: SelectedMixture("side", 3, n_components=3)):
+    for make in (
+        lambda: GaussianMixtureModel((1, 2, 4, 8)),
+        lambda: SelectedMixture("side", 3, n_components=3),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BoundaryWarning)
             one, two = make().fit(table), make().fit(table)
@@ -247,7 +255,9 @@ def test_models_repeat_themselves(table) -> None:
 
 
 def test_missing_cells_and_codes_are_prepared_as_recorded() -> None:
-    frame = pl.DataFrame({"x": [0.0, None, 10.0], "code": pl.Series([0, 1, None], dtype=pl.Int32), "t": ["a", "b", "c"]})
+    frame = pl.DataFrame(
+        {"x": [0.0, None, 10.0], "code": pl.Series([0, 1, None], dtype=pl.Int32), "t": ["a", "b", "c"]}
+    )
     made = Preparation.learn(frame, "min-max")
     assert made.columns == ("x", "code")
     assert made.apply(frame).tolist() == [[0.0, 0.0], [0.5, 1.0], [1.0, 0.5]]

@@ -37,7 +37,11 @@ NEAR = 2.0
 
 
 def correlated(
-    *, full: bool = False, progress: Progress | None = None, tables: tuple[str, ...] = TABLES, queries: int = 100
+    *,
+    full: bool = False,
+    progress: Progress | None = None,
+    tables: tuple[str, ...] = TABLES,
+    queries: int = 100,
 ) -> CorrelatedReproduction:
     """Error and time of the baseline and the three approaches, beside `dp`, `group` and `correlated`.
 
@@ -176,12 +180,15 @@ class _Run:
         """Mean relative error against DBSCAN's eps at parameter 1, beside the baseline's."""
         grid = self.table.eps_grid if self.full else self.table.eps_grid[::2]
         some = self.figures["COUNT"][: None if self.full else 30]
+        self.say(f"{self.table.name}: baseline beside DBSCAN's eps")
         level = self._mean_error(some, models[BASELINE])
         for eps in grid:
             self.say(f"{self.table.name}: DBSCAN with eps {eps:g}")
             model = models[FIRST]
             if eps != self.table.eps:
-                model = DBSCANModel(eps, preprocessing="min-max", columns=self.table.features).fit(self.loaded)
+                model = DBSCANModel(eps, preprocessing="min-max", columns=self.table.features).fit(
+                    self.loaded
+                )
             error = self._mean_error(some, model)
             self._add("dbscan eps", FIRST, "COUNT", eps, error, extra=_facts(model))
             self._add("dbscan eps", BASELINE, "COUNT", eps, level)
@@ -205,7 +212,8 @@ class _Run:
         """The modes with a guarantee, each query drawn once through a session."""
         t = self.table
         half = np.arange(t.frame.height) % 2 == 0
-        public, private = t.frame.filter(pl.Series(half)), t.frame.filter(pl.Series(~half))
+        private = t.frame.filter(pl.Series(~half))
+        self.say(f"{t.name}: fitting {CELLS[t.name]} public cells")
         columns = t.features if len(t.features) <= 60 else t.features[:60]
         start = time.perf_counter()
         cells = FrozenMixture.fit_public(
@@ -216,7 +224,6 @@ class _Run:
         )
         seconds = time.perf_counter() - start
         self._add("build", "correlated", "seconds", None, seconds, "public model", {"cells": cells.n_cells})
-        del public
         big = 1_000_000.0
         for method, data, options in (
             ("dp", t.frame, {"mode": "dp"}),

@@ -174,7 +174,10 @@ class CorrelatedReproduction(Reproduction):
             *(Section("Note", note) for note in self.notes),
         ]
         return page(
-            "Correlated records, run again", sections, mark="owner only", subtitle="shoal reproduce correlated"
+            "Correlated records, run again",
+            sections,
+            mark="owner only",
+            subtitle="shoal reproduce correlated",
         )
 
 

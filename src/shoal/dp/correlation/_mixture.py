@@ -52,7 +52,7 @@ class Gaussians:
 
     def coefficients(self) -> np.ndarray:
         """Log of weight times density of each component, as coefficients of the features (p, K)."""
-        K, d = self.means.shape
+        d = self.means.shape[1]
         if self.precisions.ndim == 2:
             linear = self.precisions * self.means
             logdet = np.log(self.precisions).sum(axis=1)
@@ -217,7 +217,7 @@ def _from_kmeans(X: np.ndarray, n_components: int, diagonal: bool, random_state:
         sizes = np.diff(np.append(starts, len(X)))
         centres[there] = np.add.reduceat(X[order], starts, axis=0) / sizes[:, None]
     labels = _nearest(X, centres)
-    sums, start = 0.0, 0
+    sums, start = np.zeros(()), 0
     for F in _Again(X, diagonal):
         hard = (labels[start : start + len(F), None] == np.arange(n_components)).astype(np.float64)
         sums, start = sums + hard.T @ F, start + len(F)
@@ -288,7 +288,7 @@ def _maximise(sums: np.ndarray, diagonal: bool) -> Gaussians:
     sums = sums[sums[:, 0] > 1e-8 * sums[:, 0].sum()]
     counts = sums[:, 0] + 10 * np.finfo(np.float64).eps
     p = sums.shape[1]
-    d = (p - 1) // 2 if diagonal else int(round((-3 + np.sqrt(9 + 8 * (p - 1))) / 2))
+    d = (p - 1) // 2 if diagonal else round((-3 + float(np.sqrt(9 + 8 * (p - 1)))) / 2)
     means = sums[:, 1 : d + 1] / counts[:, None]
     second = sums[:, d + 1 :] / counts[:, None]
     weights = counts / counts.sum()
