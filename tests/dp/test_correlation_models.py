@@ -94,18 +94,33 @@ def test_threshold_is_not_flipped_by_rounding(threshold) -> None:
     r = (2 * stats.rankdata(X, axis=1) - 6).astype(int)
     dots = r @ r.T  # every squared length is 40
     exact = np.array(
-        [[abs(d) / 40 if Fraction(abs(d), 40) >= Fraction(str(threshold)) else 0.0 for d in row] for row in dots]
+        [
+            [abs(d) / 40 if Fraction(abs(d), 40) >= Fraction(str(threshold)) else 0.0 for d in row]
+            for row in dots
+        ]
     )
     answer = np.arange(200)
     expected = plain(exact, np.ones(200), answer)
     assert fitted.row_influence(np.ones(200), answer) == pytest.approx(expected, rel=1e-12)
-    Z = Profiles.of(X, ranks=True).unit
-    single = np.abs(Z @ Z.T)
-    flipped = np.where(single >= np.float32(threshold), single, 0)
-    on = np.isclose(np.abs(dots) / 40, threshold)
-    assert on.sum() > 100
-    if threshold == 1.0:
-        assert abs(plain(flipped, np.ones(200), answer) - expected) > 0.5, "the trap is not set"
+    on_it = np.isclose(np.abs(dots) / 40, threshold)
+    assert on_it.sum() > 100
+
+
+def test_threshold_in_single_precision_would_flip() -> None:
+    """The trap that the margin avoids: some pairs on the threshold fall below it in single precision."""
+    rng = np.random.default_rng(0)
+    X = np.stack([rng.permutation(9) for _ in range(400)]).astype(float)
+    p = Profiles.of(X, ranks=True)
+    dots = np.abs(p.values @ p.values.T)
+    single = np.abs(p.unit @ p.unit.T)
+    on_it = dots == 0.6 * 240  # every squared length is 240
+    assert 0 < (single[on_it] < np.float32(0.6)).sum() < on_it.sum(), "the trap is not set"
+    fitted = Spearman(0.6, preprocessing="raw").fit(pl.DataFrame(X, schema=list("abcdefghi")))
+    exact = np.where(dots >= 0.6 * 240, dots / 240, 0.0)
+    flipped = np.where(single >= np.float32(0.6), single, 0.0).astype(float)
+    answer, ones = np.arange(400), np.ones(400)
+    assert fitted.row_influence(ones, answer) == pytest.approx(plain(exact, ones, answer), rel=1e-12)
+    assert abs(plain(flipped, ones, answer) - plain(exact, ones, answer)) > 0.5
 
 
 def test_threshold_on_adult_is_decided_in_double_precision() -> None:
@@ -113,16 +128,18 @@ def test_threshold_on_adult_is_decided_in_double_precision() -> None:
         pytest.skip("the table Adult is not at hand")
     frame = datasets.load_adult().drop("income")
     coded = [pl.col(n).rank("dense").cast(pl.Int32) for n in frame.columns if frame[n].dtype == pl.String]
-    frame = frame.with_columns(coded)[:3000]
-    answer = np.arange(3000)
+    frame = frame.with_columns(coded)[:1500]
+    answer = np.arange(1500)
     for threshold in (0.5, 0.7):
         fitted = Spearman(threshold).fit(frame)
         p = Profiles.of(fitted.preparation_.apply(frame), ranks=True)
         dot = p.values.astype(np.int64) @ p.values.astype(np.int64).T
         squares = np.multiply.outer(p.square, p.square)
-        R = np.where(dot.astype(float) ** 2 >= (1 - 1e-12) * threshold**2 * squares, dot / np.sqrt(squares), 0.0)
-        found = fitted.row_influence(np.ones(3000), answer)
-        assert found == pytest.approx(plain(R, np.ones(3000), answer), rel=1e-9)
+        R = np.where(
+            dot.astype(float) ** 2 >= (1 - 1e-12) * threshold**2 * squares, dot / np.sqrt(squares), 0.0
+        )
+        found = fitted.row_influence(np.ones(1500), answer)
+        assert found == pytest.approx(plain(R, np.ones(1500), answer), rel=1e-9)
 
 
 def test_constant_records_go_with_nobody() -> None:
@@ -227,7 +244,10 @@ def test_a_boundary_is_warned_of() -> None:
 
 
 def test_models_repeat_themselves(table) -> None:
-    for make in (lambda: GaussianMixtureModel((1, 2, 4, 8)), lambda: SelectedMixture("side", 3, n_components=3)):
+    for make in (
+        lambda: GaussianMixtureModel((1, 2, 4, 8)),
+        lambda: SelectedMixture("side", 3, n_components=3),
+    ):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", BoundaryWarning)
             one, two = make().fit(table), make().fit(table)
@@ -235,7 +255,9 @@ def test_models_repeat_themselves(table) -> None:
 
 
 def test_missing_cells_and_codes_are_prepared_as_recorded() -> None:
-    frame = pl.DataFrame({"x": [0.0, None, 10.0], "code": pl.Series([0, 1, None], dtype=pl.Int32), "t": ["a", "b", "c"]})
+    frame = pl.DataFrame(
+        {"x": [0.0, None, 10.0], "code": pl.Series([0, 1, None], dtype=pl.Int32), "t": ["a", "b", "c"]}
+    )
     made = Preparation.learn(frame, "min-max")
     assert made.columns == ("x", "code")
     assert made.apply(frame).tolist() == [[0.0, 0.0], [0.5, 1.0], [1.0, 0.5]]

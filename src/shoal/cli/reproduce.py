@@ -17,11 +17,14 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="table1, table2, split or derivative-free.")],
+    experiment: Annotated[str, typer.Argument(help="table1, table2, split, derivative-free or correlated.")],
     full: Annotated[bool, typer.Option("--full", help="As the paper did it: takes much longer.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder of the benchmark tables.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the table to this Markdown file.")] = None,
-    report: Annotated[Path | None, typer.Option(help="Write the table to this HTML file.")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write the table, and pictures where there are some, to this HTML file."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
 ) -> None:
     """Run a paper's experiment again: published value, ours, difference, seconds, sizes kept or not.

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -30,6 +30,9 @@ from shoal.dp.sql import parse
 from shoal.dp.unit import ENDED, MODES, Protected, resolve
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema, Unit
+
+if TYPE_CHECKING:
+    from shoal.dp.stream import Drift
 
 
 class FewCellsWarning(UserWarning):
@@ -246,6 +249,28 @@ class Session:
 
     def _who(self, analyst: str | None) -> str:
         return self.analyst if analyst is None else _named(analyst)
+
+    def append(self, rows: Any, *, data_version: str | None = None) -> Drift:
+        """Take further rows in: memberships and cells under the model as it stands, no refit.
+
+        The data version changes, so stored answers are of the past and each new answer is charged: nothing
+        about continual release is free. A person, group or cell keeps its unit across appends, and the same
+        budget covers all versions.
+
+        Parameters
+        ----------
+        rows : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+        data_version : str, optional
+            Names the new state; made from the old version and the rows if left open.
+
+        Returns
+        -------
+        Drift
+            For the owner only: it is read from the private rows.
+        """
+        from shoal.dp.stream import append
+
+        return append(self, rows, data_version)
 
     def _parse(self, query: str | Query) -> Query:
         parsed = parse(query, self.schema.id) if isinstance(query, str) else query

@@ -5,14 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from shoal.errors import InputError, ParameterError
+from shoal.reproduce._correlated import TABLES, correlated
+from shoal.reproduce._correlated_rows import CorrelatedReproduction, Measured
 from shoal.reproduce._microaggregation import derivative_free, split, table1, table2
 from shoal.reproduce._rows import Reproduction, Row, ranks
 from shoal.rooms import callable_as
 
 __all__ = [
     "EXPERIMENTS",
+    "CorrelatedReproduction",
+    "Measured",
     "Reproduction",
     "Row",
+    "correlated",
     "derivative_free",
     "ranks",
     "reproduce",
@@ -26,7 +31,9 @@ EXPERIMENTS: dict[str, Callable[..., Reproduction]] = {
     "table2": table2,
     "split": split,
     "derivative-free": derivative_free,
+    "correlated": correlated,
 }
+_NEEDS = dict.fromkeys(EXPERIMENTS, ("tarragona", "census", "eia")) | {"correlated": TABLES}
 
 
 def reproduce(
@@ -36,9 +43,9 @@ def reproduce(
 
     Parameters
     ----------
-    name : {"table1", "table2", "split", "derivative-free"}
+    name : {"table1", "table2", "split", "derivative-free", "correlated"}
     full : bool, default False
-        As the paper did it: every number of groups, more seeds, the synthetic experiment.
+        As the paper did it: every number of groups, more seeds, larger grids, the synthetic experiment.
     progress : callable, optional
 
     Returns
@@ -49,7 +56,7 @@ def reproduce(
         raise ParameterError(f"The experiment must be one of {', '.join(EXPERIMENTS)}. Got {name!r}.")
     from shoal import datasets
 
-    absent = [each for each in ("tarragona", "census", "eia") if datasets.DATASETS[each].path is None]
+    absent = [each for each in _NEEDS[name] if datasets.DATASETS[each].path is None]
     if absent:
         raise InputError(
             f"The experiment needs the tables {', '.join(absent)}: see `shoal datasets` for where to get them."

@@ -62,14 +62,17 @@ class FrozenMixture:
                 f"needs a private fit with its proof, which is not offered. Got {origin!r}."
             )
         if not isinstance(source, str) or not source.strip():
-            raise ParameterError(f"'source' of a frozen mixture must say where it comes from. Got {source!r}.")
+            raise ParameterError(
+                f"'source' of a frozen mixture must say where it comes from. Got {source!r}."
+            )
         sizes = (mixture.n_components, len(preparation.columns))
         if mixture.precisions.shape != sizes or mixture.means.shape != sizes:
             raise ParameterError("A frozen mixture needs a mean and a precision for each cell and column.")
         numbers = (mixture.weights, mixture.means, mixture.precisions)
-        if not all(np.isfinite(each).all() for each in numbers) or min(
-            mixture.weights.min(), mixture.precisions.min()
-        ) <= 0:
+        if (
+            not all(np.isfinite(each).all() for each in numbers)
+            or min(mixture.weights.min(), mixture.precisions.min()) <= 0
+        ):
             raise ParameterError("A frozen mixture needs finite means, and weights and precisions above 0.")
         self.mixture, self.preparation = mixture, preparation
         self.origin, self.source = origin, source
@@ -181,7 +184,9 @@ class FrozenMixture:
         if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
             raise ParameterError(f"A frozen mixture must have the format {_FORMAT!r}.")
         try:
-            numbers = [np.asarray(facts[name], dtype=np.float64) for name in ("weights", "means", "precisions")]
+            numbers = [
+                np.asarray(facts[name], dtype=np.float64) for name in ("weights", "means", "precisions")
+            ]
         except (KeyError, TypeError, ValueError):
             raise ParameterError("A frozen mixture needs weights, means and precisions.") from None
         if numbers[0].ndim != 1 or not len(numbers[0]) or numbers[1].ndim != 2 or numbers[2].ndim != 2:

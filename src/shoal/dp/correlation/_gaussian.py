@@ -259,7 +259,9 @@ class SelectedMixture(MixtureModel):
     def fit(self, frame: pl.DataFrame) -> Self:
         """Choose columns, fit the mixture on them and keep memberships."""
         if self.target not in frame.columns:
-            raise ParameterError(f"'target' of SelectedMixture must be a declared column. Got {self.target!r}.")
+            raise ParameterError(
+                f"'target' of SelectedMixture must be a declared column. Got {self.target!r}."
+            )
         candidates = self.columns or [
             name for name in frame.columns if name != self.target and frame[name].dtype.is_numeric()
         ]

@@ -15,6 +15,7 @@ import numpy as np
 RIDGE = 1e-6
 WIDEST = 60  # columns for which whole covariances are estimated
 _BLOCK = 8192
+_LLOYD = 10  # rounds of k-means before the first E step
 _KEPT = 30_000_000  # features kept in memory, 240 MB
 
 
@@ -51,7 +52,7 @@ class Gaussians:
 
     def coefficients(self) -> np.ndarray:
         """Log of weight times density of each component, as coefficients of the features (p, K)."""
-        K, d = self.means.shape
+        d = self.means.shape[1]
         if self.precisions.ndim == 2:
             linear = self.precisions * self.means
             logdet = np.log(self.precisions).sum(axis=1)
@@ -205,15 +206,30 @@ def choose_mixture(
 
 
 def _from_kmeans(X: np.ndarray, n_components: int, diagonal: bool, random_state: int) -> Gaussians:
-    from sklearn.cluster import KMeans
+    from sklearn.cluster import kmeans_plusplus
 
     n_components = min(n_components, len(np.unique(X[: 4 * n_components + 1000], axis=0)))
-    labels = KMeans(n_components, n_init=1, max_iter=30, random_state=random_state).fit(X).labels_
-    sums, start = 0.0, 0
+    centres = kmeans_plusplus(X, n_components, random_state=random_state)[0]
+    for _ in range(_LLOYD):
+        labels = _nearest(X, centres)
+        order = np.argsort(labels, kind="stable")
+        there, starts = np.unique(labels[order], return_index=True)
+        sizes = np.diff(np.append(starts, len(X)))
+        centres[there] = np.add.reduceat(X[order], starts, axis=0) / sizes[:, None]
+    labels = _nearest(X, centres)
+    sums, start = np.zeros(()), 0
     for F in _Again(X, diagonal):
         hard = (labels[start : start + len(F), None] == np.arange(n_components)).astype(np.float64)
         sums, start = sums + hard.T @ F, start + len(F)
     return _maximise(sums, diagonal)
+
+
+def _nearest(X: np.ndarray, centres: np.ndarray) -> np.ndarray:
+    half = 0.5 * (centres**2).sum(axis=1)
+    parts = [
+        (X[start : start + _BLOCK] @ centres.T - half).argmax(axis=1) for start in range(0, len(X), _BLOCK)
+    ]
+    return np.concatenate(parts)
 
 
 def _blocks(X: np.ndarray, *, diagonal: bool) -> Iterable[np.ndarray]:
@@ -272,7 +288,7 @@ def _maximise(sums: np.ndarray, diagonal: bool) -> Gaussians:
     sums = sums[sums[:, 0] > 1e-8 * sums[:, 0].sum()]
     counts = sums[:, 0] + 10 * np.finfo(np.float64).eps
     p = sums.shape[1]
-    d = (p - 1) // 2 if diagonal else int(round((-3 + np.sqrt(9 + 8 * (p - 1))) / 2))
+    d = (p - 1) // 2 if diagonal else round((-3 + float(np.sqrt(9 + 8 * (p - 1)))) / 2)
     means = sums[:, 1 : d + 1] / counts[:, None]
     second = sums[:, d + 1 :] / counts[:, None]
     weights = counts / counts.sum()

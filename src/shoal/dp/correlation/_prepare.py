@@ -69,7 +69,9 @@ class Preparation:
         out = np.empty((frame.height, len(self.columns)))
         for at, name in enumerate(self.columns):
             if name not in frame.columns:
-                raise ParameterError(f"The correlation model compares column {name!r}, which is not declared.")
+                raise ParameterError(
+                    f"The correlation model compares column {name!r}, which is not declared."
+                )
             x = frame[name].cast(pl.Float64).fill_null(self.fill[at]).to_numpy()
             out[:, at] = np.clip((x - self.shift[at]) / self.scale[at], -_FARTHEST, _FARTHEST)
         return out
