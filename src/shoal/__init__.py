@@ -20,10 +20,11 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "compare", "methods", "protect", "reproduce"]
+__all__ = ["Client", "__version__", "compare", "methods", "protect", "reproduce"]
 
 # Public names and where they live: loaded when first used, so that the command starts fast.
 _LAZY = {
+    "Client": "shoal.client",
     "methods": "shoal.microaggregation",
     "protect": "shoal.protect",
     "compare": "shoal.compare",
