@@ -95,19 +95,13 @@ def survey_batch(
     found = []
     for fact in facts:
         if fact.kind in ("category", "boolean", "ordered"):
-            series = (
-                read_column(batch[fact.name], replace(fact, levels=None)) if fact.levels is None else None
-            )
+            series = read_column(batch[fact.name], replace(fact, levels=None)) if fact.levels is None else None
             column = series if series is not None else read_column(batch[fact.name], fact)
             counts = np.bincount(
                 column.values[~column.missing].astype(np.int64),
                 minlength=0 if column.levels is None else column.levels.len(),
             )
-            levels = (
-                {}
-                if column.levels is None
-                else dict(zip(column.levels.to_list(), counts.tolist(), strict=True))
-            )
+            levels = {} if column.levels is None else dict(zip(column.levels.to_list(), counts.tolist(), strict=True))
             if column.missing.all():
                 levels = {}
             found.append(ColumnSurvey(Moments(), levels, int(column.missing.sum()), batch[fact.name].dtype))
