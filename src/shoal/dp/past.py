@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from shoal.dp import budget
@@ -78,7 +80,8 @@ def _again(sessions: list[Session], entry: dict[str, Any], analyst: str) -> Answ
         if session.mode == "heuristic":
             continue
         try:
-            plan = session._plan(parse(entry["body"], canonical=True), budget.epsilon(entry["micro"]))
+            query = parse(_sql(entry["body"]), canonical=True)
+            plan = session._plan(query, budget.epsilon(entry["micro"]))
         except ShoalError:
             continue
         if session._claim(plan, analyst).key == entry["key"]:
@@ -86,3 +89,9 @@ def _again(sessions: list[Session], entry: dict[str, Any], analyst: str) -> Answ
             spent, left = budget.epsilon(entry["micro"]), session.remaining(analyst)
             return Answer(value, plan.protected.stamp, spent, left, interval, notes=notes(plan))
     return None
+
+
+def _sql(canonical: str) -> str:
+    """Canonical text as the parser reads it; should a quoted name be hit, its key differs and it is left out."""
+    text = re.sub(r"\bVAR\(", "VAR_POP(", canonical)
+    return re.sub(r", (\d+)/(\d+)\)", lambda q: f", {Decimal(q[1]) / Decimal(q[2])})", text)

@@ -102,10 +102,9 @@ class Config:
         _only(data, {"server", "datasets"}, str(path))
         server = data.get("server", {})
         _check(server, _SERVER, f"[server] of {path}")
-        for name in ("ledger", "accounts"):
-            server[name] = _located(server.get(name, f"{name}.db"), path.parent)
-        if "accounts" not in data.get("server", {}) and "://" in server["ledger"]:
-            server["accounts"] = server["ledger"]
+        server["ledger"] = _located(server.get("ledger", "ledger.db"), path.parent)
+        shared = server["ledger"] if "://" in server["ledger"] else "accounts.db"
+        server["accounts"] = _located(server.get("accounts", shared), path.parent)
         for name in ("certificate", "certificate_key"):
             if name in server:
                 server[name] = str(path.parent / server[name])
