@@ -20,10 +20,10 @@ from typing import Any
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "compare", "methods", "protect", "reproduce"]
+__all__ = ["Client", "__version__", "compare", "methods", "protect", "reproduce"]
 
 # Public names and where they live: loaded when first used, so that the command starts fast.
-_LAZY = {"methods": "shoal.microaggregation"}
+_LAZY = {"Client": "shoal.client", "methods": "shoal.microaggregation"}
 # Rooms to be used by their names; `protect`, `compare` and `reproduce` can be called as well.
 _ROOMS = (
     "bounds",

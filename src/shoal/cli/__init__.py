@@ -29,6 +29,7 @@ COMMANDS = (
     "schema",
     "ask",
     "ledger",
+    "serve",
     "audit",
     "reproduce",
     "datasets",

@@ -128,10 +128,17 @@ class Ledger:
             row = connection.execute(STORED, {"d": dataset, "k": key}).first()
             return None if row is None else str(row.body)
 
-    def entries(self) -> Iterator[dict[str, Any]]:
-        """All entries in order."""
+    def entries(
+        self, *, dataset: str | None = None, analyst: str | None = None, last: int | None = None
+    ) -> Iterator[dict[str, Any]]:
+        """Entries in order: all, or those of a data set or an analyst, or only the last ones."""
+        select = sa.select(ENTRIES).order_by(ENTRIES.c.seq.desc()).limit(last)
+        if dataset is not None:
+            select = select.where(ENTRIES.c.dataset == dataset)
+        if analyst is not None:
+            select = select.where(ENTRIES.c.analyst == analyst)
         with self._reading() as connection:
-            rows = connection.execute(sa.select(ENTRIES).order_by(ENTRIES.c.seq)).all()
+            rows = connection.execute(select).all()[::-1]
         for row in rows:
             yield dict(row._mapping)
 

@@ -48,7 +48,7 @@ logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
 @lru_cache(maxsize=1024)
-def parse(text: str, table: str = "t") -> Query:
+def parse(text: str, table: str = "t", *, canonical: bool = False) -> Query:
     """Read one SELECT statement.
 
     Parameters
@@ -56,6 +56,8 @@ def parse(text: str, table: str = "t") -> Query:
     text : str
     table : str, default "t"
         The data set's name; ``t`` and ``data`` are always understood.
+    canonical : bool, default False
+        The text is one that `str(query)` wrote, which names no table.
 
     Returns
     -------
@@ -73,7 +75,7 @@ def parse(text: str, table: str = "t") -> Query:
         statements = sqlglot.parse(text)
         if len(statements) != 1 or not isinstance(statements[0], exp.Select):
             raise QueryError(f"{_SHAPE} Got {text[:80]!r}.")
-        return _select(statements[0], table)
+        return _select(statements[0], None if canonical else table)
     except QueryError:
         raise
     except RecursionError:
@@ -82,12 +84,13 @@ def parse(text: str, table: str = "t") -> Query:
         raise QueryError(f"The query cannot be read as SQL. Got {text[:80]!r}.") from None
 
 
-def _select(select: exp.Select, table: str) -> Query:
+def _select(select: exp.Select, table: str | None) -> Query:
     parts = {key.rstrip("_"): value for key, value in select.args.items() if value}
     extra = sorted(set(parts) - {"expressions", "from", "where", "group", "kind"})
     if extra:
         raise QueryError(f"{_SHAPE} Got {extra[0].upper()}.")
-    _from(parts.get("from"), table)
+    if table is not None or "from" in parts:
+        _from(parts.get("from"), table or "t")
     groups = tuple(_groups(parts.get("group")))
     aggregates = []
     for item in parts["expressions"]:
