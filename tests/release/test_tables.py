@@ -298,9 +298,25 @@ def test_the_command_writes_a_table_a_picture_and_a_ledger(tmp_path, method):
     (tmp_path / "survey.toml").write_text(load_survey_schema().to_toml())
     answer = CliRunner().invoke(
         app,
-        ["release", str(tmp_path / "survey.csv"), "-k", "200", "--epsilon", "1", "--method", method]
-        + ["--schema", str(tmp_path / "survey.toml"), "-o", str(tmp_path / "out.csv")]
-        + ["--picture", str(tmp_path / "p.svg"), "--columns", "age,income", "--json"],
+        [
+            "release",
+            str(tmp_path / "survey.csv"),
+            "-k",
+            "200",
+            "--epsilon",
+            "1",
+            "--method",
+            method,
+            "--schema",
+            str(tmp_path / "survey.toml"),
+            "-o",
+            str(tmp_path / "out.csv"),
+            "--picture",
+            str(tmp_path / "p.svg"),
+            "--columns",
+            "age,income",
+            "--json",
+        ],
     )
     assert answer.exit_code == 0, answer.output
     facts = json.loads(answer.stdout)
