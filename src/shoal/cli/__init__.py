@@ -28,6 +28,7 @@ COMMANDS = (
     "bound",
     "schema",
     "ask",
+    "release",
     "ledger",
     "serve",
     "audit",

@@ -4,6 +4,7 @@
 - `col`, `count`, `total`, `avg`, `var`, `minimum`, `maximum`, `quantile`: queries as Python expressions
 - `Answer`: value, stamp, epsilon, remaining, interval
 - `Ledger`: what was charged, on SQLite or PostgreSQL
+- `Pufferfish`, `DependentDP`: one answer under stated scenarios or coefficients
 - `correlation`: models of which records go together
 - `mechanisms`: exact discrete noise
 """
@@ -15,8 +16,10 @@ from typing import Any
 _WHERE = {
     "Answer": "answer",
     "Cost": "session",
+    "DependentDP": "pufferfish",
     "FewCellsWarning": "session",
     "Ledger": "ledger",
+    "Pufferfish": "pufferfish",
     "Query": "query",
     "Session": "session",
     "avg": "query",
@@ -28,9 +31,9 @@ _WHERE = {
     "total": "query",
     "var": "query",
 }
-_ROOMS = ("correlation", "mechanisms", "budget", "ledger", "query")
+_ROOMS = ("correlation", "mechanisms", "pufferfish", "budget", "ledger", "query")
 
-__all__ = [*_WHERE, "correlation", "mechanisms"]  # noqa: PLE0604 - names only
+__all__ = [*_WHERE, "correlation", "mechanisms", "pufferfish"]  # noqa: PLE0604 - names only
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,121 @@
+"""`shoal release` and `shoal release-graph`: tables and graphs that may leave the house."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli._console import names, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(release)
+
+
+def release(
+    file: Annotated[Path, typer.Argument(help="The private table.")],
+    k: Annotated[int, typer.Option("-k", "--k", help="Records per group.")],
+    epsilon: Annotated[float, typer.Option(help="What to spend.")],
+    schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels and budget.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    method: Annotated[str, typer.Option(help="insensitive or individual-ranking.")] = "insensitive",
+    association: Annotated[
+        str, typer.Option(help="Of individual-ranking: none, copula or as-printed.")
+    ] = "none",
+    columns: Annotated[
+        str | None, typer.Option(help="Columns to release, by commas; all quasi and sensitive if left out.")
+    ] = None,
+    shares: Annotated[
+        str | None,
+        typer.Option(help="column:weight,... by which columns share the budget; equal if left out."),
+    ] = None,
+    budget: Annotated[float | None, typer.Option(help="Total epsilon; the schema's if left out.")] = None,
+    analyst: Annotated[str, typer.Option(help="Who is charged.")] = "me",
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger file or URL; beside the schema if left out.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="SVG for the owner: loss against epsilon, beside plain noise.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Release a whole table under differential privacy, with its guarantee stamped on it.
+
+    Example: shoal release survey.csv -k 200 --epsilon 1 --schema survey.toml -o public.csv
+    """
+    from shoal.io import check_folder, check_writable, read_table, write_table
+    from shoal.release import SmallGroupsWarning, release_table, utility_picture
+    from shoal.schema import Schema
+
+    check_writable(output)
+    if picture is not None:
+        check_folder(picture)
+    facts, frame = Schema.from_toml(schema), read_table(file)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", SmallGroupsWarning)
+        out = release_table(
+            frame,
+            facts,
+            k,
+            epsilon,
+            method=method,
+            association=association,
+            columns=names(columns),
+            shares=_shares(shares),
+            budget_total=budget,
+            analyst=analyst,
+            ledger=ledger or str(schema.with_suffix(".ledger.db")),
+        )
+    write_table(out.frame, output)
+    if picture is not None:
+        _write_text(picture, utility_picture(frame, facts, out))
+    notes = [*(str(each.message) for each in told), *out.notes]
+    _show(
+        {
+            "stamp": out.stamp,
+            "epsilon": out.epsilon,
+            "remaining": out.remaining,
+            "method": method,
+            "association": association,
+            "k": k,
+            "n_records": out.frame.height,
+            **out.figures,
+            "notes": notes,
+        },
+        as_json,
+    )
+
+
+def _show(facts: dict, as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+        return
+    typer.echo(facts["stamp"])
+    for name, value in facts.items():
+        if name not in ("stamp", "notes") and value is not None:
+            shown = f"{value:.6g}" if isinstance(value, float) else value
+            typer.echo(f"{name.replace('_', ' ')}: {shown}")
+    for note in facts["notes"]:
+        typer.echo(f"note: {note}")
+
+
+def _shares(text: str | None) -> dict[str, int] | None:
+    from shoal.errors import ParameterError
+
+    if text is None:
+        return None
+    pairs = [each.strip().rpartition(":") for each in text.split(",")]
+    if any(not name or not weight.isdigit() for name, _, weight in pairs):
+        raise ParameterError(f"'--shares' must be column:weight,column:weight,... Got {text!r}.")
+    return {name: int(weight) for name, _, weight in pairs}
+
+
+def _write_text(path: Path, text: str) -> None:
+    from shoal.io import atomic
+
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
