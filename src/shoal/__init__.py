@@ -16,7 +16,14 @@ The rooms, from top to bottom; each uses only what stands below it:
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shoal.client import Client
+    from shoal.compare import compare
+    from shoal.microaggregation import methods
+    from shoal.protect import protect
+    from shoal.reproduce import reproduce
 
 __version__ = "0.1.0"
 
