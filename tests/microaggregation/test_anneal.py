@@ -13,7 +13,7 @@ import pytest
 
 from shoal.engine.encode import standardise, sum_of_squares
 from shoal.errors import InputError, ParameterError
-from shoal.microaggregation import MDAV, Anneal
+from shoal.microaggregation import MDAV, Anneal, _search
 from shoal.microaggregation import _anneal_kernels as kernels
 from shoal.microaggregation._blocks import split
 from shoal.microaggregation._intensify import Pool, set_partition
@@ -177,6 +177,18 @@ def test_a_run_against_the_clock_can_be_repeated(n, seconds):
     assert again.n_proposals_ == first.n_proposals_
 
 
+def test_recombined_runs_repeat_and_gain(monkeypatch):
+    monkeypatch.setattr(_search, "MANY", 1_000)
+    X = np.random.default_rng(4).normal(size=(300, 4))
+    runs = [Anneal(k=3, max_proposals=4_000_000, random_state=2, n_threads=t).fit(X) for t in (1, 2)]
+    np.testing.assert_array_equal(runs[0].labels_, runs[1].labels_)
+    number = runs[0].n_proposals_
+    assert number % 100 < 50
+    without = Anneal(k=3, max_proposals=number + 50, random_state=2).fit(X)  # the plan without recombination
+    assert without.n_proposals_ % 100 == number % 100 + 50
+    assert runs[0].information_loss_ < without.information_loss_
+
+
 def test_the_clock_is_kept():
     X = wide(3_000)
     Anneal(k=5, time_limit=0.1, random_state=0).fit(X)  # compiles
@@ -302,8 +314,9 @@ def test_a_pool_recombines_partitions():
     Z = standardise(np.arange(12.0)[:, None])
     pool = Pool(Z)
     pool.add(np.array([0, 0, 0, 1, 1, 1, 2, 3, 2, 3, 2, 3]))
-    pool.add(np.array([0, 1, 0, 1, 0, 1, 2, 2, 2, 3, 3, 3]))
-    assert sum_of_squares(Z, pool.best()) == pytest.approx(sum_of_squares(Z, np.arange(12) // 3))
+    assert sum_of_squares(Z, pool.best(np.array([0, 1, 0, 1, 0, 1, 2, 2, 2, 3, 3, 3]))) == pytest.approx(
+        sum_of_squares(Z, np.arange(12) // 3)
+    )
 
 
 # Figures: with far less effort than the defaults, below the best of the source papers.

@@ -111,7 +111,7 @@ class BlockSearch:
         """Anneal all blocks from hot to cold."""
         parts = self._split()
         cut = list(self.workers.map(self._cut_out, parts))
-        length = self.work.plan(0.6, lambda: self._speed(*cut[0]), 2_000_000 * self.labels.size)
+        length = self.work.plan(lambda _: 0.6, lambda: self._speed(*cut[0]), 2_000_000 * self.labels.size)
         if not length or self.work.over():
             return
         chunks = max(1, length // (len(parts) * CHUNK))
@@ -173,7 +173,7 @@ class BlockSearch:
         fallen, proposals = 0.0, 0
         while proposals < 1000 * records.size:
             settings = Reheating.draw(self.k, rng)
-            region = block.regions(labels, rng.integers(0, records.size, 1), settings.records)
+            region = block.regions(labels, 1, settings.records, rng)
             results = [block.reheat(labels, region[0], settings, seeds_from(rng, 1)[0])]
             labels, fall = put_back(labels, region, results)
             fallen += fall

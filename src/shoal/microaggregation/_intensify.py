@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
+
+if TYPE_CHECKING:
+    from scipy.sparse import csc_array
+
+MOST = 2000
+"""Groups that the integer programme chooses from at most, so that it stays a matter of seconds."""
 
 
 class Pool:
@@ -21,28 +28,57 @@ class Pool:
         self.members: list[np.ndarray] = []
         self.costs: list[float] = []
 
-    def add(self, labels: np.ndarray) -> None:
-        """Take up the groups of a partition that are new."""
+    def add(self, labels: np.ndarray) -> np.ndarray:
+        """Take up the groups of a partition that are new; where its groups stand in the pool."""
         order = np.argsort(labels, kind="stable").astype(np.int32)
         ends = np.cumsum(np.bincount(labels))
-        for members in np.split(order, ends[:-1]):
+        where = np.empty(ends.size, np.int64)
+        for number, members in enumerate(np.split(order, ends[:-1])):
             key = members.tobytes()
             if key not in self.groups:
                 self.groups[key] = len(self.members)
                 rows = self.Z[members]
                 self.members.append(members)
                 self.costs.append(float(((rows - rows.mean(axis=0)) ** 2).sum()))
+            where[number] = self.groups[key]
+        return where
 
-    def best(self, time_limit: float | None = None) -> np.ndarray | None:
-        """Labels of the best partition made of these groups, or None when time ran out."""
-        n = self.Z.shape[0]
-        chosen = set_partition(self.members, np.asarray(self.costs), n, time_limit=time_limit)
+    def best(self, labels: np.ndarray, time_limit: float | None = None) -> np.ndarray | None:
+        """Labels of the best partition made of these groups, or None when time ran out.
+
+        The choice is among the groups of the best partition so far and the `MOST` of lowest reduced cost
+        in the linear relaxation.
+        """
+        own = self.add(labels)
+        n, costs = self.Z.shape[0], np.asarray(self.costs)
+        reduced = relax(self.members, costs, n)
+        kept = np.union1d(own, np.argsort(reduced, kind="stable")[:MOST])
+        columns = [self.members[group] for group in kept]
+        chosen = set_partition(columns, costs[kept], n, time_limit=time_limit)
         if chosen is None:
             return None
-        labels = np.empty(n, np.int64)
+        found = np.empty(n, np.int64)
         for number, group in enumerate(chosen):
-            labels[self.members[group]] = number
-        return labels
+            found[columns[group]] = number
+        return found
+
+
+def relax(columns: list[np.ndarray], costs: np.ndarray, n_records: int) -> np.ndarray:
+    """The reduced cost of each group in the linear relaxation of `set_partition`."""
+    from scipy.optimize import linprog
+
+    A = _incidence(columns, n_records)
+    solved = linprog(costs, A_eq=A, b_eq=np.ones(n_records), method="highs-ds")
+    return costs - A.T @ solved.eqlin.marginals
+
+
+def _incidence(columns: list[np.ndarray], n_records: int) -> csc_array:
+    """Records by groups: 1 where the group has the record."""
+    from scipy.sparse import csc_array
+
+    starts = np.concatenate([[0], np.cumsum([each.size for each in columns])])
+    rows = np.concatenate(columns)
+    return csc_array((np.ones(rows.size), rows, starts), shape=(n_records, len(columns)))
 
 
 def set_partition(
@@ -74,13 +110,10 @@ def set_partition(
     [0, 1]
     """
     from scipy.optimize import LinearConstraint, milp
-    from scipy.sparse import csc_array
 
     started = time.perf_counter()
-    rows = np.concatenate(columns)
-    starts = np.concatenate([[0], np.cumsum([each.size for each in columns])])
-    A = csc_array((np.ones(rows.size), rows, starts), shape=(n_records, len(columns)))
-    options = {"mip_rel_gap": 1e-7, "node_limit": 200}
+    A = _incidence(columns, n_records)
+    options = {"mip_rel_gap": 1e-7, "node_limit": 50}
     if time_limit is not None:
         options["time_limit"] = time_limit
     found = milp(

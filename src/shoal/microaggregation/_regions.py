@@ -59,6 +59,12 @@ class Block:
         heat = np.sqrt(spread / spread.mean()) if spread.mean() > 0 else np.ones(n)
         return cls(X, near, np.full(n, near.shape[1], np.int32), heat.astype(np.float32), k)
 
+    @property
+    def even(self) -> bool:
+        """Whether the records lie about equally close everywhere: mean and median spread are not far apart."""
+        squared = self.heat.astype(np.float64) ** 2
+        return bool(squared.mean() < 8 * np.median(squared))
+
     def anneal(self, labels: np.ndarray, hot: float, cold: float, proposals: int, seed: int) -> np.ndarray:
         """Labels after an annealing between two temperatures."""
         labels = labels.copy()
@@ -86,10 +92,23 @@ class Block:
             LOGS,
         )
 
-    def regions(self, labels: np.ndarray, seeds: np.ndarray, size: int) -> list[np.ndarray]:
-        """Records of disjoint regions of at least `size` records, of whole groups around some seeds."""
+    def regions(
+        self, labels: np.ndarray, count: int, size: int, rng: np.random.Generator
+    ) -> list[np.ndarray]:
+        """Records of up to `count` disjoint regions of at least `size` records, whole groups all of them.
+
+        They lie around random records, of which half are drawn in proportion to what they add to the SSE:
+        on a skewed table most records add next to nothing.
+        """
+        added = self.added(labels)
+        weights = added / added.sum() if added.sum() > 0 else np.full(added.size, 1 / added.size)
+        seeds = rng.choice(labels.size, count, p=0.5 / labels.size + 0.5 * weights)
         owner = regions(self.X, labels, int(labels.max()) + 1, seeds, size)
         return [np.flatnonzero(owner == region) for region in range(int(owner.max()) + 1)]
+
+    def added(self, labels: np.ndarray) -> np.ndarray:
+        """What each record adds to the SSE."""
+        return contributions(self.X, labels, int(labels.max()) + 1)
 
     def sse(self, labels: np.ndarray) -> float:
         """SSE of labels 0..c-1."""
@@ -213,13 +232,22 @@ def reheat(X, near, reach, heat, labels, records, k, scale, hot, cold, proposals
 @kernel()
 def energy(X, labels, c):
     """SSE of labels 0..c-1, in float64."""
-    centres, _ = _means(X, labels, c)
     total = 0.0
+    for each in contributions(X, labels, c):
+        total += each
+    return total
+
+
+@kernel()
+def contributions(X, labels, c):
+    """Squared distance of each record to the mean of its group, in float64."""
+    centres, _ = _means(X, labels, c)
+    added = np.zeros(X.shape[0])
     for i in range(X.shape[0]):
         for a in range(X.shape[1]):
             t = X[i, a] - centres[labels[i], a]
-            total += t * t
-    return total
+            added[i] += t * t
+    return added
 
 
 @kernel()

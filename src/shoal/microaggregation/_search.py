@@ -23,8 +23,8 @@ from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
 CHAINS = 2
 """Annealings of a whole table run side by side; a constant, so that the result does not depend on the machine."""
 
-RUNS, MANY = 8, 1 << 28
-"""Number of runs that are recombined, and for how many proposals that pays."""
+RUNS, MANY = 8, 60_000
+"""Number of runs at k up to 3, and for how many proposals per record they pay."""
 
 CHUNK = 1 << 20
 """Most proposals of one job of an annealing, so that the clock is looked at often."""
@@ -68,17 +68,18 @@ class Work:
             return None
         return max(0.0, self.time_limit - self.elapsed())
 
-    def plan(self, share: float, speed: Callable[[], float], most: int) -> int:
+    def plan(self, share: Callable[[float], float], speed: Callable[[], float], most: int) -> int:
         """Proposals for the annealing, all chains together; `speed` measures how many a second has room for."""
         code = (self.max_proposals or 0) % 100
         if code:
             self.without_pool, self.code = code >= 50, code % 50
         else:
             if self.max_proposals is not None:
-                length = share * self.max_proposals
+                total = float(self.max_proposals)
             else:
                 seconds = self.remaining()
-                length = share * (60.0 if seconds is None else seconds) * speed()
+                total = (60.0 if seconds is None else seconds) * speed()
+            length = share(total) * total
             self.code = min(49, max(1, 2 + math.floor(2 * math.log2(max(min(length, most), 1.0) / STEP))))
         return int(STEP * 2 ** ((self.code - 2) / 2)) if self.code > 1 else 0
 
@@ -122,24 +123,22 @@ class Search:
     def run(self) -> None:
         """Anneal, recombine where it pays, then reheat until the budget is used up or nothing improves.
 
-        With k up to 3, eight runs share most of their groups and differ in places, and the best choice
-        among the groups of all is near the optimum. With larger groups the integer programme grows too hard
-        for what it brings, and two long annealings are better; the longer the larger k.
+        With k up to 3, eight runs share most of their groups and differ in places, and on even tables the
+        best choice among the groups of all is near the optimum. On skewed tables and with larger groups
+        the integer programme grows too hard for what it brings.
         """
-        k = self.block.k
-        length = self.work.plan(
-            {2: 0.5, 3: 0.5, 4: 0.7}.get(k, 0.85), self._speed, 2_000_000 * self.first.size
-        )
+        k, n = self.block.k, self.first.size
+        length = self.work.plan(self._share, self._speed, 2_000_000 * n)
         if self.scale <= 0 or self.work.over():
             return
-        pooled = k <= 3 and length >= MANY
+        pooled = k <= 3 and length >= MANY * n
         pool = Pool(self.Z) if pooled else None
         self.anneal(length // (32 * CHAINS), None)  # soon something good, should the rest be interrupted
         for _ in range(RUNS // CHAINS if pooled else 1):
             for labels in self.anneal(length // (2 * RUNS if pooled else CHAINS), pool):
                 if pool is not None:
                     self.polish(labels, length // (2 * RUNS), pool)
-        if pool is not None and not self.work.over():
+        if pool is not None and self.block.even and not self.work.over():
             self.recombine(pool)
         self.polish(self.labels, None, None)
 
@@ -159,6 +158,15 @@ class Search:
             if sse < self.sse:
                 self.labels, self.sse = labels, sse
             self.report(self.sse)
+
+    def _share(self, proposals: float) -> float:
+        """The part of the proposals that goes into annealing: the more the larger the groups are.
+
+        On a skewed table with few proposals for each record, reheating brings more.
+        """
+        if not self.block.even and proposals < 100_000 * self.first.size:
+            return 0.3
+        return {2: 0.5, 3: 0.5, 4: 0.7}.get(self.block.k, 0.85)
 
     def _speed(self) -> float:
         """Proposals per second of all chains, from a short trial."""
@@ -210,7 +218,7 @@ class Search:
         if self.work.without_pool:
             return
         left = self.work.remaining()
-        labels = pool.best(None if left is None else left / 2)
+        labels = pool.best(self.labels, None if left is None else left / 2)
         if labels is None:
             self.work.without_pool = True
         else:
@@ -220,7 +228,7 @@ class Search:
         """Labels after reheating disjoint regions around random records, and by how much the SSE has fallen."""
         n = labels.size
         count = max(1, min(16, n // (2 * settings.records)))
-        parts = self.block.regions(labels, self.rng.integers(0, n, count), min(settings.records, n))
+        parts = self.block.regions(labels, count, min(settings.records, n), self.rng)
         seeds = seeds_from(self.rng, len(parts))
         results = self._together(
             self.block.reheat,
