@@ -17,9 +17,9 @@ import pytest
 
 import shoal
 from shoal import privacy
+from shoal.engine.encode import sum_of_squares
 from shoal.errors import GuaranteeError, InputError, ParameterError
 from shoal.microaggregation import MDAV, mend
-from shoal.engine.encode import sum_of_squares
 from shoal.scale import local, protect_file, settle_roles
 from shoal.scale.output import Classes
 from shoal.scale.plan import Router, merged_parts, route
@@ -28,7 +28,9 @@ from shoal.scale.source import open_source
 
 def numbers(n: int, p: int = 3, seed: int = 0) -> pl.DataFrame:
     rng = np.random.default_rng(seed)
-    return pl.DataFrame({f"x{j}": rng.normal(size=n) for j in range(p)} | {"note": [f"n{i % 7}" for i in range(n)]})
+    return pl.DataFrame(
+        {f"x{j}": rng.normal(size=n) for j in range(p)} | {"note": [f"n{i % 7}" for i in range(n)]}
+    )
 
 
 def mixed(n: int = 3_000) -> pl.DataFrame:
@@ -232,7 +234,9 @@ def test_columns_of_nulls_and_missing_cells(tmp_path):
     frame = numbers(50).with_columns(pl.lit(None, pl.Float64).alias("x1"))
     frame.write_parquet(tmp_path / "in.parquet")
     refused(tmp_path, "Column 'x1' must hold values")
-    numbers(50).with_columns(pl.when(pl.col("x0") > 0).then("x0").alias("x0")).write_parquet(tmp_path / "in.parquet")
+    numbers(50).with_columns(pl.when(pl.col("x0") > 0).then("x0").alias("x0")).write_parquet(
+        tmp_path / "in.parquet"
+    )
     refused(tmp_path, r"Missing cells need a policy .* 'x0'")
 
 
@@ -330,7 +334,9 @@ def test_interrupted_runs_go_on(how, small_parts, tmp_path, monkeypatch):
 def test_resuming_with_other_settings_starts_anew(small_parts, tmp_path):
     numbers(1_000).write_parquet(tmp_path / "in.parquet")
     with pytest.raises(KeyboardInterrupt):
-        protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", k=3, workers=1, progress=_stop_at_writing)
+        protect_file(
+            tmp_path / "in.parquet", tmp_path / "out.parquet", k=3, workers=1, progress=_stop_at_writing
+        )
     assert (tmp_path / ".out.parquet.parts" / "plan.pickle").exists()
     facts = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", k=7, workers=1, resume=True)
     assert facts["smallest_group"] >= 7

@@ -216,19 +216,18 @@ def test_a_killed_worker_changes_nothing(tmp_path):
             )  # fmt: skip
             daemons.append(driver)
             waited = time.monotonic()
-            while not (tmp_path / "started").exists() and time.monotonic() - waited < 180:
+            while not (tmp_path / "started").exists() and time.monotonic() - waited < 300:
                 assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-2000:]
                 time.sleep(0.1)
             assert (tmp_path / "started").exists(), (tmp_path / "driver.log").read_text()[-2000:]
             daemons[1].kill()
-            assert driver.wait(240) == 0, (tmp_path / "driver.log").read_text()[-2000:]
+            assert driver.wait(300) == 0, (tmp_path / "driver.log").read_text()[-2000:]
     finally:
         for each in daemons:
             each.kill()
             each.wait()
     # The driver and one executor are left of the two that began.
     assert (tmp_path / "executors").read_text() == "2"
-    _, plan = None, None
     opened = open_source(tmp_path / "in.parquet", tmp_path)
     roles, _ = settle_roles(frame, None, ["x", "y"], [], None, None)
     plan = local.plan_source(opened, roles, MDAV(k=3), 120, "merge")[0]

@@ -245,7 +245,8 @@ def _least(low, high, asked, out):
         q = asked[a]
         lo, hi = low[a], high[a]
         for c in range(n):
-            t = max(max(lo[c] - q, q - hi[c]), 0.0)
+            outside = max(lo[c] - q, q - hi[c])
+            t = max(outside, 0.0)
             out[c] += t * t
     for c in range(n):
         out[c] *= 1 - SLACK

@@ -131,7 +131,10 @@ def _settled(known, looked, changed, g, h):
     """Whether group g looked at h and neither has changed since (not even in that look)."""
     if changed[g] >= looked[g] or changed[h] >= looked[g]:
         return False
-    return any(known[g, j] == h for j in range(known.shape[1]))
+    seen = False
+    for j in range(known.shape[1]):
+        seen |= known[g, j] == h
+    return seen
 
 
 @kernel()

@@ -17,7 +17,7 @@ from shoal import io
 from shoal.engine.roles import settled_schema
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation import Microaggregator, methods
-from shoal.params import AnyOf, Interval, Nothing, Options, check_params
+from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
 from shoal.scale.plan import Plan, Roles, Router, Solved, make_plan, route, solve_part
 from shoal.scale.source import Source, open_source
 from shoal.schema import Schema
@@ -111,7 +111,7 @@ def protect_file(
     >>> facts["n_groups"], pl.read_parquet(folder / "out.parquet")["age"].to_list()
     (2, [21.0, 21.0, 21.0, 61.0, 61.0, 61.0])
     """
-    rules = {
+    rules: dict[str, Rule] = {
         "missing": AnyOf((Nothing(), Options(("error", "impute", "category", "drop")))),
         "small_strata": Options(("merge", "refuse")),
         "integers": Options(("float", "round")),
@@ -242,7 +242,12 @@ def _run_local(
         say(f"opening {path}")
         source = open_source(path, folder)
         roles, notes = settle_roles(
-            _head(source), asked["schema"], asked["columns"], asked["strata"], asked["weights"], asked["missing"]
+            _head(source),
+            asked["schema"],
+            asked["columns"],
+            asked["strata"],
+            asked["weights"],
+            asked["missing"],
         )
         mark = local.fingerprint(
             [(str(file), file.stat().st_size) for file in source.files],

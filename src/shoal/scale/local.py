@@ -144,7 +144,16 @@ def plan_source(
         )
     templates = templates_of(found, roles)
     draft = Plan(
-        roles, templates, encoder_of(found, templates), method, {}, {}, {}, 0, found.n_kept, round_integers=False
+        roles,
+        templates,
+        encoder_of(found, templates),
+        method,
+        {},
+        {},
+        {},
+        0,
+        found.n_kept,
+        round_integers=False,
     )
     totals: dict[tuple[Any, ...], tuple[int, np.ndarray]] = {}
     for batch in numbered(source, roles.needed):
@@ -165,7 +174,7 @@ def spill(source: Source, plan: Plan, folder: Path, everything: bool) -> np.ndar
             order = np.argsort(parts, kind="stable")
             edges = np.searchsorted(parts[order], np.arange(plan.n_parts + 1))
             table = batch[order].to_arrow(compat_level=pl.CompatLevel.oldest())
-            for part in np.flatnonzero(np.diff(edges)):
+            for part in np.flatnonzero(np.diff(edges)).tolist():
                 piece = table.slice(edges[part], edges[part + 1] - edges[part]).combine_chunks()
                 if part not in sinks:
                     sinks[part] = pa.ipc.new_stream(str(_spill_path(folder, part)), table.schema)
@@ -180,11 +189,11 @@ def spill(source: Source, plan: Plan, folder: Path, everything: bool) -> np.ndar
 def tasks_of(plan: Plan, sizes: np.ndarray, folder: Path) -> list[Task]:
     """The parts to be solved, small ones merged, largest first."""
     into = merged_parts(sizes, plan)
-    tasks = []
+    tasks: list[tuple[int, Task]] = []
     for part in np.unique(into):
         members = np.flatnonzero((into == part) & (sizes > 0))
         if members.size:
-            spills = tuple(_spill_path(folder, each) for each in members)
+            spills = tuple(_spill_path(folder, each) for each in members.tolist())
             result = folder / f"solved-{part:05d}.npz"
             measured = len(tasks) % max(1, plan.n_parts // MEASURED_PARTS) == 0
             tasks.append((int(sizes[members].sum()), Task(int(part), spills, result, measured)))
@@ -352,9 +361,8 @@ def _in_order(
             start = batch[ROW][0]
             groups = np.asarray(group_of[start : start + batch.height])
             kept = groups >= 0
-            if not kept.all():
-                batch, groups = batch.filter(pl.Series(kept)), groups[kept]
-            yield batch, values[groups], gone[groups]
+            groups = groups[kept]
+            yield batch.filter(pl.Series(kept)), values[groups], gone[groups]
 
     return figures.facts(), batches()
 
@@ -407,9 +415,7 @@ class _Figures:
         }
 
 
-def _sampled(
-    batch: pl.DataFrame, published: pl.DataFrame, share: float
-) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _sampled(batch: pl.DataFrame, published: pl.DataFrame, share: float) -> tuple[pl.DataFrame, pl.DataFrame]:
     step = max(1, round(1 / share))
     return batch[::step], published[::step]
 
@@ -461,4 +467,3 @@ def _one_thread_each() -> Iterator[None]:
 
 def _spill_path(folder: Path, part: int) -> Path:
     return folder / f"part-{part:05d}.arrow"
-

@@ -22,8 +22,8 @@ from shoal.engine.roles import row_codes
 from shoal.errors import InputError
 from shoal.measures._risk import linked_share
 from shoal.microaggregation import Microaggregator, mend
-from shoal.schema import Column, Schema
 from shoal.scale.survey import ROW, Survey, kept_rows
+from shoal.schema import Column, Schema
 
 # Within a part, methods of more than linear time work on blocks of this many records.
 BLOCK_ROWS = 2_000
@@ -292,8 +292,8 @@ def route(batch: pl.DataFrame, plan: Plan) -> np.ndarray:
         return parts
     first = np.unique(codes, return_index=True)[1]
     keys = strata_keys(kept[first], plan)
-    for code, key in enumerate(keys):
-        key = plan.joins.get(key, key)
+    for code, found in enumerate(keys):
+        key = plan.joins.get(found, found)
         inside = np.flatnonzero(codes == code)
         if key in plan.homes:
             parts[rows[inside]] = plan.homes[key]

@@ -46,7 +46,9 @@ class Source:
             try:
                 yield from _batches(file, columns, rows)
             except (pa.ArrowException, OSError, pl.exceptions.PolarsError) as error:
-                raise InputError(f"A batch of the file {str(file)!r} cannot be read: {_line(error)}") from None
+                raise InputError(
+                    f"A batch of the file {str(file)!r} cannot be read: {_line(error)}"
+                ) from None
 
 
 def open_source(path: str | Path, work: Path) -> Source:
@@ -185,7 +187,9 @@ def _difference(first: pa.Schema, other: pa.Schema, first_file: Path, other_file
             what = f"lacks the column {name!r}"
             break
         if other.field(name).type != first.field(name).type:
-            what = f"has {other.field(name).type} in column {name!r} where {first.field(name).type} was expected"
+            what = (
+                f"has {other.field(name).type} in column {name!r} where {first.field(name).type} was expected"
+            )
             break
     else:
         extra = [name for name in other.names if name not in first.names]

@@ -60,7 +60,9 @@ def session(master: str | None = None) -> SparkSession:
     if active is not None:
         return active
     if shutil.which("java") is None and "JAVA_HOME" not in _environment():
-        raise InputError("Spark needs Java 17 or later: no 'java' was found on the path and JAVA_HOME is not set.")
+        raise InputError(
+            "Spark needs Java 17 or later: no 'java' was found on the path and JAVA_HOME is not set."
+        )
     try:
         return (
             SparkSession.builder.master(master or _environment().get("SPARK_MASTER", "local[*]"))
@@ -80,7 +82,8 @@ def read_rows(spark: SparkSession, path: str | Path) -> DataFrame:
     rows = spark.read.parquet(str(path)).select("*", sf.col("_metadata.file_path").alias("__file__"),
                                                 sf.col("_metadata.row_index").alias("__index__"))  # fmt: skip
     counts = sorted(
-        (each["__file__"], each["n"]) for each in rows.groupBy("__file__").agg(sf.count("*").alias("n")).collect()
+        (each["__file__"], each["n"])
+        for each in rows.groupBy("__file__").agg(sf.count("*").alias("n")).collect()
     )
     if not counts:
         raise InputError(f"The table {str(path)!r} must have rows and columns. Got 0 rows.")
@@ -125,7 +128,16 @@ def plan_rows(
         raise InputError(f"Each stratum must have at least k = {method.k} rows. {little[0]!r} has fewer.")
     templates = templates_of(found, roles)
     draft = Plan(
-        roles, templates, encoder_of(found, templates), method, {}, {}, {}, 0, found.n_kept, round_integers=False
+        roles,
+        templates,
+        encoder_of(found, templates),
+        method,
+        {},
+        {},
+        {},
+        0,
+        found.n_kept,
+        round_integers=False,
     )
 
     def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -179,9 +191,7 @@ def protect_rows(rows: DataFrame, plan: Plan, key: bytes | None = None) -> DataF
     sent = schema.append(pa.field(PART, pa.int64()))
     published = _published_schema(sent, plan, key is not None)
     return (
-        rows.mapInArrow(send, _spark_schema(sent))
-        .groupBy(PART)
-        .applyInArrow(solve, _spark_schema(published))
+        rows.mapInArrow(send, _spark_schema(sent)).groupBy(PART).applyInArrow(solve, _spark_schema(published))
     )
 
 

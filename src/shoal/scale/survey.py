@@ -39,7 +39,9 @@ class Moments:
         if values.size == 0:
             return cls()
         if np.abs(values).max() > LARGEST:
-            raise InputError(f"Numbers of a large table must lie within {LARGEST:g}. Got {np.abs(values).max():g}.")
+            raise InputError(
+                f"Numbers of a large table must lie within {LARGEST:g}. Got {np.abs(values).max():g}."
+            )
         mean = float(values.mean())
         return cls(
             values.size, mean, float(((values - mean) ** 2).sum()), float(values.min()), float(values.max())
@@ -99,13 +101,19 @@ def survey_batch(
     found = []
     for fact in facts:
         if fact.kind in ("category", "boolean", "ordered"):
-            series = read_column(batch[fact.name], replace(fact, levels=None)) if fact.levels is None else None
+            series = (
+                read_column(batch[fact.name], replace(fact, levels=None)) if fact.levels is None else None
+            )
             column = series if series is not None else read_column(batch[fact.name], fact)
             counts = np.bincount(
                 column.values[~column.missing].astype(np.int64),
                 minlength=0 if column.levels is None else column.levels.len(),
             )
-            levels = {} if column.levels is None else dict(zip(column.levels.to_list(), counts.tolist(), strict=True))
+            levels = (
+                {}
+                if column.levels is None
+                else dict(zip(column.levels.to_list(), counts.tolist(), strict=True))
+            )
             if column.missing.all():
                 levels = {}
             found.append(ColumnSurvey(Moments(), levels, int(column.missing.sum()), batch[fact.name].dtype))
