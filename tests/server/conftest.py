@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -85,14 +87,15 @@ class House:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         return httpx.Client(base_url=self.url, headers=headers, timeout=60, **words)
 
-    def signed_in(self, token: str) -> httpx.Client:
+    @contextlib.contextmanager
+    def signed_in(self, token: str) -> Iterator[httpx.Client]:
         """A client with the cookie of a visit, as a browser would have."""
-        client = self.http(follow_redirects=True)
-        client.get("/sign-in")
-        done = client.post("/sign-in", data={"token": token, "stamp": client.cookies["shoal_form"]})
-        assert done.status_code == 200, done.text
-        client.headers["x-csrf-token"] = done.text.split('name="csrf" content="')[1].split('"')[0]
-        return client
+        with self.http(follow_redirects=True) as client:
+            client.get("/sign-in")
+            done = client.post("/sign-in", data={"token": token, "stamp": client.cookies["shoal_form"]})
+            assert done.status_code == 200, done.text
+            client.headers["x-csrf-token"] = done.text.split('name="csrf" content="')[1].split('"')[0]
+            yield client
 
 
 def free_port() -> int:

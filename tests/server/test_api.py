@@ -208,7 +208,7 @@ def test_guessing_tokens_is_slowed_down_and_known_tokens_are_not(tmp_path):
             house.book.revoke("ann")
             time.sleep(1.2)
             assert known.get("/api/v1/me").status_code == 401
-        assert house.stop() == 0  # quietly
+        assert house.stop() in (0, -15)  # what was begun is ended, then the signal is passed on
         assert '"event": "stop"' in house.log
         assert "income" not in house.log
         assert token not in house.log
@@ -250,9 +250,9 @@ def test_openapi_describes_what_happens(house, tokens):
                 got,
                 checks=[
                     schemathesis.checks.not_a_server_error,
-                    schemathesis.openapi.checks.status_code_conformance,
-                    schemathesis.openapi.checks.response_schema_conformance,
-                    schemathesis.openapi.checks.content_type_conformance,
+                    schemathesis.checks.status_code_conformance,
+                    schemathesis.checks.response_schema_conformance,
+                    schemathesis.checks.content_type_conformance,
                 ],
             )
 

@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from shoal import __version__
+from shoal import __version__, errors
 from shoal.errors import ShoalError
 from shoal.server import api, pages, publish
 from shoal.server.accounts import Accounts
@@ -148,14 +148,14 @@ def problem(request: Request, error: Exception) -> Response:
     A sentence quotes what was typed or the public schema. Of what breaks inside, only that it broke is said.
     """
     status, sentence = _told(error)
-    kind = type(error).__name__ if isinstance(error, ShoalError) and status < 500 else "Error"
+    known = [each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__]
     if status >= 500:
         facts = {"event": "error", "id": request.state.request_id, "error": type(error).__name__}
         log.error(json.dumps(facts | _where(error)))
     if request.url.path.startswith(("/api/", "/health")):
         headers = {"www-authenticate": "Bearer"} if status == 401 else {}
         headers |= {"retry-after": "10"} if status in (429, 503) else {}
-        return JSONResponse({"error": sentence, "kind": kind}, status, headers)
+        return JSONResponse({"error": sentence, "kind": known[0] if known else "Error"}, status, headers)
     if isinstance(error, SignInError) and request.method == "GET":
         return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", 303)
     return pages.render(request, "problem.html.j2", status=status, sentence=sentence, code=status)
