@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+from shoal.release._audit import audit_releases
 from shoal.release._graph import Graph, read_graph
 from shoal.release._graph_utility import graph_figures, graph_page, spy_plot
 from shoal.release._network import GraphRelease, release_graph
@@ -25,6 +26,7 @@ __all__ = [
     "GraphRelease",
     "SmallGroupsWarning",
     "TableRelease",
+    "audit_releases",
     "graph_figures",
     "graph_page",
     "read_graph",
