@@ -8,6 +8,17 @@ from __future__ import annotations
 from shoal.audit._cases import CASES, MODES
 from shoal.audit._faults import FAULTS
 from shoal.audit._game import Mechanism, Verdict, play
-from shoal.audit._run import Report, audit, audit_fault
+from shoal.audit._run import Report, audit, audit_fault, audit_mechanisms
 
-__all__ = ["CASES", "FAULTS", "MODES", "Mechanism", "Report", "Verdict", "audit", "audit_fault", "play"]
+__all__ = [
+    "CASES",
+    "FAULTS",
+    "MODES",
+    "Mechanism",
+    "Report",
+    "Verdict",
+    "audit",
+    "audit_fault",
+    "audit_mechanisms",
+    "play",
+]

@@ -8,7 +8,7 @@ from typing import Any
 
 from shoal.audit._cases import CASES, MODES, mechanism
 from shoal.audit._faults import FAULTS
-from shoal.audit._game import ALPHA, STAGES, Verdict, play
+from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
 from shoal.errors import ParameterError
 
 EPSILONS = (0.5, 1.0)
@@ -96,6 +96,13 @@ def audit_fault(
     if name not in FAULTS:
         raise ParameterError(f"'fault' must be one of {', '.join(FAULTS)}. Got {name!r}.")
     return _report(name, [play(FAULTS[name](epsilon), stages, alpha)])
+
+
+def audit_mechanisms(
+    mode: str, mechanisms: Sequence[Mechanism], stages: Sequence[int] = STAGES, alpha: float = ALPHA
+) -> Report:
+    """Try to refute any of some mechanisms: for rooms above this one that bring their own cases."""
+    return _report(mode, [play(each, stages, alpha / len(mechanisms)) for each in mechanisms])
 
 
 def _report(mode: str, verdicts: list[Verdict]) -> Report:

@@ -14,7 +14,7 @@ def register(app: typer.Typer) -> None:
 
 
 def audit_mechanism(
-    mode: Annotated[str, typer.Option(help="dp, group, correlated or heuristic.")] = "dp",
+    mode: Annotated[str, typer.Option(help="dp, group, correlated, heuristic, release or graph.")] = "dp",
     fault: Annotated[str | None, typer.Option(help="Instead of a mode: a fault planted on purpose.")] = None,
     runs: Annotated[int, typer.Option(help="Runs of the last stage.")] = 16_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
@@ -29,7 +29,12 @@ def audit_mechanism(
     if runs < 100:
         raise ParameterError(f"'runs' must be an int of at least 100. Got {runs}.")
     stages = [stage for stage in (1_000, 4_000, 16_000) if stage < runs] + [runs]
-    report = audit(mode, stages=stages) if fault is None else audit_fault(fault, stages=stages)
+    if mode in ("release", "graph") and fault is None:
+        from shoal.release import audit_releases
+
+        report = audit_releases(mode, stages=stages)
+    else:
+        report = audit(mode, stages=stages) if fault is None else audit_fault(fault, stages=stages)
     if as_json:
         typer.echo(json.dumps(report.to_dict()))
     elif report.witness is not None:

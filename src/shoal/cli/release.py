@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from shoal.cli._console import names, print_json
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(release)
+    app.command("release-graph")(release_graph)
 
 
 def release(
@@ -90,7 +91,75 @@ def release(
     )
 
 
-def _show(facts: dict, as_json: bool) -> None:
+def release_graph(
+    edges: Annotated[Path, typer.Argument(help="Edge list: two columns, an edge a row.")],
+    epsilon: Annotated[float, typer.Option(help="What to spend, for any k edges jointly.")],
+    k: Annotated[int, typer.Option("-k", "--k", help="How many edges go together.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Edge list to write.")],
+    reading: Annotated[
+        str, typer.Option(help="edges: k correlated edges; vertex: k the most edges at a vertex.")
+    ] = "edges",
+    vertices: Annotated[
+        Path | None,
+        typer.Option(help="File whose first column lists the public vertices, isolated ones too."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--id", help="Names the data set in the ledger; the file's name if left out."),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Total epsilon; this release alone if left out.")
+    ] = None,
+    analyst: Annotated[str, typer.Option(help="Who is charged.")] = "me",
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger file or URL; beside the edges if left out.")
+    ] = None,
+    pictures: Annotated[
+        Path | None, typer.Option(help="HTML for the owner: the matrix before and after, and errors.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Release a graph whose edges may go together, with its guarantee stamped on it.
+
+    Example: shoal release-graph edges.csv --epsilon 2 --k 3 -o public.csv
+    """
+    from shoal import release as room
+    from shoal.io import check_folder, check_writable, read_table, write_table
+
+    check_writable(output)
+    if pictures is not None:
+        check_folder(pictures)
+    listed = None if vertices is None else read_table(vertices).to_series(0).to_numpy()
+    out = room.release_graph(
+        read_table(edges),
+        k,
+        epsilon,
+        reading=reading,
+        vertices=listed,
+        dataset=name or edges.stem,
+        budget_total=budget,
+        analyst=analyst,
+        ledger=ledger or str(edges.with_suffix(".ledger.db")),
+    )
+    write_table(out.frame, output)
+    figures = room.graph_figures(out)
+    if pictures is not None:
+        _write_text(pictures, room.graph_page(out, figures))
+    facts = {
+        "stamp": out.stamp,
+        "epsilon": out.epsilon,
+        "remaining": out.remaining,
+        "k": k,
+        "reading": reading,
+        "n_vertices": out.graph.n,
+        "levels": out.height,
+        **{f"{side}_{what}": value for side, part in figures.items() for what, value in part.items()},
+        "notes": [*out.notes, "Errors are computed from the private graph: for the owner only."],
+    }
+    _show(facts, as_json)
+
+
+def _show(facts: dict[str, Any], as_json: bool) -> None:
     if as_json:
         print_json(facts)
         return

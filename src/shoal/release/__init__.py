@@ -6,6 +6,10 @@
 
 from __future__ import annotations
 
+from shoal.release._audit import audit_releases
+from shoal.release._graph import Graph, read_graph
+from shoal.release._graph_utility import graph_figures, graph_page, spy_plot
+from shoal.release._network import GraphRelease, release_graph
 from shoal.release._table import (
     ASSOCIATIONS,
     METHODS,
@@ -18,8 +22,16 @@ from shoal.release._utility import utility_picture
 __all__ = [
     "ASSOCIATIONS",
     "METHODS",
+    "Graph",
+    "GraphRelease",
     "SmallGroupsWarning",
     "TableRelease",
+    "audit_releases",
+    "graph_figures",
+    "graph_page",
+    "read_graph",
+    "release_graph",
     "release_table",
+    "spy_plot",
     "utility_picture",
 ]

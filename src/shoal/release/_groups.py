@@ -74,7 +74,9 @@ def noise_scale(each: Coded, n: int, k: int, micro: int, ranked: bool) -> Fracti
     return Fraction(sensitivity * budget.MICRO, micro)
 
 
-def noisy_groups(values: np.ndarray, each: Coded, k: int, micro: int, *, ranked: bool) -> np.ndarray:
+def noisy_groups(
+    values: np.ndarray, each: Coded, k: int, micro: int, *, ranked: bool, draws: int | None = None
+) -> np.ndarray:
     """One noisy number per group of a column that lies in group order: a sum, or the level that is printed.
 
     Parameters
@@ -86,6 +88,8 @@ def noisy_groups(values: np.ndarray, each: Coded, k: int, micro: int, *, ranked:
         What this column costs.
     ranked : bool
         Whether the column was sorted by itself.
+    draws : int, optional
+        So many independent releases, in rows: for the auditor only.
 
     Returns
     -------
@@ -97,14 +101,17 @@ def noisy_groups(values: np.ndarray, each: Coded, k: int, micro: int, *, ranked:
     """
     n, starts = len(values), group_starts(len(values), k)
     if not each.nominal:
-        return laplace(np.add.reduceat(values, starts), noise_scale(each, n, k, micro, ranked))
+        sums = np.add.reduceat(values, starts)
+        exact = sums if draws is None else np.tile(sums, (draws, 1))
+        return laplace(exact, noise_scale(each, n, k, micro, ranked))
     rate = Fraction(micro, 2 * budget.MICRO * touched_groups(each, n, k, ranked))
     ends = np.append(starts[1:], n)
     chosen = [
-        exponential(size - np.bincount(values[start:end], minlength=each.top + 1), rate)[0]
+        exponential(size - np.bincount(values[start:end], minlength=each.top + 1), rate, draws=draws or 1)
         for start, end, size in zip(starts, ends, ends - starts, strict=True)
     ]
-    return np.array(chosen, dtype=np.int64)
+    levels = np.stack(chosen, axis=1)
+    return levels[0] if draws is None else levels
 
 
 def printed(noisy: np.ndarray, each: Coded, n: int, k: int, *, ranked: bool) -> np.ndarray:
