@@ -21,7 +21,7 @@ def table(kind: str, n: int, p: int, seed: int) -> np.ndarray:
         "normal": lambda: normal,
         "grid": lambda: rng.integers(0, 4, size=(n, p)).astype(float),
         "standardised grid": lambda: standardise(rng.integers(0, 5, size=(n, p)).astype(float)),
-        "duplicated": lambda: normal[rng.integers(0, max(2, n // 5), n)],
+        "duplicated": lambda: normal[rng.integers(0, max(1, n // 5), n)],
         "clustered": lambda: 0.01 * normal + 5 * rng.normal(size=(6, p))[rng.integers(0, 6, n)],
         "skewed": lambda: standardise(np.exp(2 * normal)),
         "correlated": lambda: normal @ (np.ones((p, p)) + 0.1 * np.eye(p)),
