@@ -148,7 +148,7 @@ def load_survey_schema() -> Schema:
 
 
 def load_survey_mixture() -> dict[str, Any]:
-    """Load the public mixture of the survey's records, 395 cells, for `shoal.dp.correlation.FrozenMixture`.
+    """Load the public mixture of the survey's records, 400 cells, for `shoal.dp.correlation.FrozenMixture`.
 
     Fitted on a survey made with another seed, so that nothing of it comes from the bundled table.
 
@@ -156,7 +156,7 @@ def load_survey_mixture() -> dict[str, Any]:
     --------
     >>> from shoal.datasets import load_survey_mixture
     >>> len(load_survey_mixture()["weights"])
-    395
+    400
     """
     return json.loads((BUNDLED / "survey-mixture.json").read_text(encoding="utf-8"))
 

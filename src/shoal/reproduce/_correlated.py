@@ -318,7 +318,8 @@ class _Run:
                 f"{THIRD} builds {printed}x faster than the baseline",
                 self.table.name,
                 times >= printed,
-                f"{times:.0f}x, both matrices built pair by pair in Python, extrapolated; here no matrix is built",
+                f"{times:.0f}x: both matrices pair by pair in Python, extrapolated, the mixture our way; "
+                "without matrices the baseline needs no building at all",
             )
         )
         return made
@@ -342,7 +343,9 @@ def _exact(query: Query, loaded: pl.DataFrame, table: Bench) -> float:
 
 
 def _seconds(work: Callable[[int, int], Any], pairs: np.ndarray) -> float:
-    start = time.perf_counter()
+    """CPU seconds of a pair, the first left out."""
+    work(*map(int, pairs[0]))
+    start = time.process_time()
     for i, j in pairs:
         work(int(i), int(j))
-    return (time.perf_counter() - start) / len(pairs)
+    return (time.process_time() - start) / len(pairs)

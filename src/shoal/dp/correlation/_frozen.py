@@ -77,7 +77,9 @@ class FrozenMixture:
         self.mixture, self.preparation = mixture, preparation
         self.origin, self.source = origin, source
         self.n_cells = mixture.n_components
-        self.name = f"mixture({', '.join(preparation.columns)})"
+        columns = preparation.columns
+        few = len(columns) <= 6  # a stamp is one line
+        self.name = f"mixture({', '.join(columns)})" if few else f"mixture on {len(columns)} columns"
         facts = json.dumps([preparation.to_dict(), *(each.tolist() for each in numbers)])
         self.fingerprint = "mixture-" + hashlib.sha256(facts.encode()).hexdigest()[:24]
         self._cells: np.ndarray | None = None
@@ -91,6 +93,7 @@ class FrozenMixture:
         source: str,
         preprocessing: str = "z-score",
         columns: list[str] | tuple[str, ...] | None = None,
+        even: bool = True,
         random_state: int = 0,
     ) -> Self:
         """Fit on a *public* table, loaded as the private one will be (see `shoal.dp.load.load`).
@@ -103,6 +106,9 @@ class FrozenMixture:
             More cells hide fewer rows together and cost less noise; expect large errors below 300.
         source : str
             Where the table comes from; kept in the file.
+        even : bool, default True
+            Components of equal weight and spread, so that a row's cell is that of the nearest mean: cells of
+            evener sizes, which cost less noise. Else each has its own.
         preprocessing, columns, random_state
             As in the other models.
         """
@@ -111,12 +117,14 @@ class FrozenMixture:
                 f"'n_cells' must be an int of at least 1 and at most the public rows. Got {n_cells!r}."
             )
         preparation = Preparation.learn(frame, preprocessing, columns)
-        fitted = fit_mixture(
-            preparation.apply(frame), n_cells, diagonal=True, rounds=30, random_state=random_state
-        )
-        spread = np.maximum(1.0 / fitted.precisions, 1e-4)  # point-like components would own nothing else
+        X = preparation.apply(frame)
+        fitted = fit_mixture(X, n_cells, diagonal=True, rounds=0 if even else 30, random_state=random_state)
+        if even:
+            spread, weights = np.ones_like(fitted.means), np.full(fitted.n_components, 1.0)
+        else:  # point-like components would own nothing else
+            spread, weights = np.maximum(1.0 / fitted.precisions, 1e-4), fitted.weights
         rounded = Gaussians(
-            *(_rounded(each) for each in (fitted.weights, fitted.means, 1.0 / spread))  # as the file keeps it
+            *(_rounded(each) for each in (weights, fitted.means, 1.0 / spread))  # as the file keeps it
         )
         return cls(rounded, preparation, origin="public", source=source)
 

@@ -8,13 +8,19 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
-from shoal.dp.correlation._largest import Profiles, degrees, largest, similarity_bounds
+from shoal.dp.correlation._largest import (
+    MARGIN,
+    TILE,
+    Profiles,
+    degrees,
+    largest,
+    similarity_bounds,
+)
 from shoal.dp.correlation._mixture import WIDEST, Gaussians, choose_mixture, fit_mixture
 from shoal.dp.correlation._prepare import Preparation, check_preprocessing
 from shoal.errors import ParameterError
 
 COARSE = (1, 2, 4, 8, 16, 32, 64, 100)
-_MARGIN = 1e-5
 _FAINT = 1e-7
 
 
@@ -189,13 +195,13 @@ def largest_shared_similarity(M: np.ndarray, profiles: Profiles, weights: np.nda
         reach = C @ M[rows].max(axis=0)
         near = np.flatnonzero(reach > _FAINT)
         total = alone[rows] + w @ np.where(reach > _FAINT, 0.0, reach)
-        for start in range(0, len(near), 4096):
-            part = near[start : start + 4096]
+        for start in range(0, len(near), TILE):
+            part = near[start : start + TILE]
             tile = profiles.unit[rows] @ columns.unit[part].T
             np.abs(tile, out=tile)
             tile *= M32[rows] @ C32[part].T
             total = total + tile @ w32[part]
-        return total * (1 + _MARGIN) + _MARGIN * shared[rows]
+        return total * (1 + MARGIN) + MARGIN * shared[rows]
 
     def exact(rows: np.ndarray) -> np.ndarray:
         return (degrees(profiles.take(rows), columns) * (M[rows] @ C.T)) @ w + alone[rows]

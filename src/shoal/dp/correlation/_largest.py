@@ -14,8 +14,8 @@ from typing import Self
 import numpy as np
 
 # Relative margin of single precision sums of m products of d terms in [-1, 1].
-_MARGIN = 1e-5
-_TILE = 4096
+MARGIN = 1e-5
+TILE = 512  # columns of a tile, so that it stays in the cache
 
 
 @dataclass(frozen=True)
@@ -127,14 +127,14 @@ def largest_similarity(
 
     def above(rows: np.ndarray) -> np.ndarray:
         total = np.zeros(len(rows), dtype=np.float64)
-        for start in range(0, len(w), _TILE):
-            part = slice(start, start + _TILE)
+        for start in range(0, len(w), TILE):
+            part = slice(start, start + TILE)
             tile = profiles.unit[rows] @ columns.unit[part].T
             np.abs(tile, out=tile)
             if threshold > 0:
                 tile *= tile >= cut
             total += tile @ w32[part]
-        return total * (1 + _MARGIN) + _MARGIN * w.sum() + weights[rows] * (profiles.square[rows] == 0)
+        return total * (1 + MARGIN) + MARGIN * w.sum() + weights[rows] * (profiles.square[rows] == 0)
 
     def exact(rows: np.ndarray) -> np.ndarray:
         own = weights[rows] * (profiles.square[rows] == 0)
