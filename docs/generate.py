@@ -17,6 +17,8 @@ ROOMS = {
     "shoal.masking": None,
     "shoal.bounds": None,
     "shoal.dp": None,
+    "shoal.dp.pufferfish": None,
+    "shoal.release": None,
     "shoal.datasets": None,
     "shoal.schema": ["Schema", "Column", "Unit"],
     "shoal.io": ["read_table", "read_source", "write_table", "Source"],
@@ -84,7 +86,11 @@ def room_page(room: str, names: list[str] | None) -> str:
 
 
 def _own_classes(module: object) -> list[str]:
-    return [name for name, each in vars(module).items() if inspect.isclass(each) and each.__module__ == module.__name__]
+    return [
+        name
+        for name, each in vars(module).items()
+        if inspect.isclass(each) and each.__module__ == module.__name__
+    ]
 
 
 def _write(path: Path, text: str) -> None:

@@ -30,7 +30,10 @@ def draw(path: Path) -> None:
         after.fill(*corners.T, facecolor=TEAL, alpha=0.16, edgecolor=TEAL, linewidth=0.8)
     sizes = np.bincount(fitted.labels_)
     after.scatter(*fitted.centroids_.T, s=6 * sizes, color=SAND, zorder=3)
-    after.set_title(f"{fitted.n_groups_} groups of at least 5, {fitted.information_loss_:.1f} % of the information lost", fontsize=11)
+    after.set_title(
+        f"{fitted.n_groups_} groups of at least 5, {fitted.information_loss_:.1f} % of the information lost",
+        fontsize=11,
+    )
     for axes in (before, after):
         axes.set_xticks([])
         axes.set_yticks([])

@@ -15,6 +15,7 @@ def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(release)
     app.command("release-graph")(release_graph)
+    app.command()(systems)
 
 
 def release(
@@ -157,6 +158,31 @@ def release_graph(
         "notes": [*out.notes, "Errors are computed from the private graph: for the owner only."],
     }
     _show(facts, as_json)
+
+
+def systems(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Markdown file to write; printed if left out.")
+    ] = None,
+    queries: Annotated[int, typer.Option(help="COUNT queries of the common task.")] = 40,
+) -> None:
+    """Put the related systems side by side, with their errors measured on bundled data.
+
+    Example: shoal systems -o systems.md
+    """
+    from shoal.errors import ParameterError
+    from shoal.io import check_folder
+    from shoal.release import systems_page
+
+    if queries < 2:
+        raise ParameterError(f"'queries' must be an int of at least 2. Got {queries}.")
+    if output is not None:
+        check_folder(output)
+    page = systems_page(queries)
+    if output is None:
+        typer.echo(page)
+    else:
+        _write_text(output, page)
 
 
 def _show(facts: dict[str, Any], as_json: bool) -> None:
