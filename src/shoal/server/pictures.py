@@ -110,9 +110,10 @@ def spending(facts: dict[str, Any]) -> Markup:
     cap, charges = facts["cap"], facts["charges"]
     times = [datetime.fromisoformat(at).timestamp() for at, _ in charges]
     first, last = (min(times), max(times)) if times else (0.0, 1.0)
+    last += 0.05 * (last - first)  # so that the last step is seen
 
     def x(at: float) -> float:
-        return left + (WIDTH - left - 12) * ((at - first) / (last - first) if last > first else 1.0)
+        return left + (WIDTH - left - 12) * ((at - first) / (last - first) if last > first else 0.5)
 
     def y(value: float) -> float:
         return base - (base - top) * value / cap
@@ -175,9 +176,10 @@ def _ticks(low: float, high: float) -> list[float]:
 
 
 def _svg(height: float, body: str, title: str, kind: str) -> Markup:
+    stretch = ' preserveAspectRatio="none"' if kind == "gauge" else ""
     # Every text in the body was escaped where it was put in.
     return Markup(  # noqa: S704
-        f'<svg class="{kind}" viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title)}">{body}</svg>'
+        f'<svg class="{kind}"{stretch} viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title)}">{body}</svg>'
     )
 
 

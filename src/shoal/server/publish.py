@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import json
 import os
 import secrets
@@ -38,7 +39,7 @@ FILES = {
     "public-report.html": "text/html; charset=utf-8",
     "schema.toml": "text/plain; charset=utf-8",
 }
-_REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'; sandbox"
+_REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 _MOST_AT_ONCE = 4
 
 
@@ -147,6 +148,7 @@ def job_page(request: Request, job: str) -> Response:
     return pages.render(
         request, "job.html.j2", job=job, facts=facts, look=look, result=result, roles=ROLES,
         policies=MISSING_POLICIES, steps=steps(folder), answered=list(request.app.state.config.datasets),
+        methods=method_names(),
     )  # fmt: skip
 
 
@@ -154,9 +156,9 @@ async def run(request: Request, job: str) -> Response:
     """Protect the table with the roles and settings of the form."""
     folder, form = _job(request, job), await request.form(max_fields=2000)
     look = read(folder / "look.json") if (folder / "look.json").exists() else None
-    if look is None or running(folder):
+    if look is None or busy(folder):
         raise InputError("This job cannot be run now.")
-    others = [each for each in request.app.state.room.folder.iterdir() if running(each)]
+    others = [each for each in request.app.state.room.folder.iterdir() if busy(each)]
     if len(others) >= _MOST_AT_ONCE:
         raise InputError(f"At most {_MOST_AT_ONCE} jobs run at a time; wait until one is done.")
     roles = {}
@@ -166,8 +168,9 @@ async def run(request: Request, job: str) -> Response:
             raise ParameterError(f"A role must be one of {', '.join(ROLES)}. Got {role[:40]!r}.")
         roles[column["name"]] = role
     method, missing = str(form.get("method", "anneal")), str(form.get("missing", "error"))
-    if method not in look["methods"] or missing not in MISSING_POLICIES:
-        raise ParameterError(f"The method must be one of {', '.join(look['methods'])}.")
+    known = await run_in_threadpool(method_names)
+    if method not in known or missing not in MISSING_POLICIES:
+        raise ParameterError(f"The method must be one of {', '.join(known)}.")
     wanted = {
         "roles": roles,
         "k": _whole(form.get("k", "5"), "k", 2, 10_000),
@@ -224,6 +227,14 @@ def file(request: Request, job: str, name: str) -> Response:
     )
 
 
+@functools.cache
+def method_names() -> tuple[str, ...]:
+    """The methods there are; loaded when the first table is published, so that the server starts fast."""
+    from shoal.microaggregation import methods
+
+    return tuple(sorted(methods()))
+
+
 def start(folder: Path, what: str) -> None:
     """Begin a job's work in a process of its own."""
     words = [sys.executable, "-m", "shoal.server.work", what, str(folder)]
@@ -246,6 +257,14 @@ def running(folder: Path) -> bool:
         command = Path(f"/proc/{pid}/cmdline")
         return not command.parent.parent.is_dir() or folder.name.encode() in command.read_bytes()
     except (OSError, KeyError, ValueError):
+        return False
+
+
+def busy(folder: Path) -> bool:
+    """Whether a job is at work; a process that has said its last word may still be about to end."""
+    try:
+        return read(folder / "job.json")["state"] in ("looking", "running") and running(folder)
+    except UnknownError:
         return False
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -19,6 +21,7 @@ except ImportError:
     raise MissingExtraError("uvicorn", "server") from None
 
 GRACE_SECONDS = 10
+_ROOM = "shoal-room-"
 _LOGS: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -37,7 +40,8 @@ _LOGS: dict[str, Any] = {
 
 def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = False) -> None:
     """Serve until told to stop; what is being answered then is still answered, for a while."""
-    with tempfile.TemporaryDirectory(prefix="shoal-room-") as folder:
+    _sweep()
+    with tempfile.TemporaryDirectory(prefix=f"{_ROOM}{os.getpid()}-") as folder:
         os.environ["SHOAL_CONFIG"], os.environ["SHOAL_ROOM"] = str(path.absolute()), folder
         try:
             uvicorn.run(
@@ -63,3 +67,20 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
                 room.forget(job)
             logging.getLogger("shoal.server").info('{"event": "end"}')
             sys.stderr.flush()
+
+
+def _sweep() -> None:
+    """Remove the private folders of servers that were killed before they could do it themselves."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_ROOM}*-*"):
+        owner = folder.name.removeprefix(_ROOM).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if owner.isdigit() and folder.lstat().st_uid == os.getuid() and not _alive(int(owner)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True

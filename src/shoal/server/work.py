@@ -37,7 +37,6 @@ def main(what: str, folder: Path) -> None:
 
 def look(folder: Path) -> None:
     """Guess roles and kinds."""
-    from shoal import methods
     from shoal.engine.guess import guess_schema
 
     source = _read(folder)
@@ -50,7 +49,7 @@ def look(folder: Path) -> None:
         folder / "look.json",
         {
             "columns": columns, "rows": source.frame.height, "notes": [_without(each, folder) for each in source.notes],
-            "methods": sorted(methods()), "missing": sum(source.frame.null_count().row(0)),
+            "missing": sum(source.frame.null_count().row(0)),
         },
     )  # fmt: skip
 
