@@ -139,12 +139,16 @@ def compare_levels(name: str, levels: Sequence[str], before: np.ndarray, after: 
 
 @dataclass(frozen=True)
 class MapPoint:
-    """One method at one k: what it loses (per cent) and what can be linked back (a share in 0..1)."""
+    """One method at one k: what it loses (per cent) and what can be linked back (a share in 0..1).
+
+    Points that are `named` carry their method's name on the map.
+    """
 
     method: str
     k: int
     loss: float
     risk: float
+    named: bool = True
 
 
 def pareto_front(points: Sequence[MapPoint]) -> list[bool]:
@@ -350,6 +354,8 @@ def _frame_map(axes: Axes, points: Sequence[MapPoint]) -> None:
 
 def _name_points(axes: Axes, points: Sequence[MapPoint], front: Sequence[bool]) -> None:
     """Write names beside the marks: the front first, then the others where there is room."""
+    front = [best for point, best in zip(points, front, strict=True) if point.named]
+    points = [point for point in points if point.named]
     frame = axes.bbox
     marks = [tuple(axes.transData.transform((point.loss, 100 * point.risk))) for point in points]
     names = [clean(point.method, 20) for point in points]
