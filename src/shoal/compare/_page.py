@@ -20,7 +20,8 @@ def write_page(comparison: Comparison, path: str | Path) -> None:
     ks = sorted({cell.k for cell in cells})
     names = list(dict.fromkeys(cell.method for cell in cells))
     points = [
-        MapPoint(cell.method, cell.k, cell.information_loss, cell.dld, named=cell.method != "search") for cell in cells
+        MapPoint(cell.method, cell.k, cell.information_loss, cell.dld, named=cell.method != "search")
+        for cell in cells
     ]
     rows = [
         [

@@ -73,7 +73,7 @@ def bench(name: str) -> Bench:
     if name == "adult":
         frame = datasets.load_adult()
         rest: tuple[Any, ...] = ("income", 8, 0.4, (0.2, 0.3, 0.4, 0.5, 0.6), COARSE, COARSE, 5)
-        return Bench(name, frame, _schema(name, frame), *rest, "hours_per_week")
+        return Bench(name, frame, _schema(name, frame), *(*rest, "hours_per_week"))
     if name == "ccc":
         frame = datasets.load_ccc()
         rest = ("default_payment_next_month", 10, 0.5, (0.1, 0.3, 0.5, 0.7, 0.9), COARSE, COARSE, 5)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Awaitable, Callable
+from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import Request
@@ -62,7 +63,7 @@ async def _who(request: Request) -> tuple[Account, str | None]:
             raise SignInError("The token is not known, or was revoked, or has expired.")
         return account, None
     cookie = request.cookies.get(COOKIE)
-    found = await _threaded(request.app.state.accounts.visit, cookie) if cookie else None
+    found: Any = await _threaded(request.app.state.accounts.visit, cookie) if cookie else None
     if found is None:
         raise SignInError("Sign in first, or send a token as 'Authorization: Bearer ...'.")
     return found

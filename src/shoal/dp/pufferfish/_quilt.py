@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -9,7 +10,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from shoal.dp.pufferfish._scenario import Scenario
+from shoal.dp.pufferfish._scenario import Scenario, _holds
 from shoal.errors import ParameterError
 
 LARGEST_NETWORK = 12
@@ -158,7 +159,7 @@ def _influence(scenarios: Sequence[Scenario], person: int, quilt: tuple[int, ...
         entries = {world[person] for world in scenario.support()}
         tables = [
             scenario.given(
-                lambda world, entry=entry: world[person] == entry,
+                functools.partial(_holds, person, entry),
                 lambda world: tuple(world[at] for at in quilt),
             )
             for entry in entries

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from decimal import Decimal
@@ -77,7 +78,8 @@ class Scenario:
 
     def given(self, secret: Secret, what: Callable[[Any], Any]) -> dict[Any, Fraction]:
         """Distribution of a function of the world, given a secret of positive probability."""
-        whole, found = self.probability(secret), {}
+        whole = self.probability(secret)
+        found: dict[Any, Fraction] = {}
         for world, mass in self.worlds.items():
             if mass and secret(world):
                 value = what(world)
@@ -114,7 +116,7 @@ def dependence(scenario: Scenario, person: int) -> Fraction | float:
     entries = {world[person] for world in scenario.support()}
     others = [
         scenario.given(
-            lambda world, entry=entry: world[person] == entry,
+            functools.partial(_holds, person, entry),
             lambda world: (*world[:person], *world[person + 1 :]),
         )
         for entry in sorted(entries, key=repr)
@@ -127,3 +129,8 @@ def dependence(scenario: Scenario, person: int) -> Fraction | float:
                     return math.inf
                 worst = max(worst, mass / theirs[rest])
     return worst
+
+
+def _holds(person: int, entry: Any, world: Any) -> bool:
+    """The secret that a person's entry has one value."""
+    return bool(world[person] == entry)
