@@ -51,11 +51,11 @@ def append(session: Session, rows: Any, data_version: str | None = None) -> Drif
     if protected is not None and protected.kind in ("column", "cell"):
         both = both[np.argsort(_row_hashes(both), kind="stable")]
     if session.mode == "heuristic":
-        if hasattr(session.model, "append"):
-            drop = float(session.model.append(loaded))
+        model: Any = session.model
+        if hasattr(model, "append"):
+            drop = float(model.append(loaded))
         else:
-            assert session.model is not None  # independent records, if nothing else
-            session.model.fit(both)
+            model.fit(both)
     if CELL in both.columns and session.model is not None:
         moved = _moved(before[CELL].to_numpy(), new[CELL].to_numpy(), session.model.n_cells)
     session._frame = both

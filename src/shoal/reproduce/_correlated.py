@@ -232,7 +232,7 @@ class _Run:
         ):
             self.say(f"{t.name}: asking in mode {method}")
             session = Session(data, t.schema, budget=big, **options)
-            facts = {"group": str(t.group)} if method == "group" else {}
+            facts: dict[str, Any] = {"group": str(t.group)} if method == "group" else {}
             if method == "correlated":
                 facts = {"tau": session.buy_tau(0.25, 20), "cells": cells.n_cells}
             truth = self.loaded if method != "correlated" else self.loaded.filter(pl.Series(~half))
