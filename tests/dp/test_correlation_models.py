@@ -108,19 +108,16 @@ def test_threshold_is_not_flipped_by_rounding(threshold) -> None:
 
 def test_threshold_in_single_precision_would_flip() -> None:
     """The trap that the margin avoids: some pairs on the threshold fall below it in single precision."""
-    rng = np.random.default_rng(0)
-    X = np.stack([rng.permutation(9) for _ in range(400)]).astype(float)
+    X = np.random.default_rng(0).integers(0, 5, (400, 7)).astype(float)
     p = Profiles.of(X, ranks=True)
-    dots = np.abs(p.values @ p.values.T)
+    dots, squares = np.abs(p.values @ p.values.T), np.multiply.outer(p.square, p.square)
     single = np.abs(p.unit @ p.unit.T)
-    on_it = dots == 0.6 * 240  # every squared length is 240
-    assert 0 < (single[on_it] < np.float32(0.6)).sum() < on_it.sum(), "the trap is not set"
-    fitted = Spearman(0.6, preprocessing="raw").fit(pl.DataFrame(X, schema=list("abcdefghi")))
-    exact = np.where(dots >= 0.6 * 240, dots / 240, 0.0)
-    flipped = np.where(single >= np.float32(0.6), single, 0.0).astype(float)
+    on_it = 4 * dots**2 == squares  # whole numbers: exactly one half
+    assert 0 < (single[on_it] < np.float32(0.5)).sum() < on_it.sum(), "the trap is not set"
+    fitted = Spearman(0.5, preprocessing="raw").fit(pl.DataFrame(X, schema=list("abcdefg")))
+    exact = np.where((4 * dots**2 >= squares) & (squares > 0), dots / np.sqrt(np.maximum(squares, 1)), 0.0)
     answer, ones = np.arange(400), np.ones(400)
     assert fitted.row_influence(ones, answer) == pytest.approx(plain(exact, ones, answer), rel=1e-12)
-    assert abs(plain(flipped, ones, answer) - plain(exact, ones, answer)) > 0.5
 
 
 def test_threshold_on_adult_is_decided_in_double_precision() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -66,23 +65,32 @@ class Bench:
 
 
 COARSE = (1, 2, 4, 8, 16, 32, 64, 100)
+WIDE = (10, 20, 40, 80)
 
 
 def bench(name: str) -> Bench:
     """The table `adult`, `ccc` or `hapt`."""
+    frame = datasets.load(name)
     if name == "adult":
-        frame = datasets.load_adult()
-        rest: tuple[Any, ...] = ("income", 8, 0.4, (0.2, 0.3, 0.4, 0.5, 0.6), COARSE, COARSE, 5)
-        return Bench(name, frame, _schema(name, frame), *(*rest, "hours_per_week"))
+        return Bench(
+            name, frame, _schema(name, frame), target="income", keep=8, eps=0.4,
+            eps_grid=(0.2, 0.3, 0.4, 0.5, 0.6), components=COARSE, components_selected=COARSE, group=5,
+            summed="hours_per_week",
+        )  # fmt: skip
     if name == "ccc":
-        frame = datasets.load_ccc()
-        rest = ("default_payment_next_month", 10, 0.5, (0.1, 0.3, 0.5, 0.7, 0.9), COARSE, COARSE, 5)
-        return Bench(name, frame, _schema(name, frame), *rest, "LIMIT_BAL")
-    frame = datasets.load_hapt().drop("experiment", "split")
+        return Bench(
+            name, frame, _schema(name, frame), target="default_payment_next_month", keep=10, eps=0.5,
+            eps_grid=(0.1, 0.3, 0.5, 0.7, 0.9), components=COARSE, components_selected=COARSE, group=5,
+            summed="LIMIT_BAL",
+        )  # fmt: skip
+    frame = frame.drop("experiment", "split")
     features = [each for each in frame.columns if each not in ("subject", "activity")]
     frame = frame.with_columns(pl.col(features).cast(pl.Float64))
-    rest = ("activity", 60, 5.0, (1.0, 2.0, 3.0, 5.0, 8.0), (10, 20, 40, 80), (10, 20, 40, 80))
-    return Bench(name, frame, _schema(name, frame), *rest, Unit("subject", 500), features[0])
+    return Bench(
+        name, frame, _schema(name, frame), target="activity", keep=60, eps=5.0,
+        eps_grid=(1.0, 2.0, 3.0, 5.0, 8.0), components=WIDE, components_selected=WIDE,
+        group=Unit("subject", 500), summed=features[0],
+    )  # fmt: skip
 
 
 def _schema(name: str, frame: pl.DataFrame) -> Schema:
