@@ -89,8 +89,8 @@ def _ends(data: Any) -> tuple[np.ndarray, np.ndarray | None]:
     if hasattr(data, "edges") and hasattr(data, "nodes"):
         if data.is_directed() or data.is_multigraph():
             raise InputError("The graph must be undirected and without repeated edges.")
-        pairs = list(data.edges())
-        return np.array(pairs).reshape(-1, 2) if pairs else np.empty((0, 2), dtype=int), np.array(
+        listed = list(data.edges())
+        return np.array(listed).reshape(-1, 2) if listed else np.empty((0, 2), dtype=int), np.array(
             list(data.nodes())
         )
     if isinstance(data, pl.DataFrame):

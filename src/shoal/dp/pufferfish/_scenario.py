@@ -77,7 +77,8 @@ class Scenario:
 
     def given(self, secret: Secret, what: Callable[[Any], Any]) -> dict[Any, Fraction]:
         """Distribution of a function of the world, given a secret of positive probability."""
-        whole, found = self.probability(secret), {}
+        whole = self.probability(secret)
+        found: dict[Any, Fraction] = {}
         for world, mass in self.worlds.items():
             if mass and secret(world):
                 value = what(world)
@@ -87,6 +88,11 @@ class Scenario:
     def support(self) -> set[Any]:
         """Worlds that can be."""
         return {world for world, mass in self.worlds.items() if mass}
+
+
+def holds(person: int, entry: Any) -> Secret:
+    """The secret that a person's entry is this one."""
+    return lambda world: bool(world[person] == entry)
 
 
 def dependence(scenario: Scenario, person: int) -> Fraction | float:
@@ -113,10 +119,7 @@ def dependence(scenario: Scenario, person: int) -> Fraction | float:
     """
     entries = {world[person] for world in scenario.support()}
     others = [
-        scenario.given(
-            lambda world, entry=entry: world[person] == entry,
-            lambda world: (*world[:person], *world[person + 1 :]),
-        )
+        scenario.given(holds(person, entry), lambda world: (*world[:person], *world[person + 1 :]))
         for entry in sorted(entries, key=repr)
     ]
     worst = Fraction(1)
