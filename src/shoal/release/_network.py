@@ -196,7 +196,7 @@ def tree_height(n: int, total: float, rate: Fraction) -> int:
     >>> from fractions import Fraction
     >>> from shoal.release._network import tree_height
     >>> tree_height(2000, 6500.0, Fraction(1, 5)), tree_height(2000, 6500.0, Fraction(10))
-    (3, 5)
+    (3, 6)
     """
     deepest = max(1, (n - 1).bit_length() - (_LEAF - 1).bit_length())
     height = 1

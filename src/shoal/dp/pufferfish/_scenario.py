@@ -8,7 +8,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from shoal.errors import ParameterError
+from shoal.errors import GuaranteeError, ParameterError
 
 World = Hashable
 Secret = Callable[[Any], bool]
@@ -130,3 +130,37 @@ def dependence(scenario: Scenario, person: int) -> Fraction | float:
                     return math.inf
                 worst = max(worst, mass / theirs[rest])
     return worst
+
+
+def over_ledger(total: Any, scenarios: Iterable[Scenario], person: int) -> tuple[float, str]:
+    """What a `dp` or `group` ledger promises about one person's entry under stated scenarios.
+
+    Parameters
+    ----------
+    total : number
+        The ledger's total in the unit of that person. A change of the person's entry is a removal and an
+        addition, so that it counts twice.
+    scenarios : iterable of Scenario
+    person : int
+        Position in the worlds.
+
+    Returns
+    -------
+    (float, str)
+        By how much the observer's log-odds about the entry can move, and the stamp. iota is paid once, whatever
+        the number of answers (docs/theory/dependence.md).
+
+    Examples
+    --------
+    >>> from shoal.dp.pufferfish import Scenario, over_ledger
+    >>> couple = Scenario({(0, 0): "3/8", (1, 1): "3/8", (0, 1): "1/8", (1, 0): "1/8"})
+    >>> over_ledger(0.5, [couple], 0)
+    (2.098..., 'guarantee: (epsilon + iota)-Pufferfish for the stated secrets and scenarios')
+    """
+    worst = max((dependence(each, person) for each in scenarios), default=Fraction(1))
+    if worst == math.inf:
+        raise GuaranteeError(
+            "Under a stated scenario one entry settles others, so that no epsilon helps: use mode 'group'."
+        )
+    stamp = "guarantee: (epsilon + iota)-Pufferfish for the stated secrets and scenarios"
+    return 2 * float(exact(total, "'total'")) + math.log(worst), stamp
