@@ -20,7 +20,7 @@ from shoal.dp.ledger import Ledger
 from shoal.dp.mechanisms import laplace
 from shoal.dp.unit import ENDED
 from shoal.errors import ParameterError
-from shoal.params import Interval, Options, check_params
+from shoal.params import Interval, Options, Rule, check_params
 from shoal.release._graph import Graph, read_graph
 from shoal.release._quadtree import arrange, explore, whole_counts
 
@@ -153,7 +153,7 @@ def release_graph(
     >>> out.stamp
     'guarantee: epsilon-DP for any k edges jointly, vertices public'
     """
-    rules = {"k": Interval(Integral, 1), "reading": Options(READINGS)}
+    rules: dict[str, Rule] = {"k": Interval(Integral, 1), "reading": Options(READINGS)}
     check_params("release_graph", rules, {"k": k, "reading": reading})
     graph, micro = read_graph(data, vertices), budget.micro(epsilon)
     parts = tuple(Fraction(part, budget.MICRO * int(k)) for part in budget.split(micro, (1, 1, 1)))
@@ -196,7 +196,7 @@ def tree_height(n: int, total: float, rate: Fraction) -> int:
     >>> from fractions import Fraction
     >>> from shoal.release._network import tree_height
     >>> tree_height(2000, 6500.0, Fraction(1, 5)), tree_height(2000, 6500.0, Fraction(10))
-    (3, 5)
+    (3, 6)
     """
     deepest = max(1, (n - 1).bit_length() - (_LEAF - 1).bit_length())
     height = 1

@@ -52,7 +52,7 @@ def answer(frame: pl.DataFrame, query: Query) -> int:
 def sql(query: Query) -> str:
     """The query as SQL."""
     ranges = " AND ".join(f"{c} BETWEEN {low} AND {high}" for c, (low, high) in query.items())
-    return f"SELECT COUNT(*) FROM t WHERE {ranges}"  # noqa: S608  numbers of our own drawing
+    return f"SELECT COUNT(*) FROM t WHERE {ranges}"  # noqa: S608 - numbers and names of our own
 
 
 def measured(count: int = 40, seed: int = 0) -> dict[str, dict[str, float | None]]:

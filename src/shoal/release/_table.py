@@ -22,7 +22,7 @@ from shoal.dp.ledger import Ledger
 from shoal.dp.load import version
 from shoal.dp.unit import ENDED
 from shoal.errors import ParameterError, SchemaError
-from shoal.params import Interval, Options, check_params
+from shoal.params import Interval, Options, Rule, check_params
 from shoal.release._columns import Coded, coded_table
 from shoal.release._copula import copula_ranks, noisy_concordances
 from shoal.release._groups import noisy_groups, printed, total_order
@@ -254,7 +254,11 @@ def numbers_of(plan: Plan, body: Mapping[str, Any], table: np.ndarray) -> np.nda
 
 
 def _check(schema: Schema, k: int, method: str, association: str) -> None:
-    rules = {"k": Interval(Integral, 2), "method": Options(METHODS), "association": Options(ASSOCIATIONS)}
+    rules: dict[str, Rule] = {
+        "k": Interval(Integral, 2),
+        "method": Options(METHODS),
+        "association": Options(ASSOCIATIONS),
+    }
     check_params("release", rules, {"k": k, "method": method, "association": association})
     if method == "insensitive" and association != "none":
         raise ParameterError(

@@ -4,6 +4,7 @@
 - `Scenario`: a finite distribution over worlds, in exact fractions
 - `MarkovChain`: a scenario of a sequence
 - `w_infinity`: the exact distance between two distributions on the line
+- `dependence`, `over_ledger`: what an ordinary ledger says about dependent records
 - `DependentDP`: dependence coefficients given by the user
 """
 
@@ -12,7 +13,7 @@ from __future__ import annotations
 from shoal.dp.pufferfish._answer import Pufferfish
 from shoal.dp.pufferfish._chain import MarkovChain
 from shoal.dp.pufferfish._dependent import DependentDP, PairwiseOnlyWarning
-from shoal.dp.pufferfish._scenario import Scenario, dependence
+from shoal.dp.pufferfish._scenario import Scenario, dependence, over_ledger
 from shoal.dp.pufferfish._wasserstein import w_infinity
 
 __all__ = [
@@ -22,5 +23,6 @@ __all__ = [
     "Pufferfish",
     "Scenario",
     "dependence",
+    "over_ledger",
     "w_infinity",
 ]

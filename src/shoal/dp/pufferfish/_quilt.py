@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from fractions import Fraction
 from itertools import combinations
 from typing import Any
 
-from shoal.dp.pufferfish._scenario import Scenario, _holds
+from shoal.dp.pufferfish._scenario import Scenario, holds
 from shoal.errors import ParameterError
 
 LARGEST_NETWORK = 12
@@ -158,10 +157,7 @@ def _influence(scenarios: Sequence[Scenario], person: int, quilt: tuple[int, ...
     for scenario in scenarios:
         entries = {world[person] for world in scenario.support()}
         tables = [
-            scenario.given(
-                functools.partial(_holds, person, entry),
-                lambda world: tuple(world[at] for at in quilt),
-            )
+            scenario.given(holds(person, entry), lambda world: tuple(world[at] for at in quilt))
             for entry in entries
         ]
         for mine in tables:

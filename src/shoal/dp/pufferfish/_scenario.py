@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
-from shoal.errors import ParameterError
+from shoal.errors import GuaranteeError, ParameterError
 
 World = Hashable
 Secret = Callable[[Any], bool]
@@ -91,6 +90,11 @@ class Scenario:
         return {world for world, mass in self.worlds.items() if mass}
 
 
+def holds(person: int, entry: Any) -> Secret:
+    """The secret that a person's entry is this one."""
+    return lambda world: bool(world[person] == entry)
+
+
 def dependence(scenario: Scenario, person: int) -> Fraction | float:
     """How much a person's entry moves the odds of all others' entries: e to the iota, exactly.
 
@@ -115,10 +119,7 @@ def dependence(scenario: Scenario, person: int) -> Fraction | float:
     """
     entries = {world[person] for world in scenario.support()}
     others = [
-        scenario.given(
-            functools.partial(_holds, person, entry),
-            lambda world: (*world[:person], *world[person + 1 :]),
-        )
+        scenario.given(holds(person, entry), lambda world: (*world[:person], *world[person + 1 :]))
         for entry in sorted(entries, key=repr)
     ]
     worst = Fraction(1)
@@ -131,6 +132,35 @@ def dependence(scenario: Scenario, person: int) -> Fraction | float:
     return worst
 
 
-def _holds(person: int, entry: Any, world: Any) -> bool:
-    """The secret that a person's entry has one value."""
-    return bool(world[person] == entry)
+def over_ledger(total: Any, scenarios: Iterable[Scenario], person: int) -> tuple[float, str]:
+    """What a `dp` or `group` ledger promises about one person's entry under stated scenarios.
+
+    Parameters
+    ----------
+    total : number
+        The ledger's total in the unit of that person. A change of the person's entry is a removal and an
+        addition, so that it counts twice.
+    scenarios : iterable of Scenario
+    person : int
+        Position in the worlds.
+
+    Returns
+    -------
+    (float, str)
+        By how much the observer's log-odds about the entry can move, and the stamp. iota is paid once, whatever
+        the number of answers (docs/theory/dependence.md).
+
+    Examples
+    --------
+    >>> from shoal.dp.pufferfish import Scenario, over_ledger
+    >>> couple = Scenario({(0, 0): "3/8", (1, 1): "3/8", (0, 1): "1/8", (1, 0): "1/8"})
+    >>> over_ledger(0.5, [couple], 0)
+    (2.098..., 'guarantee: (epsilon + iota)-Pufferfish for the stated secrets and scenarios')
+    """
+    worst = max((dependence(each, person) for each in scenarios), default=Fraction(1))
+    if worst == math.inf:
+        raise GuaranteeError(
+            "Under a stated scenario one entry settles others, so that no epsilon helps: use mode 'group'."
+        )
+    stamp = "guarantee: (epsilon + iota)-Pufferfish for the stated secrets and scenarios"
+    return 2 * float(exact(total, "'total'")) + math.log(worst), stamp
