@@ -17,7 +17,6 @@ ROOMS = {
     "shoal.masking": None,
     "shoal.bounds": None,
     "shoal.dp": None,
-    "shoal.dp.pufferfish": None,
     "shoal.release": None,
     "shoal.datasets": None,
     "shoal.schema": ["Schema", "Column", "Unit"],
