@@ -136,8 +136,9 @@ async def upload(request: Request) -> Response:
 def job_page(request: Request, job: str) -> Response:
     """A job as it stands: roles to check, work going on, or the result."""
     folder = _job(request, job)
+    alive = running(folder)  # asked first: what ended by now has said so in the facts
     facts = read(folder / "job.json")
-    if facts["state"] in ("looking", "running") and not running(folder):
+    if facts["state"] in ("looking", "running") and not alive:
         facts = {
             **facts,
             "state": "failed",
