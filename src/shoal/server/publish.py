@@ -253,8 +253,7 @@ def running(folder: Path) -> bool:
     try:
         pid = int(read(folder / "process.json")["pid"])
         with contextlib.suppress(ChildProcessError):
-            if os.waitpid(pid, os.WNOHANG)[0] == pid:
-                return False
+            return os.waitpid(pid, os.WNOHANG)[0] != pid  # a child of this worker: no doubt whose it is
         command = Path(f"/proc/{pid}/cmdline")
         return not command.parent.parent.is_dir() or folder.name.encode() in command.read_bytes()
     except (OSError, KeyError, ValueError):

@@ -74,7 +74,9 @@ def run(folder: Path) -> None:
         schema = guess_schema(source.frame)
         schema = schema.with_columns(**{name: {"role": role} for name, role in wanted["roles"].items()})
         (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
-        searches = {"time_limit": float(wanted["seconds"])} if wanted["method"] == "anneal" else {}
+        searches: dict[str, Any] = (
+            {"time_limit": float(wanted["seconds"])} if wanted["method"] == "anneal" else {}
+        )
         result = protect(
             source.frame, wanted["k"], method=wanted["method"], schema=schema, missing=wanted["missing"],
             integers="round" if wanted["round"] else "float", progress=say, **searches,
