@@ -61,7 +61,7 @@ class Room:
         self.sweep()
         job = self.folder / secrets.token_hex(12)
         job.mkdir(mode=0o700)
-        _write(job / "job.json", {"account": account, "state": "new", "at": time.time()})
+        _write(job / "job.json", {"account": account, "state": "new", "error": "", "at": time.time()})
         return job
 
     def job(self, name: str, account: str) -> Path:
