@@ -117,7 +117,7 @@ def make_app(config: Config, room: Path | None = None) -> FastAPI:
     app.state.room = Room(room)
     for way in WAYS:
         is_api = way.path.startswith(("/api/", "/health"))
-        plain: dict[str, Any] = {} if is_api else {"response_class": Response, "response_model": None}
+        answering: dict[str, Any] = {} if is_api else {"response_class": Response, "response_model": None}
         app.add_api_route(
             way.path,
             way.view,
@@ -125,7 +125,7 @@ def make_app(config: Config, room: Path | None = None) -> FastAPI:
             include_in_schema=is_api,
             responses=api.PROBLEMS if is_api else None,
             dependencies=[Depends(gate(way.roles))],
-            **plain,
+            **answering,
         )
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     for kind in (ShoalError, HTTPException, RequestValidationError):

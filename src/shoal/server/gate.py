@@ -66,7 +66,8 @@ async def _who(request: Request) -> tuple[Account, str | None]:
     found: Any = await _threaded(request.app.state.accounts.visit, cookie) if cookie else None
     if found is None:
         raise SignInError("Sign in first, or send a token as 'Authorization: Bearer ...'.")
-    return found
+    account, csrf = found
+    return account, csrf
 
 
 async def prove(request: Request, token: str) -> Account | None:
@@ -103,7 +104,7 @@ def same_origin(request: Request) -> bool:
     )
 
 
-async def _threaded(call: Callable[..., Account | None], *words: str) -> Account | None:
+async def _threaded(call: Callable[..., Any], *words: str) -> Any:
     from starlette.concurrency import run_in_threadpool
 
     return await run_in_threadpool(call, *words)

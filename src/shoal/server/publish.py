@@ -61,7 +61,7 @@ class Room:
         self.sweep()
         job = self.folder / secrets.token_hex(12)
         job.mkdir(mode=0o700)
-        _write(job / "job.json", {"account": account, "state": "new", "at": time.time()})
+        _write(job / "job.json", {"account": account, "state": "new", "error": "", "at": time.time()})
         return job
 
     def job(self, name: str, account: str) -> Path:
@@ -136,8 +136,9 @@ async def upload(request: Request) -> Response:
 def job_page(request: Request, job: str) -> Response:
     """A job as it stands: roles to check, work going on, or the result."""
     folder = _job(request, job)
+    alive = running(folder)  # asked first: what ended by now has said so in the facts
     facts = read(folder / "job.json")
-    if facts["state"] in ("looking", "running") and not running(folder):
+    if facts["state"] in ("looking", "running") and not alive:
         facts = {
             **facts,
             "state": "failed",
@@ -252,8 +253,7 @@ def running(folder: Path) -> bool:
     try:
         pid = int(read(folder / "process.json")["pid"])
         with contextlib.suppress(ChildProcessError):
-            if os.waitpid(pid, os.WNOHANG)[0] == pid:
-                return False
+            return os.waitpid(pid, os.WNOHANG)[0] != pid  # a child of this worker: no doubt whose it is
         command = Path(f"/proc/{pid}/cmdline")
         return not command.parent.parent.is_dir() or folder.name.encode() in command.read_bytes()
     except (OSError, KeyError, ValueError):

@@ -56,8 +56,9 @@ def look(folder: Path) -> None:
 
 def run(folder: Path) -> None:
     """Protect the table and write everything there is to take away."""
-    from shoal import io, protect
+    from shoal import io
     from shoal.engine.guess import guess_schema
+    from shoal.protect import protect
     from shoal.report.repeat import python_of
     from shoal.server.pages import escape_cell
 
