@@ -175,8 +175,8 @@ def arrange(region: Region, count: int, n: int, rate: Fraction) -> np.ndarray:
     most, least = min(count, true), max(0, count - (cells - true))
     ways = _ways(cells, true, count, least, most)
     kept = least + int(exponential(np.arange(most - least, -1, -1), rate, np.array(ways, dtype=object))[0])
-    rng = np.random.default_rng(secrets.randbits(128))
-    own = region.edges[rng.permutation(true)[:kept]]
+    rng = secrets.SystemRandom()  # this choice is the mechanism's own, so an ordinary generator will not do
+    own = region.edges[np.array(rng.sample(range(true), kept), dtype=np.int64)]
     return np.concatenate([own, _others(region, count - kept, n, rng)])
 
 
@@ -188,7 +188,7 @@ def _ways(cells: int, true: int, count: int, least: int, most: int) -> list[int]
     return ways
 
 
-def _others(region: Region, count: int, n: int, rng: np.random.Generator) -> np.ndarray:
+def _others(region: Region, count: int, n: int, rng: secrets.SystemRandom) -> np.ndarray:
     """Pairs of a leaf that are no edges, uniformly without repetition."""
     taken = set(map(tuple, region.edges.tolist()))
     rows, columns = min(region.side, n - region.row), min(region.side, n - region.column)
@@ -202,10 +202,10 @@ def _others(region: Region, count: int, n: int, rng: np.random.Generator) -> np.
             ],
             dtype=np.int64,
         ).reshape(-1, 2)
-        return pairs[rng.permutation(len(pairs))[:count]]
+        return pairs[np.array(rng.sample(range(len(pairs)), count), dtype=np.int64)]
     found: list[tuple[int, int]] = []
     while len(found) < count:
-        pair = (int(region.row + rng.integers(rows)), int(region.column + rng.integers(columns)))
+        pair = (region.row + rng.randrange(rows), region.column + rng.randrange(columns))
         if pair[0] < pair[1] and pair not in taken:
             taken.add(pair)
             found.append(pair)

@@ -8,11 +8,12 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from markupsafe import Markup
 
 from shoal.dp import budget
 from shoal.dp.mechanisms import exponential, laplace
+from shoal.errors import ParameterError
 from shoal.measures import dld, il1
+from shoal.release._alone import alone
 from shoal.release._columns import coded_table
 from shoal.release._groups import total_order
 from shoal.schema import Schema
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from shoal.release._table import Plan, TableRelease
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
+REPEATS = 5  # runs whose losses are averaged
 
 
 def owner_figures(plan: Plan, table: np.ndarray, numbers: np.ndarray) -> dict[str, float | None]:
@@ -60,8 +62,8 @@ def record_level(plan: Plan, table: np.ndarray) -> np.ndarray:
 
 def utility_picture(
     frame: Any, schema: Schema, release: TableRelease, epsilons: Sequence[float] = EPSILONS
-) -> Markup:
-    """Information loss against epsilon, for the owner: this release, and noise on every record.
+) -> str:
+    """Information loss against epsilon as SVG, for the owner: this release, and noise on every record.
 
     Parameters
     ----------
@@ -75,6 +77,8 @@ def utility_picture(
     from shoal.report.figures import Series, lines
 
     plan = release.plan
+    if all(each.nominal for each in plan.codes):
+        raise ParameterError("A picture of the loss needs a released column that is not a mere category.")
     table = coded_table(frame, schema, [each.name for each in plan.codes])[1]
     ours, plain = [], []
     total = plan.micro
@@ -85,15 +89,18 @@ def utility_picture(
             pair_micros=tuple(max(1, int(each * budget.micro(epsilon) / total)) for each in plan.pair_micros),
         )
         whole = replace(at, micros=budget.split(at.micro, at.micros))  # plain noise buys no association
-        ours.append(
-            owner_figures(at, table, numbers_of(at, draw(at, table), table))["information_loss"] or 0.0
-        )
-        noisy = record_level(whole, table)
-        if not plan.ranked:
-            noisy = noisy[total_order(table, list(plan.codes))]
-        plain.append(owner_figures(at, table, noisy)["information_loss"] or 0.0)
+        losses = []
+        for _ in range(REPEATS):
+            noisy = record_level(whole, table)
+            noisy = noisy if plan.ranked else noisy[total_order(table, list(plan.codes))]
+            pair = (numbers_of(at, draw(at, table), table), noisy)
+            losses.append([owner_figures(at, table, each)["information_loss"] for each in pair])
+        mean = np.array(losses, dtype=np.float64).mean(axis=0)
+        ours.append(float(mean[0]))
+        plain.append(float(mean[1]))
     series = [
         Series(f"{plan.method}, k = {plan.k}", list(epsilons), ours),
         Series("noise on every record", list(epsilons), plain),
     ]
-    return lines(series, x_label="epsilon", y_label="information loss, per cent", log_x=True, log_y=True)
+    picture = lines(series, x_label="epsilon", y_label="information loss, per cent", log_x=True, log_y=True)
+    return alone(picture)
