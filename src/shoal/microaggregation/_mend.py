@@ -93,6 +93,7 @@ def _exchange(G, order, starts, centres, groups, edges, known, looked, changed, 
     reach = known.shape[1]
     near = np.empty(reach, np.int64)
     near_d = np.empty(reach)
+    scratch = np.empty((3, np.max(np.diff(starts))))
     for block in range(edges.size - 1):
         inside = groups[edges[block] : edges[block + 1]]
         columns = np.ascontiguousarray(centres[inside].T)
@@ -117,7 +118,7 @@ def _exchange(G, order, starts, centres, groups, edges, known, looked, changed, 
                 h = near[j]
                 if _settled(known, looked, changed, g, h) or _settled(known, looked, changed, h, g):
                     continue
-                while _best_exchange(G, order, starts, centres, g, h):
+                while _best_exchange(G, order, starts, centres, g, h, scratch):
                     made += 1
                     changed[g] = clock
                     changed[h] = clock
@@ -150,15 +151,13 @@ def _spread(columns, point, ds):
 
 
 @kernel()
-def _best_exchange(G, order, starts, centres, g, h):
+def _best_exchange(G, order, starts, centres, g, h, scratch):
     """Make the exchange between two groups that lowers the SSE most; whether there was one."""
     p = G.shape[1]
     s, t = starts[g], starts[h]
     a, b = starts[g + 1] - s, starts[h + 1] - t
     share = 1.0 / a + 1.0 / b
-    wants = np.empty(a)
-    own = np.empty(a)
-    other = np.empty(a)
+    wants, own, other = scratch[0], scratch[1], scratch[2]
     for x in range(a):
         d_own, d_other = _distance(G[s + x], centres[g]), _distance(G[s + x], centres[h])
         wants[x] = d_other - d_own

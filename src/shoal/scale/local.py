@@ -309,7 +309,12 @@ def write(
 
 def peak_memory() -> int:
     """Largest resident memory of this process so far, in bytes."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    try:
+        # What the system counts for a started process includes its parent's memory: ask for its own.
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def fingerprint(*facts: Any) -> str:
@@ -346,15 +351,18 @@ def _in_order(
     """Batches as they came in, each with its rows' group values."""
     group_of = np.lib.format.open_memmap(folder / "groups.npy", "w+", np.int64, (source.n_rows,))
     group_of[:] = -1
-    tables, figures, following = [], _Figures(), 0
+    # Files, too, since there are as many as records / k: the system keeps in memory what it has room for.
+    shape = (source.n_rows // plan.method.k + 1, len(plan.templates))
+    values = np.lib.format.open_memmap(folder / "values.npy", "w+", np.float64, shape)
+    gone = np.lib.format.open_memmap(folder / "gone.npy", "w+", np.bool_, shape)
+    figures, following = _Figures(), 0
     for task in tasks:
         rows, solved = read_result(task)
         group_of[rows] = following + solved.labels
-        following += solved.values.shape[0]
+        end = following + solved.values.shape[0]
+        values[following:end], gone[following:end] = solved.values, solved.gone
+        following = end
         figures.add(solved)
-        tables.append((solved.values, solved.gone))
-    values, gone = (np.concatenate(each) for each in zip(*tables, strict=True))
-    del tables
 
     def batches() -> Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray]]:
         for batch in numbered(source, None):

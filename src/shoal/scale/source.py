@@ -94,7 +94,7 @@ def _listed(folder: Path) -> list[Path]:
 
 def _describe(file: Path) -> tuple[pa.Schema, int]:
     if file.suffix.lower() == ".parquet":
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:
             return parquet.schema_arrow.remove_metadata(), parquet.metadata.num_rows
     with pa.memory_map(str(file)) as data, pa.ipc.open_file(data) as reader:
         count = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
@@ -103,7 +103,7 @@ def _describe(file: Path) -> tuple[pa.Schema, int]:
 
 def _batches(file: Path, columns: list[str] | None, rows: int) -> Iterator[pl.DataFrame]:
     if file.suffix.lower() == ".parquet":
-        with pq.ParquetFile(file) as parquet:
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:
             for batch in parquet.iter_batches(rows, columns=columns):
                 yield _frame(batch)
         return
