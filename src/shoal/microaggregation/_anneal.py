@@ -72,7 +72,7 @@ class Anneal(Microaggregator):
     blocks along principal axes, with other borders in each round; their first partition is made within
     such blocks when `start` is "mdav".
 
-    Two annealings run side by side and the better is kept; then random regions of 10 to 40 groups are
+    Two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
     reheated, disjoint ones at the same time. With k up to 3 and time enough, eight runs are made instead;
     on tables that are not skewed the best partition that can be put together from the groups met in them
     is then found by an integer programme.

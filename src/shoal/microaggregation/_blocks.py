@@ -172,7 +172,7 @@ class BlockSearch:
         rng = np.random.default_rng(seed)
         fallen, proposals = 0.0, 0
         while proposals < 1000 * records.size:
-            settings = Reheating.draw(self.k, rng)
+            settings = Reheating.draw(self.k, block.even, rng)
             region = block.regions(labels, 1, settings.records, rng)
             results = [block.reheat(labels, region[0], settings, seeds_from(rng, 1)[0])]
             labels, fall = put_back(labels, region, results)

@@ -22,9 +22,13 @@ class Reheating:
     effort: int
 
     @classmethod
-    def draw(cls, k: int, rng: np.random.Generator) -> Reheating:
-        """A region of 10, 20 or 40 groups, heated less or more: no single choice is best on all tables."""
-        return cls(int(rng.choice((10, 20, 40))) * k, float(rng.choice((0.5, 0.7, 1.0))), 1000)
+    def draw(cls, k: int, even: bool, rng: np.random.Generator) -> Reheating:
+        """A region of some tens of groups, heated less or more: no single choice is best on all tables.
+
+        Skewed tables want larger and hotter regions than even ones.
+        """
+        groups, hot = ((10, 20, 40), (0.5, 0.7, 1.0)) if even else ((20, 40, 100), (0.5, 1.0, 2.0))
+        return cls(int(rng.choice(groups)) * k, float(rng.choice(hot)), 1000)
 
     def proposals(self, size: int) -> int:
         """Proposals spent on a region of this many records."""

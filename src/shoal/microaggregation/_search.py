@@ -150,7 +150,7 @@ class Search:
             if self.work.over():
                 return
             before = self.work.proposals
-            labels, fallen = self.reheat(labels, Reheating.draw(self.block.k, self.rng))
+            labels, fallen = self.reheat(labels, Reheating.draw(self.block.k, self.block.even, self.rng))
             sse -= fallen
             stale = 0 if fallen > 0 else stale + self.work.proposals - before
             if fallen > 0 and pool is not None:
