@@ -58,7 +58,7 @@ def _guess(series: pl.Series) -> Column:
             "identifier": series.dtype.is_integer()
             and ((id_like and _ID_NAME.search(name)) or _HOUSEHOLD_NAME.search(name)),
         }
-        words = [f"; named like one: if it is, its role is {role!r}" for role, fits in hints.items() if fits]
+        words = [f"; by its name it may be the {role}: then say so" for role, fits in hints.items() if fits]
         return Column(name, "quasi", "number", reason="numbers" + "".join(words))
     if series.dtype != pl.String:
         if series.dtype in (pl.Categorical, pl.Enum):
