@@ -6,8 +6,6 @@ Nothing is returned unless the check of what would be published holds.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -27,6 +25,7 @@ from shoal.engine.compile import needs_compiling
 from shoal.engine.encode import Encoder, sum_of_squares
 from shoal.engine.frame import Frame
 from shoal.engine.missing import impute
+from shoal.engine.pseudonyms import pseudonyms
 from shoal.engine.roles import Prepared, prepare, row_codes
 from shoal.errors import GuaranteeError, InputError, ParameterError, SchemaError
 from shoal.masking import code_ends, recode
@@ -337,15 +336,7 @@ def _identifiers(job: Prepared, how: str, key: bytes | None) -> tuple[Frame, dic
     if how == "drop":
         return job.given.without(job.identifiers), {}
     secret = key if key is not None else secrets.token_bytes(32)
-    hashes = {}
-    for name in job.identifiers:
-        texts = job.table[name].cast(pl.String)
-        distinct = texts.drop_nulls().unique()
-        digests = [hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:32] for text in distinct]
-        hashes[name] = texts.replace_strict(
-            distinct, pl.Series(digests), default=None, return_dtype=pl.String
-        )
-    return job.given, hashes
+    return job.given, {name: pseudonyms(job.table[name], secret) for name in job.identifiers}
 
 
 def apply_steps(given: Frame, schema: Schema | str | Path | None) -> tuple[Frame, list[str]]:
