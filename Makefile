@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo test lint bench docs clean
+.PHONY: help setup demo serve test lint bench bench-server docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -20,6 +20,9 @@ setup: $(STAMP)  ## install everything into .venv
 demo: setup  ## protect the bundled survey: figures, protected file, HTML report
 	$(BIN)/shoal demo --output demo-output
 
+serve: setup  ## a demo server on loopback with the bundled survey; prints one-time tokens
+	$(BIN)/shoal serve --demo demo-server
+
 test: setup  ## run the tests
 	$(BIN)/python -m pytest -n 2 -q
 
@@ -32,8 +35,11 @@ lint: setup  ## style, types, import directions
 bench: setup  ## speed and quality figures (BENCH=full for the large sizes)
 	$(BIN)/python -m benchmarks
 
+bench-server: setup  ## load and faults of the server on loopback
+	$(BIN)/python benchmarks/server.py
+
 docs: setup  ## build the documentation
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
 
 clean:  ## remove what was built
-	rm -rf $(VENV) build dist docs/_build demo-output
+	rm -rf $(VENV) build dist docs/_build demo-output demo-server

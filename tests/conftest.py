@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from shoal import datasets
+
+# Commands run in other folders find the tree under test.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
+)
 
 
 def benchmark(name: str):

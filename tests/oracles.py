@@ -85,3 +85,32 @@ def dld(A: np.ndarray, B: np.ndarray, ties: str = "share") -> float:
         else:
             total += nearest[0] == j
     return total / len(B)
+
+
+def best_cyclic_runs(x: np.ndarray, k: int) -> float:
+    """Smallest SSE of any cut of a closed tour into runs of k..2k-1, from every start there is."""
+    return min(best_runs(np.roll(x, -start, axis=0), k) for start in range(len(x)))
+
+
+def nearest_next(X: np.ndarray, start: int) -> list[int]:
+    """Always to the nearest record not yet visited."""
+    walk = [start]
+    while len(walk) < len(X):
+        left = [i for i in range(len(X)) if i not in walk]
+        walk.append(min(left, key=lambda i: (((X[i] - X[walk[-1]]) ** 2).sum(), i)))
+    return walk
+
+
+def gsms(X: np.ndarray, k: int) -> np.ndarray:
+    """GSMS by its definition: SSE of the group plus SSE of the rest, both computed anew each time."""
+
+    def sse(rows):
+        return float(((rows - rows.mean(axis=0)) ** 2).sum()) if len(rows) else 0.0
+
+    labels = np.full(len(X), -1)
+    for group in range(len(X) // k):
+        free = np.flatnonzero(labels < 0)
+        proposals = [free[np.argsort(((X[free] - X[i]) ** 2).sum(axis=1), kind="stable")[:k]] for i in free]
+        scores = [sse(X[each]) + sse(X[np.setdiff1d(free, each)]) for each in proposals]
+        labels[proposals[int(np.argmin(scores))]] = group
+    return labels

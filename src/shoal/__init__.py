@@ -10,28 +10,38 @@ The rooms, from top to bottom; each uses only what stands below it:
 - `cli`, `server`, `client`, `reproduce`, `compare`: the doors
 - `protect`, `release`, `scale`, `report`: the first job, at any size
 - `bounds`, `audit`: certificates and attacks
-- `microaggregation`, `measures`, `privacy`, `dp`, `datasets`: the science
+- `microaggregation`, `masking`, `measures`, `privacy`, `dp`, `datasets`: the science
 - `io`, `engine`, `schema`, `params`, `errors`: the ground floor
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from shoal.client import Client
+    from shoal.compare import compare
+    from shoal.microaggregation import methods
+    from shoal.protect import protect
+    from shoal.reproduce import reproduce
 
 __version__ = "0.1.0"
 
-__all__ = ["__version__", "methods", "protect"]
+__all__ = ["Client", "__version__", "compare", "methods", "protect", "reproduce"]
 
 # Public names and where they live: loaded when first used, so that the command starts fast.
-_LAZY = {"methods": "shoal.microaggregation", "protect": "shoal.protect"}
+_LAZY = {"Client": "shoal.client", "methods": "shoal.microaggregation"}
+# Rooms to be used by their names; `protect`, `compare` and `reproduce` can be called as well.
 _ROOMS = (
     "bounds",
     "compare",
     "datasets",
     "dp",
+    "masking",
     "measures",
     "microaggregation",
     "privacy",
+    "protect",
     "release",
     "reproduce",
     "scale",

@@ -42,5 +42,23 @@ class GuaranteeError(ShoalError):
     status = 409
 
 
+class QueryError(ShoalError):
+    """A query is not one of those that can be answered; depends on its text and the schema alone."""
+
+
+class BudgetError(ShoalError):
+    """The privacy budget, or the unit the ledger keeps, does not allow this answer."""
+
+    exit_code = 1
+    status = 403
+
+
+class LedgerError(ShoalError):
+    """The ledger cannot be read, or its chain is broken."""
+
+    exit_code = 1
+    status = 503
+
+
 class InternalError(RuntimeError):
     """A broken invariant of our own: please report it."""

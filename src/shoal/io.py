@@ -10,8 +10,8 @@ import contextlib
 import csv
 import io as _io
 import os
+import secrets
 import sys
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,8 @@ TEXT = (".csv", ".tsv", ".txt")
 STATISTICAL = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
 FORMATS = (*TEXT, ".parquet", ".arrow", ".feather", ".ipc", ".xlsx", *STATISTICAL)
 SAMPLE_BYTES = 1 << 16
+
+_temporaries: set[Path] = set()
 
 
 @dataclass(frozen=True)
@@ -145,9 +147,8 @@ def check_folder(path: str | Path) -> None:
 def atomic(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside the target; rename it when the block ends well, else remove it."""
     path = Path(path)
-    handle, name = tempfile.mkstemp(prefix=f".{path.stem}-", suffix=path.suffix, dir=path.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = path.parent / f".{path.stem}-{secrets.token_hex(6)}{path.suffix}"
+    _temporaries.add(temporary)
     try:
         yield temporary
         mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
@@ -158,7 +159,16 @@ def atomic(path: str | Path) -> Iterator[Path]:
     except pl.exceptions.PolarsError as error:
         raise InputError(f"The file {str(path)!r} cannot be written: {_first_line(error)}") from None
     finally:
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        _temporaries.discard(temporary)
+
+
+def remove_temporaries() -> None:
+    """Remove files that are being written, before the process ends without a word."""
+    for each in list(_temporaries):
+        with contextlib.suppress(OSError):
+            each.unlink(missing_ok=True)
 
 
 def _umask() -> int:

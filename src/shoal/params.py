@@ -3,25 +3,28 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any, Protocol
+from typing import Any
 
 from shoal.errors import ParameterError
 
 
-class Rule(Protocol):
+class Rule(ABC):
     """Something a value can satisfy, and that can say what it expects."""
 
+    @abstractmethod
     def accepts(self, value: Any) -> bool:
         """Whether the value is allowed."""
 
+    @abstractmethod
     def __str__(self) -> str: ...
 
 
 @dataclass(frozen=True)
-class Interval:
+class Interval(Rule):
     """A number of one type between two bounds, both allowed."""
 
     type: type
@@ -47,7 +50,7 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Options:
+class Options(Rule):
     """One of a few values."""
 
     values: tuple[Any, ...]
@@ -63,7 +66,7 @@ class Options:
 
 
 @dataclass(frozen=True)
-class Nothing:
+class Nothing(Rule):
     """None, where a parameter may be left open."""
 
     def accepts(self, value: Any) -> bool:
@@ -75,7 +78,7 @@ class Nothing:
 
 
 @dataclass(frozen=True)
-class AnyOf:
+class AnyOf(Rule):
     """Whatever one of several rules accepts."""
 
     rules: tuple[Rule, ...]
@@ -89,7 +92,7 @@ class AnyOf:
 
 
 @dataclass(frozen=True)
-class Instance:
+class Instance(Rule):
     """An object of one of some types."""
 
     types: tuple[type, ...]

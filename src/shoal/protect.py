@@ -6,35 +6,34 @@ Nothing is returned unless the check of what would be published holds.
 
 from __future__ import annotations
 
-import hashlib
-import hmac
 import secrets
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
 import polars as pl
 from sklearn.base import clone
 
-from shoal import privacy
+from shoal import bounds, privacy
 from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.compile import needs_compiling
-from shoal.engine.encode import Encoder
+from shoal.engine.encode import Encoder, sum_of_squares
 from shoal.engine.frame import Frame
 from shoal.engine.missing import impute
+from shoal.engine.pseudonyms import pseudonyms
 from shoal.engine.roles import Prepared, prepare, row_codes
-from shoal.errors import GuaranteeError, InputError, ParameterError
+from shoal.errors import GuaranteeError, InputError, ParameterError, SchemaError
+from shoal.masking import code_ends, recode
 from shoal.measures import evaluate
 from shoal.measures._risk import linked_share
 from shoal.microaggregation import Microaggregator, join_small_strata, methods, partition_within
 from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
+from shoal.rooms import callable_as
 from shoal.schema import Schema
 
 # Above this many records, linkage is measured on an even selection of them.
@@ -103,6 +102,7 @@ def protect(
     time_limit: float | None = None,
     max_proposals: int | None = None,
     random_state: int | None = 0,
+    certify: bool | str | float = False,
     progress: Progress | None = None,
 ) -> Protection:
     """Protect a table: replace each record by the centre of a group of at least `k`.
@@ -136,6 +136,8 @@ def protect(
         Drop identifiers, or replace them by a keyed hash (`key`; a random one is forgotten after the run).
     time_limit, max_proposals, random_state : optional
         Handed to the method where it takes them.
+    certify : bool, or an effort of `shoal.bounds.information_loss_bound`, default False
+        Also bound from below what any partition would lose, as `figures["certificate"]`.
     progress : callable, optional
         Called with a sentence at each stage.
 
@@ -162,37 +164,66 @@ def protect(
     )
     say("reading the schema")
     given = Frame(frame)
+    given, coarser = apply_steps(given, schema)
     job = prepare(given, schema, columns, _listed(strata), weights, households, missing)
     say("encoding")
     filled = impute(job.quasi)
     encoder = Encoder.fit(filled)
     Z = encoder.transform(filled)
-    estimator = _resolve(method, k, time_limit, max_proposals, random_state)
-    strata_codes, strata_new, merged = _strata(job, Z, k, small_strata)
+    estimator = resolve_method(method, k, time_limit, max_proposals, random_state)
+    strata_codes, strata_new, merged = settle_strata(job, Z, k, small_strata)
     compiling = " (first use: compiling, once)" if needs_compiling(type(estimator).__module__) else ""
-    say(f"forming groups of at least {k} with {estimator.name}{compiling}")
+    doing = f"forming groups of at least {k} with {estimator.name}"
+    say(f"{doing}{compiling}")
+    if progress is not None and estimator.takes("progress"):
+        estimator.set_params(
+            progress=lambda seconds, _, loss: say(f"{doing}: {loss:.4f} % lost after {seconds:.0f} s")
+        )
     labels, parts = partition_within(Z, estimator, strata_codes, row_codes(job.table, job.household))
-    labels, reached = _reach_models(labels, Z, job, l, t)
+    labels, reached = _reach_models(labels, Z, job, l, t, strata_codes)
     say("aggregating")
-    new = _aggregate(filled, labels, Z, job.weights, integers == "round") | strata_new
+    new = aggregate(filled, labels, Z, job.weights, integers == "round") | strata_new
     kept, pseudonyms = _identifiers(job, identifiers, key)
     protected = kept.replaced(new | pseudonyms)
     say("checking")
-    verdicts = privacy.check(protected, [*new, *_unchanged(job.strata, new)], job.sensitive, k=k, l=l, t=t)
+    ground, levels = _grounds(job)
+    quasi = [*new, *_unchanged(job.strata, new)]
+    verdicts = privacy.check(protected, quasi, job.sensitive, k=k, l=l, t=t, ground=ground, levels=levels)
     for verdict in verdicts:
         if verdict.holds is False:
             raise GuaranteeError(
                 f"The protected table does not keep its promise, so it is not given out: {verdict}"
             )
     say("measuring")
-    figures = _measure(job, filled, encoder, Z, Frame(protected).to_polars(), labels)
+    published = Frame(protected).to_polars()
+    after = [
+        read_column(
+            published[column.name], replace(column.facts, missing=(), policy="category"), column.levels
+        )
+        for column in filled
+    ]
+    figures = measure(filled, after, encoder, Z, labels)
     figures["seconds"] = time.perf_counter() - started
-    settings = _settings(parts, job, integers, identifiers)
-    notes = (*job.notes, *merged, *reached, *_unprotected(job, identifiers))
+    if certify is not False:
+        say("certifying: bounding what any partition would lose")
+        figures["certificate"] = _certificate(Z, k, labels, "default" if certify is True else certify)
+    settings = _settings(
+        parts,
+        job,
+        identifiers=identifiers,
+        integers=integers,
+        missing=missing,
+        small_strata=small_strata,
+        l=l,
+        t=t,
+    )
+    if any(getattr(part, "interrupted_", False) for part in parts):
+        coarser.append("The search was interrupted: this is the best partition it had found.")
+    notes = (*coarser, *job.notes, *merged, *reached, *_unprotected(job, identifiers))
     return Protection(protected, labels, tuple(verdicts), figures, settings, job.schema, notes, job.table)
 
 
-def _resolve(
+def resolve_method(
     method: str | Microaggregator,
     k: int,
     time_limit: float | None,
@@ -215,7 +246,7 @@ def _resolve(
     )
 
 
-def _strata(
+def settle_strata(
     job: Prepared, Z: np.ndarray, k: int, small: str
 ) -> tuple[np.ndarray, dict[str, pl.Series], list[str]]:
     """Codes of the strata after the small ones joined others, the columns as published, and what to say."""
@@ -244,9 +275,9 @@ def _strata(
 
 
 def _reach_models(
-    labels: np.ndarray, Z: np.ndarray, job: Prepared, l: int | None, t: float | None
+    labels: np.ndarray, Z: np.ndarray, job: Prepared, l: int | None, t: float | None, strata: np.ndarray
 ) -> tuple[np.ndarray, list[str]]:
-    """Merge groups until the sensitive columns are l-diverse and t-close."""
+    """Merge groups and swap records until the sensitive columns are l-diverse and t-close."""
     if l is None and t is None:
         return labels, []
     if not job.sensitive:
@@ -254,15 +285,38 @@ def _reach_models(
             "l-diversity and t-closeness need a column with the role 'sensitive'. The schema has none."
         )
     before = int(labels.max()) + 1
-    for name in job.sensitive:
-        labels = privacy.reach(labels, Z, job.table[name], l=l, t=t, kind=job.schema.columns[name].kind)
+    ground, levels = _grounds(job)
+    # Households stay together, so their records are not swapped.
+    labels = privacy.reach(
+        labels,
+        Z,
+        job.table.select(job.sensitive),
+        l=l,
+        t=t,
+        ground=ground,
+        levels=levels,
+        swap=job.household is None,
+        strata=strata,
+    )
     after = int(labels.max()) + 1
     return labels, [
         f"{before} groups became {after} to protect the sensitive columns."
     ] if after < before else []
 
 
-def _aggregate(
+def _grounds(job: Prepared) -> tuple[dict[str, str], dict[str, Any]]:
+    """The distance between values of each sensitive column, as the schema declares it."""
+    facts = {name: job.schema.columns[name] for name in job.sensitive}
+    ground = {name: "hierarchical" for name, each in facts.items() if each.hierarchy}
+    levels = {
+        name: each.hierarchy or each.levels
+        for name, each in facts.items()
+        if each.hierarchy or (each.kind == "ordered" and each.levels)
+    }
+    return ground, levels
+
+
+def aggregate(
     columns: list[TypedColumn], labels: np.ndarray, Z: np.ndarray, weights: np.ndarray, round_integers: bool
 ) -> dict[str, pl.Series]:
     """The columns as they will be published, in original units."""
@@ -282,34 +336,36 @@ def _identifiers(job: Prepared, how: str, key: bytes | None) -> tuple[Frame, dic
     if how == "drop":
         return job.given.without(job.identifiers), {}
     secret = key if key is not None else secrets.token_bytes(32)
-    hashes = {}
-    for name in job.identifiers:
-        texts = job.table[name].cast(pl.String)
-        distinct = texts.drop_nulls().unique()
-        digests = [hmac.new(secret, text.encode(), hashlib.sha256).hexdigest()[:32] for text in distinct]
-        hashes[name] = texts.replace_strict(
-            distinct, pl.Series(digests), default=None, return_dtype=pl.String
-        )
-    return job.given, hashes
+    return job.given, {name: pseudonyms(job.table[name], secret) for name in job.identifiers}
 
 
-def _measure(
-    job: Prepared,
-    filled: list[TypedColumn],
-    encoder: Encoder,
-    Z: np.ndarray,
-    protected: pl.DataFrame,
-    labels: np.ndarray,
+def apply_steps(given: Frame, schema: Schema | str | Path | None) -> tuple[Frame, list[str]]:
+    """The table with its ends coded and its levels recoded, where the schema asks for it."""
+    if isinstance(schema, (str, Path)):
+        schema = Schema.from_toml(schema)
+    new: dict[str, pl.Series] = {}
+    notes = []
+    for name, column in (schema.columns if schema is not None else {}).items():
+        if name not in given.columns:
+            continue
+        if column.bottom is not None or column.top is not None:
+            values = read_column(given.narwhals[name].to_polars(), column)
+            series = values.native(values.values, values.missing, round_integers=True)
+            new[name] = code_ends(series, column.bottom, column.top)
+            ends = (("bottom", column.bottom), ("top", column.top))
+            notes += [f"Column {name!r} was {word} coded at {end}." for word, end in ends if end is not None]
+        if column.recode:
+            if column.hierarchy is None:
+                raise SchemaError(f"'recode' of column {name!r} needs a hierarchy. The schema has none.")
+            new[name] = recode(given.narwhals[name].to_polars(), column.hierarchy, column.recode)
+            notes.append(f"Column {name!r} was recoded {column.recode} up its hierarchy.")
+    return (Frame(given.replaced(new)) if new else given), notes
+
+
+def measure(
+    filled: list[TypedColumn], after: list[TypedColumn], encoder: Encoder, Z: np.ndarray, labels: np.ndarray
 ) -> dict[str, Any]:
-    """Loss and risk of the table that will be published."""
-    after = impute(
-        [
-            read_column(
-                protected[column.name], replace(column.facts, missing=(), policy="category"), column.levels
-            )
-            for column in filled
-        ]
-    )
+    """Loss and risk of columns as they will be published, beside the original ones."""
     Y = encoder.transform(after)
     gone, total = (Z - Y) ** 2, float((Z**2).sum())
     ends = np.cumsum(encoder.widths())
@@ -320,7 +376,7 @@ def _measure(
         for column, end, width in zip(filled, ends, encoder.widths(), strict=True)
     }
     numbers = [j for j, column in enumerate(filled) if column.facts.kind == "number"]
-    figures: dict[str, Any] = {}
+    figures: dict[str, Any] = {"measured_records": min(MEASURED_RECORDS, Z.shape[0])}
     if numbers:
         rows = (
             slice(None)
@@ -341,10 +397,28 @@ def _measure(
     }
 
 
-def _settings(parts: list[Microaggregator], job: Prepared, integers: str, identifiers: str) -> dict[str, Any]:
+def _certificate(Z: np.ndarray, k: int, labels: np.ndarray, effort: str | float) -> dict[str, Any]:
+    """How much of the loss could be saved at most; strata and households only forbid partitions, so it holds."""
+    found = bounds.information_loss_bound(Z, k, effort, labels=labels, scaled=True)
+    loss = 100.0 * sum_of_squares(Z, labels) / max(float(((Z - Z.mean(axis=0)) ** 2).sum()), 1e-300)
+    return {
+        "bound": found.bound,
+        "gap": found.gap_of(loss),
+        "proven": found.proven,
+        "method": found.method,
+        "seconds": found.seconds,
+        "note": found.note,
+    }
+
+
+def _settings(parts: list[Microaggregator], job: Prepared, **choices: Any) -> dict[str, Any]:
     """What is needed to repeat the run."""
     estimator = parts[0]
-    params = {name: value for name, value in estimator.get_params(deep=False).items() if name != "k"}
+    params = {
+        name: value
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in ("k", "progress")
+    }
     return {
         "method": estimator.name,
         "k": estimator.k,
@@ -355,8 +429,8 @@ def _settings(parts: list[Microaggregator], job: Prepared, integers: str, identi
         "households": job.household,
         "sensitive": job.sensitive,
         "untouched": job.untouched,
-        "identifiers": dict.fromkeys(job.identifiers, identifiers),
-        "integers": integers,
+        "identifiers": dict.fromkeys(job.identifiers, choices.pop("identifiers")),
+        **choices,
         # A search cut short by the clock is repeated by the number of proposals it made.
         "max_proposals": getattr(estimator, "n_proposals_", None) if len(parts) == 1 else None,
     }
@@ -398,11 +472,4 @@ def _check_choices(**choices: Any) -> None:
     check_params("protect", rules, choices)
 
 
-class _CallableRoom(ModuleType):
-    """Lets `shoal.protect(...)` work although this file has the function's name."""
-
-    def __call__(self, *args: Any, **options: Any) -> Protection:
-        return protect(*args, **options)
-
-
-sys.modules[__name__].__class__ = _CallableRoom
+callable_as(__name__, protect)

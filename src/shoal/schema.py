@@ -45,6 +45,33 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Cells:
+    """A public grid of look-alike cells: one answer protects all rows of a cell jointly.
+
+    Parameters
+    ----------
+    columns : tuple of str
+        Columns with declared bounds (cut into bins) or declared levels (one bin each).
+    bins : int or tuple of int, default 16
+        Bins per column; columns with levels take no notice.
+    tau : int, optional
+        At most this many rows of a cell are counted; left open, it must be bought.
+    """
+
+    columns: tuple[str, ...]
+    bins: int | tuple[int, ...] = 16
+    tau: int | None = None
+
+    def __post_init__(self) -> None:
+        bins = self.bins if isinstance(self.bins, tuple) else (self.bins,) * len(self.columns)
+        if not self.columns or len(bins) != len(self.columns):
+            raise SchemaError(f"'bins' of cells must be an int, or one int per column. Got {self.bins!r}.")
+        for name, value in [("bins", each) for each in bins] + [("tau", 1 if self.tau is None else self.tau)]:
+            if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+                raise SchemaError(f"{name!r} of cells must be an int of at least 1. Got {value!r}.")
+
+
+@dataclass(frozen=True)
 class Column:
     """Public facts about one column.
 
@@ -70,6 +97,10 @@ class Column:
         Importance in distances.
     step : float, optional
         Spacing of the public grid on which a minimum, maximum or quantile is answered.
+    bottom, top : float, optional
+        Values beyond are replaced by these limits before publishing (bottom and top coding).
+    recode : int, default 0
+        Steps up the hierarchy by which levels are replaced before publishing.
     reason : str, default ""
         Why a guessed column was taken for what it is.
     """
@@ -85,6 +116,9 @@ class Column:
     aggregate: str | None = None
     weight: float = 1.0
     step: float | None = None
+    bottom: float | None = None
+    top: float | None = None
+    recode: int = 0
     reason: str = ""
 
     def __post_init__(self) -> None:
@@ -133,6 +167,10 @@ class Schema:
         Total epsilon of the data set, and of each analyst.
     private : bool, default True
         Whether the data are about real people.
+    group : Unit or int, optional
+        Whose records the `group` mode protects jointly: those that share a column, or any so many.
+    cells : Cells, optional
+        The look-alike cells of the `correlated` mode.
 
     Examples
     --------
@@ -148,6 +186,8 @@ class Schema:
     budget: float | None = None
     per_analyst: float | None = None
     private: bool = True
+    group: Unit | int | None = None
+    cells: Cells | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id.strip():
@@ -193,9 +233,17 @@ class Schema:
                 f"{source} may have the parts [table] and [columns.*]. Got [{sorted(unknown)[0]}]."
             )
         table = dict(data.get("table", {}))
-        _only(table, {"id", "unit", "budget", "per_analyst", "private"}, f"[table] of {source}")
+        _only(
+            table,
+            {"id", "unit", "budget", "per_analyst", "private", "group", "cells"},
+            f"[table] of {source}",
+        )
         if "unit" in table:
             table["unit"] = _unit(table["unit"])
+        if "group" in table:
+            table["group"] = _group(table["group"])
+        if "cells" in table:
+            table["cells"] = _cells(table["cells"])
         columns = {}
         for name, facts in data.get("columns", {}).items():
             if not isinstance(facts, dict):
@@ -215,6 +263,14 @@ class Schema:
             if getattr(self, name) is not None:
                 lines.append(f"{name} = {_toml(getattr(self, name))}")
         lines.append(f"private = {_toml(self.private)}")
+        if isinstance(self.group, Unit):
+            lines.append(f"group = {{column = {_toml(self.group.column)}, rows = {self.group.rows}}}")
+        elif self.group is not None:
+            lines.append(f"group = {self.group}")
+        if self.cells is not None:
+            tau = "" if self.cells.tau is None else f", tau = {self.cells.tau}"
+            facts = f"columns = {_toml(self.cells.columns)}, bins = {_toml(self.cells.bins)}"
+            lines.append(f"cells = {{{facts}{tau}}}")
         plain = Column("")
         for name, column in self.columns.items():
             lines += ["", f"[columns.{name if name.isidentifier() and name.isascii() else _toml(name)}]"]
@@ -244,6 +300,22 @@ def _unit(value: Any) -> Unit:
     if isinstance(value, dict) and set(value) <= {"column", "rows"} and isinstance(value.get("column"), str):
         return Unit(**value)
     raise SchemaError(f'\'unit\' must be "record" or {{column = "...", rows = ...}}. Got {value!r}.')
+
+
+def _group(value: Any) -> Unit | int:
+    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
+        return value
+    if isinstance(value, dict):
+        return _unit(value)
+    raise SchemaError(
+        f"'group' must be a number of records, or {{column = \"...\", rows = ...}}. Got {value!r}."
+    )
+
+
+def _cells(value: Any) -> Cells:
+    if not isinstance(value, dict) or not set(value) <= {"columns", "bins", "tau"} or "columns" not in value:
+        raise SchemaError(f"'cells' must be {{columns = [...], bins = ..., tau = ...}}. Got {value!r}.")
+    return Cells(**{name: _frozen(fact) for name, fact in value.items()})
 
 
 def _frozen(value: Any) -> Any:

@@ -21,18 +21,16 @@ NOT_APPLICABLE = {
     "check_methods_sample_order_invariance": "rows of another table than the fitted one go to their nearest centroid",
     "check_fit2d_1sample": "one record cannot hide: a group needs k of them",
 }
-FEW = ["mdav", "md", "cbfs", "v-mdav", "univariate"]
+# Effort of the searching methods, small enough for a test.
+QUICK = {"max_proposals": 2_000, "random_state": 0, "generations": 3, "population": 12, "rounds": 3}
 
 
 def _checks():
-    for name in FEW:
-        estimator = shoal.methods()[name](k=2)
-        for each, check in estimator_checks_generator(
-            estimator, expected_failed_checks=NOT_APPLICABLE, mark="skip"
-        ):
-            yield pytest.param(
-                each, check, id=f"{name}-{check.func.__name__ if hasattr(check, 'func') else check}"
-            )
+    for name, method in shoal.methods().items():
+        estimator = method(k=2, **{option: value for option, value in QUICK.items() if method.takes(option)})
+        checks = estimator_checks_generator(estimator, expected_failed_checks=NOT_APPLICABLE, mark="skip")
+        for position, (each, check) in enumerate(checks):
+            yield pytest.param(each, check, id=f"{name}-{position}")
 
 
 @pytest.mark.parametrize(("estimator", "check"), list(_checks()))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
 import numba
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-import oracles
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import oracles
 from shoal import measures
 from shoal.errors import InputError
 from shoal.measures._risk import linked_share

@@ -10,13 +10,31 @@ import sys
 from importlib import import_module
 from typing import Annotated
 
-import click
 import typer
 
 from shoal import __version__
+from shoal.cli import _interrupt
 from shoal.errors import InternalError, ShoalError
 
-COMMANDS = ("protect", "schema", "datasets")
+# typer brings its own copy of click or uses the installed one: its errors are found from what it exports.
+_CommandError: type[Exception] = next(
+    each for each in typer.BadParameter.__mro__ if each.__name__ == "ClickException"
+)
+
+COMMANDS = (
+    "protect",
+    "compare",
+    "check",
+    "bound",
+    "schema",
+    "ask",
+    "release",
+    "ledger",
+    "serve",
+    "audit",
+    "reproduce",
+    "datasets",
+)
 
 app = typer.Typer(
     name="shoal",
@@ -44,15 +62,14 @@ for _name in COMMANDS:
 
 def main() -> None:
     """Run the command; mistakes become one sentence on the error stream and an exit code."""
+    _interrupt.install()
     try:
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, prog_name="shoal")
     except ShoalError as error:
         code = _fail(str(error), error.exit_code)
-    except click.UsageError as error:
-        code = _fail(error.format_message(), 2)
-    except click.ClickException as error:
-        code = _fail(error.format_message(), 2)
-    except (click.Abort, KeyboardInterrupt):
+    except _CommandError as error:
+        code = _fail(" ".join(error.format_message().split()), 2)  # type: ignore[attr-defined]
+    except (typer.Abort, KeyboardInterrupt):
         code = _fail("Interrupted; nothing was written.", 130)
     except BrokenPipeError:
         sys.stderr.close()

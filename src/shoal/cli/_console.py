@@ -34,6 +34,8 @@ def names(text: str | None) -> list[str] | None:
 
 
 def _plain(value: Any) -> Any:
+    if hasattr(value, "to_dict"):
+        return value.to_dict()
     return (
         value.item() if hasattr(value, "item") else value.tolist() if hasattr(value, "tolist") else str(value)
     )

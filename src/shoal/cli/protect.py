@@ -14,6 +14,9 @@ from shoal.cli._console import names, print_json, progress
 if TYPE_CHECKING:
     from shoal.protect import Protection
 
+# Files above these sizes (bytes) are taken in parts; Parquet is packed about four to one.
+LARGE, LARGE_PARQUET = 1 << 30, 1 << 28
+
 
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
@@ -33,7 +36,9 @@ def protect(
         typer.Option("--output", "-o", help="Where the protected table goes; its ending says the format."),
     ],
     k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
-    method: Annotated[str, typer.Option(help="A name from the registry of methods.")] = "anneal",
+    method: Annotated[
+        str | None, typer.Option(help="A method by name: anneal, or mdav where a table is taken in parts.")
+    ] = None,
     columns: Annotated[str | None, typer.Option(help="Columns to aggregate, separated by commas.")] = None,
     schema: Annotated[
         Path | None, typer.Option(help="Schema file (TOML): roles and kinds of columns.")
@@ -60,6 +65,9 @@ def protect(
         int | None, typer.Option(help="Proposals the method may try (repeats exactly).")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of random methods.")] = 0,
+    certify: Annotated[
+        bool, typer.Option("--certify", help="Bound what any partition would lose; up to two minutes more.")
+    ] = False,
     labels: Annotated[
         Path | None, typer.Option(help="Write the group of each row to this CSV file (custodian only).")
     ] = None,
@@ -69,6 +77,16 @@ def protect(
     public_report: Annotated[
         Path | None, typer.Option(help="Write a report without risk figures to this HTML file.")
     ] = None,
+    engine: Annotated[str | None, typer.Option(help="Take the table in parts: local or spark.")] = None,
+    memory: Annotated[
+        str | None, typer.Option(help="Take the table in parts within this memory, such as 2GB.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="In parts: go on from an interrupted run of the same settings.")
+    ] = False,
+    any_order: Annotated[
+        bool, typer.Option("--any-order", help="In parts: write rows as they come, not in the input's order.")
+    ] = False,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
 ) -> None:
     """Protect a table: everyone hides in a group of at least k.
@@ -78,6 +96,19 @@ def protect(
     from shoal import io
     from shoal.protect import protect as run
 
+    in_parts = engine is not None or memory is not None or resume or any_order or _is_large(file)
+    if in_parts:
+        whole = {
+            "--households": households, "--l": l, "--t": t, "--certify": certify or None, "--labels": labels,
+            "--report": report, "--public-report": public_report,
+        }  # fmt: skip
+        _protect_parts(
+            whole, file, output, k, names(columns), method or "mdav", names(strata), weights, schema,
+            missing=missing, small_strata=small_strata, integers=integers, identifiers=identifiers,
+            time_limit=time_limit, max_proposals=max_proposals, random_state=seed, engine=engine or "local",
+            memory=memory or "2GB", resume=resume, any_order=any_order, as_json=json,
+        )  # fmt: skip
+        return
     io.check_writable(output)
     for extra in (labels, report, public_report):
         if extra is not None:
@@ -86,10 +117,10 @@ def protect(
         say(f"reading {file}")
         source = io.read_source(file)
         result = run(
-            source.frame, k, names(columns), method, names(strata), weights, schema,
+            source.frame, k, names(columns), method or "anneal", names(strata), weights, schema,
             households=households, l=l, t=t, missing=missing, small_strata=small_strata, integers=integers,
             identifiers=identifiers, time_limit=time_limit, max_proposals=max_proposals, random_state=seed,
-            progress=say,
+            certify=certify, progress=say,
         )  # fmt: skip
         given = {
             "columns": columns, "schema": schema, "strata": strata, "weights": weights, "households": households,
@@ -100,7 +131,8 @@ def protect(
         result = replace(
             result,
             notes=(*source.notes, *result.notes),
-            settings=result.settings | {"command": _command(file, output, result, given, seed)},
+            settings=result.settings
+            | {"source": file, "command": _command(file, output, result, given, seed)},
         )
         say("writing")
         _write(result, source, output, labels, report, public_report)
@@ -146,6 +178,38 @@ def demo(
         ]
         _write(result, source, *paths)
     _tell(result, list(paths), as_json=json)
+
+
+def _is_large(file: str) -> bool:
+    """Whether a file is too large to be taken whole without being asked to."""
+    path = Path(file)
+    size = path.stat().st_size if path.is_file() else 0
+    return path.is_dir() or size > (LARGE_PARQUET if path.suffix == ".parquet" else LARGE)
+
+
+def _protect_parts(whole: dict[str, Any], *args: Any, as_json: bool, **options: Any) -> None:
+    """The table in parts; what needs all of it at once is refused."""
+    from shoal.errors import ParameterError
+    from shoal.scale import protect_file
+
+    asked = [name for name, value in whole.items() if value is not None]
+    if asked:
+        raise ParameterError(f"A table taken in parts cannot have {asked[0]}: that needs all of it at once.")
+    with progress() as say:
+        facts = protect_file(*args, **options, progress=say)
+    if as_json:
+        print_json(facts)
+        return
+    for note in facts.get("notes", ()):
+        typer.echo(f"note: {note}")
+    typer.echo(
+        f"{facts['n_records']:,} records in {facts['n_groups']:,} groups, smallest {facts['smallest_group']} "
+        f"({facts['method']}, k = {facts['k']}, {facts['seconds']:.1f} s)"
+    )
+    typer.echo(
+        f"information loss {facts['information_loss']:.3f} %, records linked by distance {100 * facts['dld']:.1f} % (DLD)"
+    )
+    typer.echo(f"written: {args[1]}")
 
 
 def _write(
@@ -214,4 +278,10 @@ def _tell(result: Protection, paths: list[Any], *, as_json: bool) -> None:
     loss = f"information loss {figures['information_loss']:.3f} %"
     loss += f", IL2 {figures['il2']:.2f} %" if "il2" in figures else ""
     typer.echo(f"{loss}, records linked by distance {100 * figures['dld']:.1f} % (DLD)")
+    if "certificate" in figures:
+        certificate = figures["certificate"]
+        typer.echo(
+            f"no partition loses less than {certificate['bound']:.4f} %: at most {certificate['gap']:.2f} % of this loss "
+            f"could be saved ({certificate['method']}, {certificate['seconds']:.0f} s)"
+        )
     typer.echo(f"written: {', '.join(written)}")

@@ -13,6 +13,7 @@ from shoal.datasets._base import (
     load_graph,
     load_hapt,
     load_survey,
+    load_survey_mixture,
     load_survey_schema,
     load_tarragona,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "load_graph",
     "load_hapt",
     "load_survey",
+    "load_survey_mixture",
     "load_survey_schema",
     "load_tarragona",
     "make_clusters",

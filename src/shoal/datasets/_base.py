@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -143,6 +145,20 @@ def load_survey(*, messy: bool = False) -> pl.DataFrame:
 def load_survey_schema() -> Schema:
     """Load the schema of the bundled survey: roles, kinds, bounds, levels and missing codes."""
     return Schema.from_toml(BUNDLED / "survey.toml")
+
+
+def load_survey_mixture() -> dict[str, Any]:
+    """Load the public mixture of the survey's records, 400 cells, for `shoal.dp.correlation.FrozenMixture`.
+
+    Fitted on a survey made with another seed, so that nothing of it comes from the bundled table.
+
+    Examples
+    --------
+    >>> from shoal.datasets import load_survey_mixture
+    >>> len(load_survey_mixture()["weights"])
+    400
+    """
+    return json.loads((BUNDLED / "survey-mixture.json").read_text(encoding="utf-8"))
 
 
 def load_graph() -> pl.DataFrame:

@@ -106,17 +106,18 @@ class Encoder:
 
 
 def group_means(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Mean of each group 0..c-1, one row each (weighted where weights are given)."""
+    """Mean of each group 0..c-1, none empty, one row each (weighted where weights are given)."""
     c = int(labels.max()) + 1
     mass = np.bincount(labels, weights=weights, minlength=c)
-    sums = np.empty((c, X.shape[1]))
+    # Around a member of each group: a large common offset does not cancel, and equal values keep their mean.
+    anchors = X[np.unique(labels, return_index=True)[1]]
+    means = np.empty((c, X.shape[1]))
     for j in range(X.shape[1]):
-        # Around a value of the column, so that a large common offset does not cancel.
-        middle = float(np.median(X[:, j]))
-        centred = X[:, j] - middle
-        total = np.bincount(labels, weights=centred if weights is None else centred * weights, minlength=c)
-        sums[:, j] = total / mass + middle
-    return sums
+        centred = X[:, j] - anchors[labels, j]
+        means[:, j] = np.bincount(
+            labels, weights=centred if weights is None else centred * weights, minlength=c
+        )
+    return anchors + means / mass[:, None]
 
 
 def sum_of_squares(Z: np.ndarray, labels: np.ndarray) -> float:

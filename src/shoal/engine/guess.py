@@ -13,8 +13,9 @@ from shoal.errors import InputError
 from shoal.schema import Column, Schema
 
 _ID_NAME = re.compile(
-    r"(^|_|\b)(id|uuid|ssn|nhs|passport|e?mail|phone|tel|name|surname|address|iban)(_|\b|$)", re.I
+    r"(^|_|\b)(id|uuid|ssn|nhs|passport|e?mail|phone|tel|name|surname|address|iban|person)(_|\b|$)", re.I
 )
+_HOUSEHOLD_NAME = re.compile(r"(^|_|\b)(household|hhid|family)(_id|_no)?$", re.I)
 _WEIGHT_NAME = re.compile(r"(^|_)(weight|wt|wgt|fnlwgt)(_|$)", re.I)
 _DATE = re.compile(r"^\s*\d{4}-\d{2}-\d{2}\s*$")
 
@@ -51,17 +52,14 @@ def _guess(series: pl.Series) -> Column:
         return Column(name, "untouched", "boolean", reason="true or false")
     if series.dtype in (pl.Date, pl.Datetime):
         return Column(name, "untouched", "date", reason="dates")
-    if series.dtype.is_integer() and id_like and _ID_NAME.search(name):
-        return Column(
-            name, "identifier", "category", reason="a different whole number in every row, named like a key"
-        )
     if series.dtype.is_numeric():
-        hint = (
-            "; named like a survey weight: if it is one, its role is 'weight'"
-            if _WEIGHT_NAME.search(name)
-            else ""
-        )
-        return Column(name, "quasi", "number", reason=f"numbers{hint}")
+        hints = {
+            "weight": _WEIGHT_NAME.search(name),
+            "identifier": series.dtype.is_integer()
+            and ((id_like and _ID_NAME.search(name)) or _HOUSEHOLD_NAME.search(name)),
+        }
+        words = [f"; by its name it may be the {role}: then say so" for role, fits in hints.items() if fits]
+        return Column(name, "quasi", "number", reason="numbers" + "".join(words))
     if series.dtype != pl.String:
         if series.dtype in (pl.Categorical, pl.Enum):
             return Column(name, "untouched", "category", reason=f"{distinct} different values")

@@ -46,7 +46,7 @@ def prepare(
 ) -> Prepared:
     """Settle every column's role, read the quasi-identifiers, drop rows where that is the policy."""
     table = given.to_polars()
-    settled, notes = _settled_schema(table, schema, columns, strata, weights, households)
+    settled, notes = settled_schema(table, schema, columns, strata, weights, households)
     names = settled.names("quasi")
     if not names:
         raise InputError(
@@ -81,7 +81,7 @@ def prepare(
     )
 
 
-def _settled_schema(
+def settled_schema(
     table: pl.DataFrame,
     schema: Schema | str | Path | None,
     columns: Sequence[str] | None,

@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from shoal.measures._evaluate import evaluate
+from shoal.measures._linkage import Linkage, probabilistic_linkage
 from shoal.measures._loss import il1, il2, moments, propensity
 from shoal.measures._risk import dld, interval_disclosure
 
-__all__ = ["dld", "evaluate", "il1", "il2", "interval_disclosure", "moments", "propensity"]
+__all__ = [
+    "Linkage",
+    "dld",
+    "evaluate",
+    "il1",
+    "il2",
+    "interval_disclosure",
+    "moments",
+    "probabilistic_linkage",
+    "propensity",
+]

@@ -4,24 +4,83 @@ from __future__ import annotations
 
 from shoal.microaggregation._anneal import Anneal
 from shoal.microaggregation._base import Microaggregator
+from shoal.microaggregation._brkga import BRKGA
+from shoal.microaggregation._cmeans import KC, KCKW
+from shoal.microaggregation._derivative_free import DerivativeFree
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
-from shoal.microaggregation._path import Univariate
+from shoal.microaggregation._ga import GA
+from shoal.microaggregation._gsms import GSMS, GSMST2
+from shoal.microaggregation._imhm import IMHM
+from shoal.microaggregation._means import HMeans, KMeans
+from shoal.microaggregation._mend import mend
+from shoal.microaggregation._mictsp import FDM, MicTSP
+from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM, Univariate
+from shoal.microaggregation._repair import repair
+from shoal.microaggregation._spanning_tree import MSTCentroid, MSTDiameter
 from shoal.microaggregation._strata import join_small_strata, partition_within
+from shoal.microaggregation._ward import KWard
 
 __all__ = [
+    "BRKGA",
     "CBFS",
+    "CBFSMHM",
+    "FDM",
+    "GA",
+    "GSMS",
+    "GSMST2",
+    "IMHM",
+    "KC",
+    "KCKW",
     "MD",
     "MDAV",
+    "MDAVMHM",
+    "MDMHM",
+    "NPNMHM",
     "VMDAV",
     "Anneal",
+    "DerivativeFree",
+    "HMeans",
+    "KMeans",
+    "KWard",
+    "MSTCentroid",
+    "MSTDiameter",
+    "MicTSP",
     "Microaggregator",
     "Univariate",
     "join_small_strata",
+    "mend",
     "methods",
     "partition_within",
+    "repair",
 ]
 
-_REGISTERED: tuple[type[Microaggregator], ...] = (MDAV, MD, CBFS, VMDAV, Univariate, Anneal)
+_REGISTERED: tuple[type[Microaggregator], ...] = (
+    MDAV,
+    MD,
+    CBFS,
+    VMDAV,
+    Univariate,
+    NPNMHM,
+    MDMHM,
+    MDAVMHM,
+    CBFSMHM,
+    MicTSP,
+    FDM,
+    IMHM,
+    GSMS,
+    GSMST2,
+    KWard,
+    MSTDiameter,
+    MSTCentroid,
+    KC,
+    KCKW,
+    KMeans,
+    HMeans,
+    DerivativeFree,
+    BRKGA,
+    GA,
+    Anneal,
+)
 
 
 def methods() -> dict[str, type[Microaggregator]]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+from collections.abc import Iterator, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from shoal.engine.encode import Standardiser, group_means, sum_of_squares
@@ -25,10 +26,10 @@ class Microaggregator(TransformerMixin, BaseEstimator):
     Attributes
     ----------
     labels_ : array of int64, (n_records,)
-        The group of each record, 0..n_groups_ - 1.
+        The group of each record, from 0 to `n_groups_` - 1.
     n_groups_ : int
-    centroids_ : array of float64, (n_groups_, n_columns)
-        In the units of the data.
+    centroids_ : array of float64
+        One row for each group, in the units of the data.
     sse_ : float
         Sum of squared distances to the centroids, on standardised columns.
     information_loss_ : float
@@ -103,6 +104,11 @@ class Microaggregator(TransformerMixin, BaseEstimator):
                 f"where {self.k} to {2 * self.k - 1} were promised."
             )
         return labels
+
+    def partition_all(self, Z: np.ndarray, ks: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
+        """Label the records for several k, one after the other; methods that can share work do."""
+        for k in ks:
+            yield k, clone(self).set_params(k=k).partition(Z)
 
     def transform(self, X: Any) -> Any:
         """Replace records by centroids.

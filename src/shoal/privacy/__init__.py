@@ -7,6 +7,25 @@ from shoal.privacy._check import check
 from shoal.privacy._closeness import t_closeness
 from shoal.privacy._diversity import l_diversity
 from shoal.privacy._presence import delta_presence
+from shoal.privacy._risk import Risk, column_risks, risk
+from shoal.privacy._suda import Suda, suda
+from shoal.privacy._targets import merge_for_closeness, merge_for_diversity, reach
 from shoal.privacy._verdict import Verdict, WorstClass
 
-__all__ = ["Verdict", "WorstClass", "check", "delta_presence", "k_anonymity", "l_diversity", "t_closeness"]
+__all__ = [
+    "Risk",
+    "Suda",
+    "Verdict",
+    "WorstClass",
+    "check",
+    "column_risks",
+    "delta_presence",
+    "k_anonymity",
+    "l_diversity",
+    "merge_for_closeness",
+    "merge_for_diversity",
+    "reach",
+    "risk",
+    "suda",
+    "t_closeness",
+]

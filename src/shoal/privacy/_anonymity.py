@@ -75,4 +75,6 @@ def anonymity_verdict(classes: Classes, k: int | None) -> Verdict:
         records_at_risk=int(classes.sizes[below].sum()),
         missing=classes.missing(),
         missing_records=classes.missing_records(),
+        labels=classes.labels,
+        classes_at_risk=below,
     )

@@ -7,10 +7,10 @@ from dataclasses import replace
 from typing import Any
 
 from shoal.engine.frame import Frame
-from shoal.params import Options, check_params
+from shoal.params import check_params
 from shoal.privacy._anonymity import K_RULE, anonymity_verdict
 from shoal.privacy._classes import Classes, classes_of, refuse_overlap
-from shoal.privacy._closeness import GROUNDS, T_RULE, closeness_verdict, ground_of
+from shoal.privacy._closeness import T_RULE, closeness_verdict, ground_for, ground_of
 from shoal.privacy._columns import cells_of, names_of, opened
 from shoal.privacy._diversity import C_RULE, L_RULE, diversity_verdict
 from shoal.privacy._profile import profile_of
@@ -26,7 +26,7 @@ def check(
     l: float | None = None,
     t: float | None = None,
     c: float | None = None,
-    ground: str = "auto",
+    ground: str | Mapping[str, str] = "auto",
     levels: Mapping[str, Sequence[Any]] | None = None,
 ) -> tuple[Verdict, ...]:
     """Check k-anonymity, l-diversity and t-closeness in one pass over the table.
@@ -42,7 +42,7 @@ def check(
         The demands. `l` holds for the distinct kind; the entropy kind is reported beside it.
     c : float, optional
         With it, recursive (c, l)-diversity is checked too.
-    ground : {"auto", "equal", "ordered", "hierarchical"}, default "auto"
+    ground : {"auto", "equal", "ordered", "hierarchical"} or mapping of column name to it, default "auto"
         See `t_closeness`.
     levels : mapping of column name to levels, optional
         See `t_closeness`.
@@ -80,8 +80,8 @@ def check(
     """
     check_params(
         "check",
-        {"k": K_RULE, "l": L_RULE, "t": T_RULE, "c": C_RULE, "ground": Options(GROUNDS)},
-        {"k": k, "l": l, "t": t, "c": c, "ground": ground},
+        {"k": K_RULE, "l": L_RULE, "t": T_RULE, "c": C_RULE},
+        {"k": k, "l": l, "t": t, "c": c},
     )
     names = names_of(quasi, "quasi")
     others = names_of(sensitive, "sensitive") if sensitive else []
@@ -91,11 +91,12 @@ def check(
     verdicts = [anonymity_verdict(classes, k)]
     for name in others:
         column_levels = (levels or {}).get(name)
-        alone = _on(table, classes, name, (l, t, c), ground, column_levels)
+        distance = ground_for(ground, name)
+        alone = _on(table, classes, name, (l, t, c), distance, column_levels)
         rest = [each for each in others if each != name]
         if rest:
             narrowed = classes_of(cells_of(table, [*names, *rest]))
-            joint = _on(table, narrowed, name, (l, t, c), ground, column_levels)
+            joint = _on(table, narrowed, name, (l, t, c), distance, column_levels)
             alone = [_with_note(one, other, rest) for one, other in zip(alone, joint, strict=True)]
         verdicts += alone
     return tuple(verdicts)

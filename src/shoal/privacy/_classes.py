@@ -31,7 +31,7 @@ class Classes:
     ----------
     names : tuple of str
     labels : array of int64, (n_records,)
-        The class of each record; classes are numbered in order of first appearance.
+        The class of each record, 0..n_classes - 1.
     sizes : array of int64, (n_classes,)
     first : array of int64, (n_classes,)
         The first record of each class.
@@ -67,10 +67,12 @@ class Classes:
         """The classes of lowest or highest figure, worst first; ties by the first record."""
         count = min(count, figures.shape[0])
         key = figures if lowest else -figures
-        bar = np.partition(key, count - 1)[count - 1]
-        below, at = np.flatnonzero(key < bar), np.flatnonzero(key == bar)
-        chosen = np.concatenate([below, at[: count - below.size]])
-        chosen = chosen[np.lexsort((self.first[chosen], key[chosen]))]
+        chosen = np.flatnonzero(key == key.min())
+        if chosen.size > count:  # all alike: no need to sort them, which is slow where most figures are equal
+            chosen = chosen[np.argpartition(self.first[chosen], count - 1)[:count]]
+        elif chosen.size < count:
+            chosen = np.flatnonzero(key <= np.partition(key, count - 1)[count - 1])
+        chosen = chosen[np.lexsort((self.first[chosen], key[chosen]))][:count]
         return tuple(self.shown(int(c), figures[c].item()) for c in chosen)
 
     def shown(self, c: int, figure: float) -> WorstClass:
@@ -101,14 +103,13 @@ def refuse_overlap(quasi: Sequence[str], sensitive: Sequence[str]) -> None:
             )
 
 
-def prepared(
-    data: Any, quasi: Sequence[str] | str, sensitive: Sequence[str] | str
-) -> tuple[Frame, Classes, list[str]]:
-    """The frame, its classes and its sensitive columns, checked."""
+def prepared(data: Any, quasi: Sequence[str] | str, sensitive: str) -> tuple[Frame, Classes, Cells]:
+    """The frame, its classes and its sensitive column, checked."""
     names, others = names_of(quasi, "quasi"), names_of(sensitive, "sensitive")
     refuse_overlap(names, others)
     frame = opened(data, [*names, *others])
-    return frame, classes_of(cells_of(frame, names)), others
+    *columns, coded = cells_of(frame, [*names, others[0]])
+    return frame, classes_of(columns), coded
 
 
 def _key(columns: list[Cells]) -> tuple[np.ndarray, int]:
@@ -161,33 +162,56 @@ def _address(key, span):
 
 @kernel()
 def _hash(key):
+    """Open hashing, part by part: records are first dealt out by their hash, so that a part stays in cache."""
     n = key.shape[0]
+    golden = np.uint64(0x9E3779B97F4A7C15)  # Fibonacci hashing: high bits of key times 2^64 / golden ratio
+    part_bits = 1
+    while n >> part_bits > 4096 and part_bits < 12:
+        part_bits += 1
+    shift = np.uint64(64 - part_bits)
+    ends = np.zeros((1 << part_bits) + 1, np.int64)
+    for i in range(n):
+        ends[np.int64((np.uint64(key[i]) * golden) >> shift) + 1] += 1
+    largest = 0
+    for here in range(1 << part_bits):
+        largest = max(largest, ends[here + 1])
+        ends[here + 1] += ends[here]
+    at = ends.copy()
+    records = np.empty(n, np.int64)
+    dealt = np.empty(n, np.int64)
+    for i in range(n):
+        part = np.int64((np.uint64(key[i]) * golden) >> shift)
+        records[at[part]] = i
+        dealt[at[part]] = key[i]
+        at[part] += 1
     bits = 4
-    while (1 << bits) < 2 * n:
+    while (1 << bits) < 2 * largest:
         bits += 1
     mask = (1 << bits) - 1
-    shift = np.uint64(64 - bits)
     slots = np.zeros(1 << bits, np.int32)
     labels = np.empty(n, np.int64)
     sizes = np.zeros(n, np.int64)
     first = np.empty(n, np.int64)
     keys = np.empty(n, np.int64)
     c = 0
-    for i in range(n):
-        # Fibonacci hashing: the high bits of key times 2^64 / golden ratio.
-        slot = np.int64((np.uint64(key[i]) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
-        while True:
-            at = slots[slot]
-            if at == 0:
-                first[c] = i
-                keys[c] = key[i]
-                c += 1
-                at = c
-                slots[slot] = at
-                break
-            if keys[at - 1] == key[i]:
-                break
-            slot = (slot + 1) & mask
-        labels[i] = at - 1
-        sizes[at - 1] += 1
+    for here in range(1 << part_bits):
+        for place in range(mask + 1):
+            slots[place] = 0
+        for x in range(ends[here], ends[here + 1]):
+            mixed = (np.uint64(dealt[x]) * golden) << np.uint64(part_bits)
+            slot = np.int64(mixed >> np.uint64(64 - bits))
+            while True:
+                found = slots[slot]
+                if found == 0:
+                    first[c] = records[x]
+                    keys[c] = dealt[x]
+                    c += 1
+                    found = c
+                    slots[slot] = found
+                    break
+                if keys[found - 1] == dealt[x]:
+                    break
+                slot = (slot + 1) & mask
+            labels[records[x]] = found - 1
+            sizes[found - 1] += 1
     return labels, sizes[:c].copy(), first[:c].copy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow.compute as pc
 
-from shoal.engine.compile import kernel, prange
+from shoal.engine.compile import kernel
 from shoal.engine.frame import Frame
 from shoal.errors import ParameterError
 from shoal.params import AnyOf, Interval, Nothing, Options, check_params
@@ -83,8 +83,8 @@ def t_closeness(
     (0.375, {'zip': '4767*'})
     """
     check_params("t_closeness", {"t": T_RULE, "ground": Options(GROUNDS)}, {"t": t, "ground": ground})
-    opened_frame, classes, names = prepared(frame, quasi, sensitive)
-    cells, scale = ground_of(opened_frame, names[0], ground, levels)
+    table, classes, coded = prepared(frame, quasi, sensitive)
+    cells, scale = ground_of(table, sensitive, ground, levels, coded)
     return closeness_verdict(classes, profile_of(classes, cells), scale, t)
 
 
@@ -96,22 +96,30 @@ class Ground:
     parent: np.ndarray
     height: np.ndarray
 
-
-_NO_TREE = np.zeros(0, np.int64)
+    @classmethod
+    def flat(cls, name: str) -> Ground:
+        """A distance that needs no tree."""
+        return cls(name, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
 def ground_of(
-    frame: Frame, name: str, ground: str = "auto", levels: Sequence[Any] | None = None
+    frame: Frame,
+    name: str,
+    ground: str = "auto",
+    levels: Sequence[Any] | None = None,
+    coded: Cells | None = None,
 ) -> tuple[Cells, Ground]:
     """The sensitive column with codes that suit a ground distance, and that distance."""
-    cells = cells_of(frame, [name], dense=True)[0]
+    cells = (
+        coded if coded is not None and coded.values is not None else cells_of(frame, [name], dense=True)[0]
+    )
     if ground == "auto":
         ground = "ordered" if levels is not None or is_ordered(frame, name) else "equal"
     if ground == "equal":
-        return cells, Ground("equal", _NO_TREE, _NO_TREE)
+        return cells, Ground.flat("equal")
     if ground == "ordered":
         renumbered = _ranks(frame, cells, levels)
-        scale = Ground("ordered", _NO_TREE, _NO_TREE)
+        scale = Ground.flat("ordered")
     else:
         if levels is None:
             raise ParameterError(
@@ -122,6 +130,13 @@ def ground_of(
     codes = renumbered[cells.codes.astype(np.int64)]
     span = cells.span if ground == "ordered" else int((scale.height == 0).sum())
     return Cells(name, codes, 0, span, cells.missing, cells.source), scale
+
+
+def ground_for(ground: str | Mapping[str, str], name: str) -> str:
+    """The ground distance asked for one column."""
+    chosen = ground if isinstance(ground, str) else ground.get(name, "auto")
+    check_params("check", {"ground": Options(GROUNDS)}, {"ground": chosen})
+    return chosen
 
 
 def closeness_verdict(classes: Classes, profile: Profile, ground: Ground, t: float | None) -> Verdict:
@@ -145,6 +160,8 @@ def closeness_verdict(classes: Classes, profile: Profile, ground: Ground, t: flo
         records_at_risk=None if t is None else int(classes.sizes[above].sum()),
         missing=missing,
         missing_records=classes.missing_records(),
+        labels=classes.labels,
+        classes_at_risk=None if t is None else above,
         notes=missing_note(profile),
     )
 
@@ -242,19 +259,19 @@ def _tree(cells: Cells, levels: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, 
 # Kernels: sorted codes per class in, one distance per class out. Only the values of a class are visited.
 
 
-@kernel(parallel=True)
+@kernel()
 def _equal(codes, starts, totals):
     out = np.zeros(starts.shape[0] - 1)
     n = codes.shape[0]
-    for g in prange(out.shape[0]):
+    for g in range(out.shape[0]):
         out[g] = equal_distance(codes, starts[g], starts[g + 1], totals, n)
     return out
 
 
-@kernel(parallel=True)
+@kernel()
 def _ordered(codes, starts, cumulative, above):
     out = np.zeros(starts.shape[0] - 1)
-    for g in prange(out.shape[0]):
+    for g in range(out.shape[0]):
         out[g] = ordered_distance(codes, starts[g], starts[g + 1], cumulative, above)
     return out
 

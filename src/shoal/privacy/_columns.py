@@ -88,7 +88,7 @@ def cells_of(frame: Frame, names: Sequence[str], *, dense: bool = False) -> list
     """Code some columns; `dense` makes every code occur, and gives its value."""
     arrays = [_arrow(frame, name) for name in names]
     with ThreadPoolExecutor(max_workers=2) as pool:
-        return list(pool.map(lambda pair: _coded(*pair, dense), zip(names, arrays, strict=True)))
+        return list(pool.map(_coded, names, arrays, [dense] * len(arrays)))
 
 
 def cells_of_both(one: Frame, other: Frame, names: Sequence[str]) -> list[Cells]:

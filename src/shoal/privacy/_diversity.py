@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from shoal.engine.compile import kernel, prange
+from shoal.engine.compile import kernel
 from shoal.errors import ParameterError
 from shoal.params import AnyOf, Interval, Nothing, Options, check_params
 from shoal.privacy._classes import Classes, prepared
-from shoal.privacy._columns import cells_of
-from shoal.privacy._profile import Profile, profile_of
+from shoal.privacy._profile import Profile, ascend, profile_of
 from shoal.privacy._verdict import Verdict
 
 KINDS = ("distinct", "entropy", "recursive")
@@ -83,9 +82,8 @@ def l_diversity(
         raise ParameterError(
             "'c' of l_diversity must be a number in [0, inf] for the recursive kind. Got None."
         )
-    opened_frame, classes, names = prepared(frame, quasi, sensitive)
-    profile = profile_of(classes, cells_of(opened_frame, names[:1])[0])
-    return diversity_verdict(classes, profile, kind, l, c)
+    _, classes, cells = prepared(frame, quasi, sensitive)
+    return diversity_verdict(classes, profile_of(classes, cells), kind, l, c)
 
 
 def diversity_verdict(
@@ -94,8 +92,7 @@ def diversity_verdict(
     """The verdict on classes already found."""
     figures = diversity_figures(profile, kind, c)
     lowest = figures.min().item()
-    demand = 2 if l is None else l
-    below = figures < demand * (1 - _SLACK)
+    below = figures < l * (1 - _SLACK) if l is not None else diversity_figures(profile, "distinct", None) < 2
     missing = classes.missing()
     if profile.cells.n_missing:
         missing[profile.cells.name] = profile.cells.n_missing
@@ -113,6 +110,8 @@ def diversity_verdict(
         records_at_risk=int(classes.sizes[below].sum()),
         missing=missing,
         missing_records=classes.missing_records(),
+        labels=classes.labels,
+        classes_at_risk=below,
         notes=missing_note(profile),
     )
 
@@ -141,10 +140,10 @@ def diversity_figures(profile: Profile, kind: str, c: float | None) -> np.ndarra
 # Kernels: sorted codes per class in, one figure per class out.
 
 
-@kernel(parallel=True)
+@kernel()
 def _distinct(codes, starts):
     out = np.zeros(starts.shape[0] - 1, np.int64)
-    for g in prange(out.shape[0]):
+    for g in range(out.shape[0]):
         count = 1
         for i in range(starts[g] + 1, starts[g + 1]):
             count += codes[i] != codes[i - 1]
@@ -152,10 +151,10 @@ def _distinct(codes, starts):
     return out
 
 
-@kernel(parallel=True)
+@kernel()
 def _entropy(codes, starts):
     out = np.zeros(starts.shape[0] - 1)
-    for g in prange(out.shape[0]):
+    for g in range(out.shape[0]):
         low, high = starts[g], starts[g + 1]
         weighted = 0.0
         run = 1
@@ -169,11 +168,11 @@ def _entropy(codes, starts):
     return out
 
 
-@kernel(parallel=True)
+@kernel()
 def _recursive(codes, starts, c):
     """Largest l with r_1 < c (r_l + ... + r_m), counts descending; 0 where not even l = 1 holds."""
     out = np.zeros(starts.shape[0] - 1, np.int64)
-    for g in prange(out.shape[0]):
+    for g in range(out.shape[0]):
         low, high = starts[g], starts[g + 1]
         counts = np.zeros(high - low, np.int64)
         m = 0
@@ -181,7 +180,8 @@ def _recursive(codes, starts, c):
             if i > low and codes[i] != codes[i - 1]:
                 m += 1
             counts[m] += 1
-        counts = np.sort(counts[: m + 1])
+        counts = counts[: m + 1]
+        ascend(counts)
         most = counts[m]
         tail = 0
         # From the rarest value upwards: the first tail that suffices belongs to the largest l.

@@ -92,6 +92,8 @@ def delta_presence(
         records_at_risk=int(around[outside].sum()),
         missing=classes.missing(),
         missing_records=classes.missing_records(),
+        labels=classes.labels[len(inner) :],
+        classes_at_risk=outside,
         notes=("Missing cells are counted over both tables.",) if classes.missing() else (),
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.engine.compile import kernel, prange
+from shoal.engine.compile import kernel
 from shoal.privacy._classes import Classes
 from shoal.privacy._columns import Cells
 
@@ -19,7 +19,7 @@ class Profile:
     ----------
     cells : Cells
     starts : array of int64, (n_classes + 1,)
-        Records of class c stand at starts[c]..starts[c + 1] - 1.
+        Records of class c stand at starts[c] to starts[c + 1] - 1.
     codes : array of int64, (n_records,)
         Sensitive codes, class by class, ascending within a class.
     totals : array of int64, (n_values,)
@@ -37,35 +37,52 @@ def profile_of(classes: Classes, cells: Cells) -> Profile:
     starts = np.zeros(classes.n_classes + 1, np.int64)
     np.cumsum(classes.sizes, out=starts[1:])
     sensitive = cells.codes.astype(np.int64) - cells.base
-    codes = _scatter(classes.labels, sensitive, starts)
-    _sort_within(codes, starts)
-    return Profile(cells, starts, codes, np.bincount(sensitive, minlength=cells.span))
+    totals = np.bincount(sensitive, minlength=cells.span)
+    return Profile(cells, starts, _scatter(classes.labels, sensitive, starts, totals), totals)
 
 
 # Kernels
 
 
 @kernel()
-def _scatter(labels, sensitive, starts):
-    at = starts[:-1].copy()
-    codes = np.empty(labels.shape[0], np.int64)
-    for i in range(labels.shape[0]):
-        codes[at[labels[i]]] = sensitive[i]
-        at[labels[i]] += 1
+def _scatter(labels, sensitive, starts, totals):
+    """Two counting sorts, by value and then by class, so that values ascend within a class."""
+    n = labels.shape[0]
+    at = np.zeros(totals.shape[0], np.int64)
+    for v in range(1, totals.shape[0]):
+        at[v] = at[v - 1] + totals[v - 1]
+    by_value = np.empty(n, np.int64)
+    for i in range(n):
+        by_value[at[sensitive[i]]] = labels[i]
+        at[sensitive[i]] += 1
+    # Now at[v] is where the run of v ends.
+    place = np.empty(starts.shape[0] - 1, np.int64)
+    for g in range(place.shape[0]):
+        place[g] = starts[g]
+    codes = np.empty(n, np.int64)
+    v = 0
+    for i in range(n):
+        while i >= at[v]:
+            v += 1
+        g = by_value[i]
+        codes[place[g]] = v
+        place[g] += 1
     return codes
 
 
-@kernel(parallel=True)
-def _sort_within(codes, starts):
-    for c in prange(starts.shape[0] - 1):
-        low, high = starts[c], starts[c + 1]
-        if high - low > 32:
-            codes[low:high] = np.sort(codes[low:high])
-            continue
-        for i in range(low + 1, high):
-            value = codes[i]
-            j = i - 1
-            while j >= low and codes[j] > value:
-                codes[j + 1] = codes[j]
-                j -= 1
-            codes[j + 1] = value
+@kernel()
+def ascend(values):
+    """Sort a short array in place (shell sort: compiles in no time, and groups are small)."""
+    size = values.shape[0]
+    gap = 1
+    while gap < size // 3:
+        gap = 3 * gap + 1
+    while gap > 0:
+        for i in range(gap, size):
+            value = values[i]
+            j = i
+            while j >= gap and values[j - gap] > value:
+                values[j] = values[j - gap]
+                j -= gap
+            values[j] = value
+        gap //= 3

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 
 @dataclass(frozen=True)
 class WorstClass:
@@ -49,6 +51,10 @@ class Verdict:
         Records with at least one missing quasi-identifier.
     notes : tuple of str
         What else a reader must know.
+    labels : array of int64 or None
+        The class of each record.
+    classes_at_risk : array of bool or None
+        Which classes `records_at_risk` counts.
     """
 
     model: str
@@ -64,6 +70,15 @@ class Verdict:
     missing: Mapping[str, int] = field(default_factory=dict)
     missing_records: int = 0
     notes: tuple[str, ...] = ()
+    labels: np.ndarray | None = field(default=None, repr=False, compare=False)
+    classes_at_risk: np.ndarray | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def at_risk(self) -> np.ndarray | None:
+        """Which records are at risk, one truth value each; None where there is no such count."""
+        if self.labels is None or self.classes_at_risk is None:
+            return None
+        return self.classes_at_risk[self.labels]
 
     @property
     def share_at_risk(self) -> float | None:
@@ -81,7 +96,9 @@ class Verdict:
             text += f"; {self.records_at_risk:,} of {self.n_records:,} records"
             text += f" ({100 * (self.share_at_risk or 0):.3g} %) at risk"
         if self.missing_records:
-            text += f"; {self.missing_records:,} records miss a quasi-identifier, taken as a value of its own"
+            ending = "" if self.missing_records == 1 else "s"
+            text += f"; {self.missing_records:,} record{ending} with a missing quasi-identifier, which counts"
+            text += " as a value of its own"
         return text + "."
 
     def to_dict(self) -> dict[str, Any]:

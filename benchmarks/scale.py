@@ -1,0 +1,228 @@
+"""Speed and scale: fast kernels beside plain ones and rivals, and files of any size; a log-log picture.
+
+Figures are CPU seconds of this process (kernels) and wall seconds (files), measured in one run: compare
+them with each other, not with other machines.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import multiprocessing
+import resource
+import tempfile
+import time
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from shoal.engine.encode import standardise, sum_of_squares
+from shoal.microaggregation import MDAV
+from shoal.microaggregation._fast_fixed_size import CBFS, _extend, _shrink
+from shoal.microaggregation._fixed_size import _cbfs, _mdav, _v_mdav
+
+RESULTS = Path("bench-results")
+MDAV_FAST = 0
+# The plain kernel beyond this many records takes minutes: its time is carried on by its growth exponent.
+PLAIN = {False: 30_000, True: 100_000}
+
+
+def run(full: bool) -> None:
+    """Print all tables; with `full` up to a million records in kernels and ten million in files."""
+    RESULTS.mkdir(exist_ok=True)
+    series = kernels(full)
+    others()
+    rivals()
+    series |= files(full)
+    picture(series)
+
+
+def kernels(full: bool) -> dict[str, list[tuple[int, float]]]:
+    """MDAV, plain and fast, over n, p and k."""
+    _shrink(np.random.default_rng(0).normal(size=(2_000, 3)), 3, MDAV_FAST)
+    _mdav(np.random.default_rng(0).normal(size=(100, 3)), 3)
+    print("MDAV, normal columns: CPU seconds (same labels checked where both ran)")
+    print(f"{'p':>3} {'k':>3} {'n':>9} {'plain':>9} {'fast':>9} {'ratio':>7} {'IL %':>8}")
+    series: dict[str, list[tuple[int, float]]] = {}
+    for p, k in ((3, 3), (10, 3), (30, 3), (10, 10)):
+        plain: list[tuple[int, float]] = []
+        for n in (10_000, 30_000, 100_000, *([1_000_000] if full and p <= 10 else [])):
+            if n == 30_000 and p != 10:
+                continue
+            X = standardise(np.random.default_rng(n).normal(size=(n, p)))
+            labels, fast = _timed(lambda X=X, k=k: _shrink(X, k, MDAV_FAST))
+            mark = " "
+            if n <= PLAIN[full]:
+                expected, seconds = _timed(lambda X=X, k=k: _mdav(X, k))
+                if not np.array_equal(labels, expected):
+                    raise AssertionError(f"labels differ at n = {n}, p = {p}, k = {k}")
+                plain.append((n, seconds))
+            else:
+                exponent = _exponent(plain) if len(plain) > 1 else 2.0
+                seconds, mark = plain[-1][1] * (n / plain[-1][0]) ** exponent, "*"
+            loss = 100 * sum_of_squares(X, labels) / (X**2).sum()
+            print(f"{p:3} {k:3} {n:9,} {seconds:8.2f}{mark} {fast:9.2f} {seconds / fast:6.1f}x {loss:8.3f}")
+            if p == 10 and k == 3:
+                series.setdefault("plain MDAV", []).append((n, seconds))
+                series.setdefault("fast MDAV", []).append((n, fast))
+    print("* carried on by the growth exponent of the measured sizes")
+    for name, points in series.items():
+        print(f"growth exponent of {name}: {_exponent(points):.2f}")
+    return series
+
+
+def others() -> None:
+    """CBFS and V-MDAV at one size."""
+    X = standardise(np.random.default_rng(1).normal(size=(20_000, 10)))
+    print("\nothers, n = 20,000, 10 normal columns, k = 3: CPU seconds plain, fast")
+    for name, plain, fast in (
+        ("CBFS", lambda: _cbfs(X, 3, False), lambda: _shrink(X, 3, CBFS)),
+        ("V-MDAV", lambda: _v_mdav(X, 3, 0.2), lambda: _extend(X, 3, 0.2)),
+    ):
+        fast()
+        a, b = _timed(plain), _timed(fast)
+        if not np.array_equal(a[0], b[0]):
+            raise AssertionError(f"labels of {name} differ")
+        print(f"{name:8} {a[1]:8.2f} {b[1]:8.2f} {a[1] / b[1]:6.1f}x")
+
+
+def rivals() -> None:
+    """Rivals from PyPI where they are installed."""
+    X = np.random.default_rng(2).normal(size=(2_000, 10))
+    print("\nrivals, n = 2,000, 10 normal columns, k = 5: seconds, IL %")
+    fitted, seconds = _timed(lambda: MDAV(k=5).fit(X))
+    print(f"{'shoal MDAV':24} {seconds:8.2f} {fitted.information_loss_:8.3f}")
+    if importlib.util.find_spec("k_means_constrained"):
+        from k_means_constrained import KMeansConstrained
+
+        Z = standardise(X)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            labels, seconds = _timed(
+                lambda: KMeansConstrained(400, size_min=5, n_init=1, max_iter=10, random_state=0).fit_predict(
+                    Z
+                )
+            )
+        print(
+            f"{'k-means-constrained':24} {seconds:8.2f} {100 * sum_of_squares(Z, labels) / (Z**2).sum():8.3f}"
+        )
+    else:
+        print("k-means-constrained: not installed (pip install k-means-constrained)")
+    if importlib.util.find_spec("anonypyx"):
+        import anonypyx
+        import pandas as pd
+
+        frame = pd.DataFrame(X, columns=[f"x{j}" for j in range(10)]).assign(s="a")
+        seconds = _timed(
+            lambda: anonypyx.Anonymizer(
+                frame,
+                k=5,
+                algorithm="Mondrian",
+                feature_columns=list(frame.columns[:10]),
+                sensitive_column="s",
+            ).anonymize()
+        )[1]
+        print(f"{'anonypyx Mondrian':24} {seconds:8.2f}  (ranges, not means)")
+    else:
+        print("anonypyx: not installed (pip install anonypyx)")
+
+
+def files(full: bool) -> dict[str, list[tuple[int, float]]]:
+    """Parquet files protected part by part, and what blocks cost against the whole."""
+    print("\nfiles, 10 normal columns, k = 5, MDAV, --memory 2GB: wall seconds")
+    print(f"{'n':>11} {'seconds':>8} {'rows/s':>9} {'peak MB':>8} {'IL %':>8} {'whole IL %':>10} {'cost':>7}")
+    points = []
+    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
+        for n in (10_000, 100_000, *([1_000_000, 10_000_000] if full else [])):
+            path = Path(folder) / "in.parquet"
+            make_file(path, n)
+            seconds, facts = _apart(path, Path(folder) / "out.parquet")
+            line = f"{n:11,} {seconds:8.1f} {n / seconds:9,.0f} {facts['peak_memory'] / 1e6:8.0f}"
+            line += f" {facts['information_loss']:8.3f}"
+            if n <= 100_000:
+                whole = MDAV(k=5).fit(pl.read_parquet(path)).information_loss_
+                line += f" {whole:10.3f} {100 * (facts['information_loss'] / whole - 1):+6.2f}%"
+            print(line, flush=True)
+            points.append((n, seconds))
+    print(f"growth exponent: {_exponent(points):.2f}")
+    return {"files, 2 GB": points}
+
+
+def make_file(path: Path, n: int, p: int = 10, chunk: int = 500_000) -> None:
+    """A Parquet file of normal columns, written in chunks."""
+    import pyarrow.parquet as pq
+
+    rng = np.random.default_rng(n)
+    writer = None
+    for start in range(0, n, chunk):
+        rows = min(chunk, n - start)
+        table = pl.DataFrame({f"x{j}": rng.normal(size=rows) for j in range(p)}).to_arrow()
+        if writer is None:
+            writer = pq.ParquetWriter(path, table.schema)
+        writer.write_table(table)
+    if writer is not None:
+        writer.close()
+
+
+def picture(series: dict[str, list[tuple[int, float]]]) -> None:
+    """Time over n, both logarithmic."""
+    import matplotlib
+
+    matplotlib.use("svg")
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(6.5, 4.5))
+    for name, points in series.items():
+        x, y = zip(*points, strict=True)
+        axes.loglog(x, y, marker="o", label=f"{name} (exponent {_exponent(points):.2f})")
+    axes.set_xlabel("records")
+    axes.set_ylabel("seconds")
+    axes.grid(visible=True, which="both", alpha=0.3)
+    axes.legend()
+    figure.tight_layout()
+    figure.savefig(RESULTS / "scale.svg")
+    plt.close(figure)
+    print(f"\npicture: {RESULTS / 'scale.svg'}")
+
+
+def _timed(work: Callable[[], object]) -> tuple:
+    started = time.process_time()
+    value = work()
+    return value, time.process_time() - started
+
+
+def _exponent(points: list[tuple[int, float]]) -> float:
+    """Slope of a line through the points, both axes logarithmic."""
+    n, seconds = np.log(np.array(points, dtype=float)).T
+    return float(np.polyfit(n, seconds, 1)[0]) if len(points) > 1 else float("nan")
+
+
+def _apart(path: Path, output: Path) -> tuple[float, dict]:
+    """Protect a file in a fresh process, so that its peak memory is its own."""
+    context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=_protect, args=(path, output, sender))
+    started = time.perf_counter()
+    process.start()
+    facts = receiver.recv()
+    process.join()
+    return time.perf_counter() - started, facts
+
+
+def _protect(path: Path, output: Path, sender) -> None:
+    from shoal.scale import protect_file
+
+    facts = protect_file(path, output, k=5, memory="2GB")
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    sender.send(
+        {name: facts[name] for name in ("information_loss", "peak_memory", "n_groups", "smallest_group")}
+        | {"cpu_of_workers": children.ru_utime + children.ru_stime}
+    )
+
+
+if __name__ == "__main__":
+    import sys
+
+    run("--full" in sys.argv)

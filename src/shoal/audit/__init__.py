@@ -1,0 +1,24 @@
+"""The auditor: plays the distinguishing game against our own mechanisms.
+
+It can only refute: a mechanism that it does not refute is not thereby proved. The proofs are in docs/theory.
+"""
+
+from __future__ import annotations
+
+from shoal.audit._cases import CASES, MODES
+from shoal.audit._faults import FAULTS
+from shoal.audit._game import Mechanism, Verdict, play
+from shoal.audit._run import Report, audit, audit_fault, audit_mechanisms
+
+__all__ = [
+    "CASES",
+    "FAULTS",
+    "MODES",
+    "Mechanism",
+    "Report",
+    "Verdict",
+    "audit",
+    "audit_fault",
+    "audit_mechanisms",
+    "play",
+]

@@ -1,0 +1,305 @@
+"""Neighbouring tables on which mechanisms tend to break, and the real path from them to noisy numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from shoal.audit._game import Mechanism
+from shoal.dp import budget, heuristic, tau
+from shoal.dp.answer import add_noise, distances
+from shoal.dp.check import check
+from shoal.dp.correlation import GivenDegrees, Grid
+from shoal.dp.exact import compute
+from shoal.dp.load import load, protect_rows
+from shoal.dp.plan import Plan, make_plan
+from shoal.dp.sql import parse
+from shoal.dp.unit import resolve
+from shoal.schema import Cells, Column, Schema, Unit
+
+MODES = ("dp", "group", "correlated", "heuristic")
+Rows = list[dict[str, Any]]
+Changed = Callable[[Plan], Plan]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A query on two tables that differ by one unit.
+
+    Parameters
+    ----------
+    name : str
+    mode : str
+    sql : str
+        "TAU r=..." stands for choosing tau.
+    before, after : list of dict
+        Rows with x (bounds -50 to 10), big (0 to 2e16), level (a, b) and unit; anything may be missing.
+    options : dict
+        Unit, group or tau of the mode; degrees of the heuristic.
+    """
+
+    name: str
+    mode: str
+    sql: str
+    before: Rows
+    after: Rows
+    options: dict[str, Any] = field(default_factory=dict)
+
+
+def schema_of(case: Case) -> Schema:
+    """The public facts of the audited tables."""
+    return Schema(
+        {
+            "x": Column("x", bounds=(-50, 10), step=1),
+            "big": Column("big", bounds=(0, 2e16)),
+            "level": Column("level", kind="category", levels=("a", "b")),
+            "unit": Column("unit", kind="category"),
+        },
+        unit=case.options.get("unit", Unit()),
+        cells=Cells(("x",), 60),
+    )
+
+
+def frame_of(rows: Rows) -> pl.DataFrame:
+    """A table as it would come from a file: numbers may be anything."""
+    types = {"x": pl.Float64, "big": pl.Float64, "level": pl.String, "unit": pl.String}
+    return pl.DataFrame({name: [row.get(name) for row in rows] for name in types}, schema=types)
+
+
+def mechanism(
+    case: Case, epsilon: float, computed: Changed | None = None, drawn: Changed | None = None
+) -> Mechanism:
+    """The real load, plan, compute and noise of a case, to be played against.
+
+    `computed` and `drawn` change the plan by which figures are computed or noise is drawn: planted faults.
+    """
+    schema = schema_of(case)
+    tables = [load(frame_of(rows), schema) for rows in (case.before, case.after)]
+    if case.mode == "heuristic":
+        return _heuristic(case, epsilon, schema, tables)
+    model = Grid.of_schema(schema) if case.mode == "correlated" else None
+    unit = resolve(case.mode, schema, case.options.get("group"), model, case.options.get("tau", 4))
+    ready = [
+        protect_rows(table, frame_of(rows), schema, unit, model)
+        for table, rows in zip(tables, (case.before, case.after), strict=True)
+    ]
+    if case.sql.startswith("TAU"):
+        return _tau(case, epsilon, [np.asarray(model.cell(table)) for table in ready], model.n_cells)  # type: ignore[union-attr]
+    query = parse(case.sql)
+    check(query, schema)
+    plan = make_plan(query, schema, unit, budget.micro(epsilon))
+    exact = [compute(table, computed(plan) if computed else plan) for table in ready]
+    noise_plan = drawn(plan) if drawn else plan
+
+    def sample(side: int, draws: int) -> np.ndarray:
+        noisy = add_noise(noise_plan, exact[side], draws)
+        return columns_of(plan, noisy, exact)
+
+    return Mechanism(case.name, epsilon, sample, names_of(plan))
+
+
+def columns_of(plan: Plan, noisy: tuple[np.ndarray, ...], exact: list[tuple[np.ndarray, ...]]) -> np.ndarray:
+    """Every released number, their sum, averages, and the likelihood ratio of the two tables."""
+    released = np.concatenate(noisy, axis=1).astype(np.float64)
+    shown = [released, released.sum(axis=1, keepdims=True)]
+    position = 0
+    for aggregate, releases in zip(plan.query.aggregates, plan.releases, strict=True):
+        if aggregate.kind == "avg":
+            shown.append(noisy[position] / np.maximum(1, noisy[position + 1]))
+        position += len(releases)
+    return np.concatenate([*shown, likelihood_ratio(plan, noisy, exact)], axis=1)
+
+
+def names_of(plan: Plan) -> tuple[str, ...]:
+    """Names of the columns of `columns_of`."""
+    names = [
+        f"{aggregate.name} ({release.kind}{f', group {group}' if plan.query.groups else ''})"
+        for aggregate, releases in zip(plan.query.aggregates, plan.releases, strict=True)
+        for release in releases
+        for group in range(plan.n_groups)
+    ]
+    averages = [aggregate.name for aggregate in plan.query.aggregates if aggregate.kind == "avg"]
+    return (
+        *names,
+        "the sum of all numbers",
+        *(name for name in averages for _ in range(plan.n_groups)),
+        "the log-likelihood ratio",
+    )
+
+
+def likelihood_ratio(
+    plan: Plan, noisy: tuple[np.ndarray, ...], exact: list[tuple[np.ndarray, ...]]
+) -> np.ndarray:
+    """Log P(y | table 1) - log P(y | table 0), up to a constant, if the plan is what was drawn by."""
+    ratio = np.zeros(len(noisy[0]))
+    for position, release in enumerate(plan.flat):
+        y, before, after = noisy[position], exact[0][position], exact[1][position]
+        for group in range(y.shape[1]):
+            if release.kind == "rank":
+                apart = distances(release, before[group]) - distances(release, after[group])
+                ratio += float(release.rate) * apart[y[:, group]]
+            else:
+                near, far = np.abs(y[:, group] - before[group]), np.abs(y[:, group] - after[group])
+                ratio += (near - far) / float(release.scale)
+    return ratio[:, None]
+
+
+def _tau(case: Case, epsilon: float, cells: list[np.ndarray], n_cells: int) -> Mechanism:
+    r, micro = int(case.sql.rpartition("=")[2]), budget.micro(epsilon)
+    apart = [tau.tau_distances(np.bincount(each, minlength=n_cells), r) for each in cells]
+    return Mechanism(
+        case.name,
+        epsilon,
+        lambda side, draws: tau.draw_tau(apart[side], micro, draws)[:, None].astype(np.float64),
+        ("log2 of tau",),
+    )
+
+
+def _heuristic(case: Case, epsilon: float, schema: Schema, tables: list[pl.DataFrame]) -> Mechanism:
+    query = parse(case.sql)
+    check(query, schema)
+    aggregate = query.aggregates[0]
+    found = []
+    for table, degrees in zip(tables, case.options["degrees"], strict=True):
+        model = heuristic.fitted(GivenDegrees(matrix=degrees) if len(degrees) else None, table)
+        found.append(heuristic.exact_and_sensitivity(aggregate, table, np.arange(table.height), model))
+
+    def sample(side: int, draws: int) -> np.ndarray:
+        f, sensitivity = found[side]
+        return heuristic.noisy(math.nan if f is None else f, sensitivity, epsilon, draws)[:, None]
+
+    return Mechanism(case.name, epsilon, sample, (aggregate.name,))
+
+
+def _rows(*values: Any, **same: Any) -> Rows:
+    return [{"x": value, **same} for value in values]
+
+
+_BASE = _rows(3.0, -20.0)
+_ONE = "SELECT COUNT(*) FROM t"
+_SUM, _AVG, _VAR = "SELECT SUM(x) FROM t", "SELECT AVG(x) FROM t", "SELECT VAR_POP(x) FROM t"
+_MIN, _MAX, _MEDIAN = "SELECT MIN(x) FROM t", "SELECT MAX(x) FROM t", "SELECT MEDIAN(x) FROM t"
+_HISTOGRAM = "SELECT level, COUNT(*) FROM t GROUP BY level"
+_LEVELS = [{"x": 1.0, "level": "a"}, {"x": 2.0, "level": "b"}]
+
+
+def _dp(name: str, sql: str, before: Rows, more: Rows, **options: Any) -> Case:
+    return Case(name, "dp", sql, before, before + more, options)
+
+
+_DP = (
+    _dp("one row against none", _ONE, [], _rows(1.0)),
+    _dp("a row at the upper bound", _SUM, _BASE, _rows(10.0)),
+    _dp("a row at the lower bound, the larger one", _SUM, _BASE, _rows(-50.0)),
+    _dp("a row beyond the bounds", _SUM, _BASE, _rows(-1e12)),
+    _dp("a row that is not a number", _SUM, _BASE, _rows(math.nan)),
+    _dp("an infinite row", _SUM, _BASE, _rows(-math.inf)),
+    _dp("a missing row", "SELECT SUM(x), COUNT(x), COUNT(*) AS n FROM t", _BASE, _rows(None)),
+    _dp("an average of none against one", _AVG, [], _rows(-50.0)),
+    _dp("an average of one against two", _AVG, _rows(10.0), _rows(-50.0)),
+    _dp("a variance of one against two", _VAR, _rows(10.0), _rows(-50.0)),
+    _dp("a maximum of none against one", _MAX, [], _rows(10.0)),
+    _dp("a maximum of many ties against one more at the end", _MAX, _rows(*[0.0] * 30), _rows(10.0)),
+    _dp("a minimum of many ties against one more at the end", _MIN, _rows(*[0.0] * 30), _rows(-50.0)),
+    _dp("a median between two heaps", _MEDIAN, _rows(*[-50.0] * 5, *[10.0] * 5), _rows(10.0)),
+    _dp("a rare quantile", "SELECT QUANTILE(x, 0.9) FROM t", _rows(*[-50.0] * 9), _rows(10.0)),
+    _dp("a row of a declared level", _HISTOGRAM, _LEVELS, [{"x": 1.0, "level": "a"}]),
+    _dp("a row of an undeclared level", _HISTOGRAM, _LEVELS, [{"x": 1.0, "level": "z"}]),
+    _dp("a number that floats round away", "SELECT SUM(big) FROM t", [{"big": 1e16}], [{"big": 1e16 + 2}]),
+)
+_PERSON = {"unit": Unit("unit", 2)}
+_PERSONS = tuple(
+    _dp(f"a person with more rows than count: {name}", sql, _rows(1.0, unit="q"), rows, **_PERSON)
+    for name, sql, rows in (
+        ("count", _ONE, _rows(1.0, 2.0, 3.0, unit="p")),
+        ("sum", _SUM, _rows(-50.0, -50.0, -50.0, unit="p")),
+        ("average", _AVG, _rows(-50.0, -50.0, -50.0, unit="p")),
+        ("histogram", _HISTOGRAM, [{"x": 1.0, "level": each, "unit": "p"} for each in "aab"]),
+        ("maximum", _MAX, _rows(10.0, 10.0, 10.0, unit="p")),
+        ("rows without a person", _ONE, _rows(1.0, 2.0, 3.0, 4.0)),
+    )
+)
+_GROUP = tuple(
+    Case(f"{name}: {what}", "group", sql, _BASE, _BASE + rows, {"group": unit})
+    for name, unit, same in (
+        ("three records", 3, {}),
+        ("a household with more rows than count", Unit("unit", 3), {"unit": "h"}),
+    )
+    for what, sql, rows in (
+        ("count", _ONE, _rows(1.0, 2.0, 3.0, **same) + (_rows(1.0, **same) if same else [])),
+        ("sum", _SUM, _rows(-50.0, -50.0, -50.0, **same) + (_rows(-50.0, **same) if same else [])),
+        ("average", _AVG, _rows(-50.0, -50.0, -50.0, **same)),
+        ("median", _MEDIAN, _rows(10.0, 10.0, 10.0, **same)),
+        ("histogram", _HISTOGRAM, [{"x": 1.0, "level": each, **same} for each in "aab"]),
+    )
+)
+_CELL = _rows(*[-50.0] * 9)  # a whole cell of tau + 5
+_OTHERS = _rows(*[float(value) for value in range(-40, -10)])
+_WHOLE_CELLS = tuple(
+    Case(f"a whole cell of tau + 5: {name}", "correlated", sql, _OTHERS, _OTHERS + rows)
+    for name, sql, rows in (
+        ("count", _ONE, _CELL),
+        ("sum", _SUM, _CELL),
+        ("average", _AVG, _CELL),
+        ("variance", _VAR, _CELL),
+        ("histogram", _HISTOGRAM, [{**row, "level": "ab"[i % 2]} for i, row in enumerate(_CELL)]),
+        ("minimum", _MIN, _CELL),
+        ("maximum", _MAX, _rows(*[10.0] * 9)),
+        ("median", _MEDIAN, _CELL),
+        ("missing values", _SUM, _rows(*[None] * 9)),
+        ("choosing tau", "TAU r=1", _CELL + _rows(*[-45.0] * 9)),
+        ("a cell that crosses r", "TAU r=0", _CELL),
+    )
+)
+_ONE_SWAP = Case(
+    "one row of a cell that counts once",
+    "correlated",
+    _HISTOGRAM,
+    [{"x": -50.0, "level": "b"}],
+    [{"x": -50.0, "level": "a"}, {"x": -50.0, "level": "b"}],
+    {"tau": 1},
+)
+_ONE_ROW = Case("one row of a cell", "correlated", _SUM, _OTHERS + _CELL[:3], _OTHERS + _CELL[:4])
+_PAIR = [[1.0, 0.9], [0.9, 1.0]]
+_HEURISTIC = (
+    Case(
+        "two rows of degree 0.9 against one",
+        "heuristic",
+        _ONE,
+        _rows(1.0),
+        _rows(1.0, 1.0),
+        {"degrees": ([[1.0]], _PAIR)},
+    ),
+    Case("one row against none", "heuristic", _ONE, [], _rows(1.0), {"degrees": ((), [[1.0]])}),
+    Case("a sum of noughts", "heuristic", _SUM, _rows(0.0), _rows(0.0, 5.0), {"degrees": ([[1.0]], _PAIR)}),
+    Case("an average of none", "heuristic", _AVG, [], _rows(4.0), {"degrees": ((), [[1.0]])}),
+    Case(
+        "a tied maximum",
+        "heuristic",
+        _MAX,
+        _rows(4.0, 4.0),
+        _rows(4.0, 4.0, 9.0),
+        {"degrees": (_PAIR, np.eye(3))},
+    ),
+)
+CASES: dict[str, tuple[Case, ...]] = {
+    "dp": _DP + _PERSONS,
+    "group": _GROUP,
+    "correlated": (*_WHOLE_CELLS, _ONE_ROW, _ONE_SWAP),
+    "heuristic": _HEURISTIC,
+}
+
+
+def case_named(mode: str, name: str) -> Case:
+    """The case of a mode with this name."""
+    return next(case for case in CASES[mode] if case.name == name)
+
+
+def with_releases(plan: Plan, **changes: Any) -> Plan:
+    """A plan in which every release is changed alike."""
+    return replace(plan, releases=tuple(tuple(replace(r, **changes) for r in part) for part in plan.releases))

@@ -1,0 +1,112 @@
+"""Audits of whole modes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from shoal.audit._cases import CASES, MODES, mechanism
+from shoal.audit._faults import FAULTS
+from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
+from shoal.errors import ParameterError
+
+EPSILONS = (0.5, 1.0)
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an audit of one mode found.
+
+    Parameters
+    ----------
+    mode : str
+    refuted : bool
+    epsilon : float
+        Claimed by the most telling case.
+    epsilon_lower_bound : float
+        What the true epsilon is at least there.
+    witness : dict or None
+        The event that refutes, None if there is none.
+    verdicts : tuple of Verdict
+        All cases.
+    """
+
+    mode: str
+    refuted: bool
+    epsilon: float
+    epsilon_lower_bound: float
+    witness: dict[str, Any] | None
+    verdicts: tuple[Verdict, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values."""
+        return {
+            "mode": self.mode,
+            "epsilon": self.epsilon,
+            "epsilon_lower_bound": self.epsilon_lower_bound,
+            "refuted": self.refuted,
+            "witness": self.witness,
+            "cases": len(self.verdicts),
+        }
+
+
+def audit(
+    mode: str,
+    epsilons: Sequence[float] = EPSILONS,
+    stages: Sequence[int] = STAGES,
+    alpha: float = ALPHA,
+) -> Report:
+    """Try to refute the claim of a mode on every case known to be dangerous.
+
+    Parameters
+    ----------
+    mode : {"dp", "group", "correlated", "heuristic"}
+    epsilons : sequence of float
+    stages : sequence of int
+        Runs per case; see `play`.
+    alpha : float
+        Chance that any true claim of the mode is refuted.
+
+    Returns
+    -------
+    Report
+
+    Examples
+    --------
+    >>> from shoal.audit import audit
+    >>> audit("heuristic", epsilons=(1.0,)).refuted
+    True
+    """
+    if mode not in MODES:
+        raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
+    games = [(case, epsilon) for epsilon in epsilons for case in CASES[mode]]
+    verdicts = []
+    for case, epsilon in games:
+        verdicts.append(play(mechanism(case, epsilon), stages, alpha / len(games)))
+        if verdicts[-1].refuted and mode == "heuristic":
+            break  # one witness is enough against a mechanism that claims nothing
+    return _report(mode, verdicts)
+
+
+def audit_fault(
+    name: str, epsilon: float = 1.0, stages: Sequence[int] = STAGES, alpha: float = ALPHA
+) -> Report:
+    """Try to refute a mechanism with a fault planted in it."""
+    if name not in FAULTS:
+        raise ParameterError(f"'fault' must be one of {', '.join(FAULTS)}. Got {name!r}.")
+    return _report(name, [play(FAULTS[name](epsilon), stages, alpha)])
+
+
+def audit_mechanisms(
+    mode: str, mechanisms: Sequence[Mechanism], stages: Sequence[int] = STAGES, alpha: float = ALPHA
+) -> Report:
+    """Try to refute any of some mechanisms: for rooms above this one that bring their own cases."""
+    return _report(mode, [play(each, stages, alpha / len(mechanisms)) for each in mechanisms])
+
+
+def _report(mode: str, verdicts: list[Verdict]) -> Report:
+    worst = max(verdicts, key=lambda each: (each.refuted, each.epsilon_lower_bound - each.epsilon))
+    refuted = any(each.refuted for each in verdicts)
+    witness = asdict(worst) if refuted else None
+    return Report(mode, refuted, worst.epsilon, worst.epsilon_lower_bound, witness, tuple(verdicts))

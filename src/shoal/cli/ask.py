@@ -1,0 +1,151 @@
+"""`shoal ask`: one private answer, charged to the ledger beside the schema."""
+
+from __future__ import annotations
+
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from shoal.dp.answer import Answer
+    from shoal.dp.session import Session
+    from shoal.schema import Schema
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command()(ask)
+
+
+def ask(
+    file: Annotated[Path, typer.Argument(help="The private table.")],
+    query: Annotated[str, typer.Argument(help="SELECT COUNT(*) FROM t WHERE ...")],
+    schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")],
+    epsilon: Annotated[float, typer.Option(help="What to spend (heuristic: the noise parameter).")],
+    mode: Annotated[str, typer.Option(help="dp, group, correlated or heuristic.")] = "dp",
+    budget: Annotated[float | None, typer.Option(help="Total epsilon; the schema's if left out.")] = None,
+    analyst: Annotated[str, typer.Option(help="Who asks.")] = "me",
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger file or URL; beside the schema if left out.")
+    ] = None,
+    group: Annotated[str | None, typer.Option(help="Mode group: records, or column:rows.")] = None,
+    cells: Annotated[str | None, typer.Option(help="Mode correlated: column:bins,column:bins,...")] = None,
+    tau: Annotated[int | None, typer.Option(help="Mode correlated: rows of a cell that count.")] = None,
+    tau_epsilon: Annotated[
+        float | None, typer.Option(help="Mode correlated: buy tau for this epsilon.")
+    ] = None,
+    cost: Annotated[
+        bool, typer.Option("--cost", help="Only show what it would cost, and the split.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Answer an aggregate query on a private table, with its guarantee stamped on it.
+
+    Example: shoal ask survey.csv "SELECT COUNT(*) FROM t WHERE age >= 40" --schema survey.toml --epsilon 0.1
+    """
+    from shoal.dp.correlation import Grid
+    from shoal.dp.session import FewCellsWarning, Session
+    from shoal.io import read_table
+    from shoal.schema import Schema
+
+    facts = _with_cells(Schema.from_toml(schema), cells)
+    model = Grid.of_schema(facts) if mode == "heuristic" and facts.cells is not None else None
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewCellsWarning)  # the answer's notes say it
+        session = Session(
+            read_table(file),
+            facts,
+            mode,
+            budget,
+            analyst=analyst,
+            ledger=ledger or str(schema.with_suffix(".ledger.db")),
+            group=_group(group),
+            model=model,
+            tau=tau,
+        )
+    try:
+        if tau_epsilon is not None and mode == "correlated":
+            session.buy_tau(tau_epsilon)
+        if cost:
+            _show_cost(session, query, epsilon, as_json)
+        else:
+            _show(session.ask(query, epsilon), as_json)
+    finally:
+        session.ledger.close()
+
+
+def _show(answer: Answer, as_json: bool) -> None:
+    if as_json:
+        typer.echo(answer.to_json())
+        return
+    rows = answer.value if isinstance(answer.value, list) else [answer.value]
+    intervals = answer.interval if isinstance(answer.value, list) else [answer.interval]
+    for row, interval in zip(rows, intervals or [None] * len(rows), strict=True):
+        typer.echo(_line(row, interval))
+    typer.echo(answer.stamp)
+    if answer.epsilon is not None:
+        typer.echo(f"epsilon {answer.epsilon}, remaining {answer.remaining}")
+    else:
+        typer.echo(f"noise parameter {answer.noise_parameter}")
+    for note in answer.notes:
+        typer.echo(f"note: {note}")
+
+
+def _line(row: Any, interval: Any) -> str:
+    if not isinstance(row, dict):
+        return _figure(row, interval)
+    shown = []
+    for name, value in row.items():
+        within = None if interval is None else interval[name]
+        labelled = not isinstance(within, (list, tuple))  # a group's label has no interval
+        shown.append(f"{name} = {value if labelled and interval is not None else _figure(value, within)}")
+    return ", ".join(shown)
+
+
+def _figure(value: Any, interval: Any) -> str:
+    shown = [f"{each:.8g}" if isinstance(each, float) else str(each) for each in (value, *(interval or ()))]
+    return shown[0] if interval is None else f"{shown[0]}  (95 %: {shown[1]} to {shown[2]})"
+
+
+def _show_cost(session: Session, query: str, epsilon: float, as_json: bool) -> None:
+    cost = session.cost(query, epsilon)
+    if as_json:
+        facts = {"epsilon": cost.epsilon, "remaining": cost.remaining, "parts": list(cost.parts)}
+        typer.echo(json.dumps(facts))
+        return
+    for part in cost.parts:
+        scale = f", noise scale {part['noise_scale']:.6g}" if "noise_scale" in part else ""
+        typer.echo(f"{part['figure']} ({part['release']}): epsilon {part['epsilon']}{scale}")
+    typer.echo(f"in all epsilon {cost.epsilon}, remaining {cost.remaining}")
+
+
+def _group(text: str | None) -> Any:
+    from shoal.errors import ParameterError
+    from shoal.schema import Unit
+
+    if text is None:
+        return None
+    column, _, rows = text.rpartition(":")
+    if not rows.isdigit():
+        raise ParameterError(f"'--group' must be a number of records, or column:rows. Got {text!r}.")
+    return Unit(column, int(rows)) if column else int(rows)
+
+
+def _with_cells(schema: Schema, text: str | None) -> Schema:
+    from dataclasses import replace
+
+    from shoal.errors import ParameterError
+    from shoal.schema import Cells
+
+    if text is None:
+        return schema
+    pairs = [each.strip().rpartition(":") for each in text.split(",")]
+    if any(not rest.isdigit() or not name for name, _, rest in pairs):
+        raise ParameterError(f"'--cells' must be column:bins,column:bins,... Got {text!r}.")
+    tau = None if schema.cells is None else schema.cells.tau
+    return replace(
+        schema, cells=Cells(tuple(name for name, *_ in pairs), tuple(int(rest) for *_, rest in pairs), tau)
+    )

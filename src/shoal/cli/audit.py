@@ -1,0 +1,56 @@
+"""`shoal audit-mechanism`: try to break our own mechanisms."""
+
+from __future__ import annotations
+
+import json
+from typing import Annotated
+
+import typer
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command."""
+    app.command("audit-mechanism")(audit_mechanism)
+
+
+def audit_mechanism(
+    mode: Annotated[str, typer.Option(help="dp, group, correlated, heuristic, release or graph.")] = "dp",
+    fault: Annotated[str | None, typer.Option(help="Instead of a mode: a fault planted on purpose.")] = None,
+    runs: Annotated[int, typer.Option(help="Runs of the last stage.")] = 16_000,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Play the distinguishing game against a mode. It can refute a claim, never prove one.
+
+    Example: shoal audit-mechanism --mode heuristic
+    """
+    from shoal.audit import audit, audit_fault
+    from shoal.errors import ParameterError
+
+    if runs < 100:
+        raise ParameterError(f"'runs' must be an int of at least 100. Got {runs}.")
+    stages = [stage for stage in (1_000, 4_000, 16_000) if stage < runs] + [runs]
+    if mode in ("release", "graph") and fault is None:
+        from shoal.release import audit_releases
+
+        report = audit_releases(mode, stages=stages)
+    else:
+        report = audit(mode, stages=stages) if fault is None else audit_fault(fault, stages=stages)
+    if as_json:
+        typer.echo(json.dumps(report.to_dict()))
+    elif report.witness is not None:
+        seen = report.witness
+        typer.echo(
+            f"{report.mode}: refuted. It claims epsilon {report.epsilon}; it is at least "
+            f"{report.epsilon_lower_bound:.3f}."
+        )
+        typer.echo(
+            f"witness: {seen['name']}: if {seen['event']}, guess table {seen['guess']}: right in {seen['hits']} "
+            f"of {seen['of']} cases ({seen['runs']} fresh runs, p = {seen['p_value']:.2g})"
+        )
+    else:
+        typer.echo(
+            f"{report.mode}: not refuted in {len(report.verdicts)} cases; the largest lower bound is "
+            f"{report.epsilon_lower_bound:.3f} for a claim of {report.epsilon}. This proves nothing."
+        )
+    if report.refuted and mode != "heuristic":
+        raise typer.Exit(1)

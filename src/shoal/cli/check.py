@@ -1,0 +1,232 @@
+"""`shoal check`: what a table reaches of k-anonymity, l-diversity, t-closeness and delta-presence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from shoal.cli._console import names, print_json, progress
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from shoal.privacy import Verdict
+    from shoal.schema import Schema
+
+SHOWN = 3
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(check)
+
+
+def check(
+    file: Annotated[str, typer.Argument(help="The table to check; - for a pipe.")],
+    quasi: Annotated[
+        str | None, typer.Option(help="Columns an intruder knows, separated by commas; else the schema's.")
+    ] = None,
+    sensitive: Annotated[
+        str | None, typer.Option(help="Columns to stay uncertain, separated by commas; else the schema's.")
+    ] = None,
+    original: Annotated[
+        str | None, typer.Option(help="The table before protection: the same figures, and linkage.")
+    ] = None,
+    population: Annotated[
+        str | None, typer.Option(help="A table of everyone: delta-presence and risk in the population.")
+    ] = None,
+    k: Annotated[int | None, typer.Option("--k", "-k", help="Demand: smallest class.")] = None,
+    l: Annotated[float | None, typer.Option("--l", help="Demand: different sensitive values.")] = None,
+    t: Annotated[float | None, typer.Option("--t", help="Demand: largest distance of a class.")] = None,
+    c: Annotated[
+        float | None, typer.Option("--c", help="Also recursive (c, l)-diversity with this c.")
+    ] = None,
+    delta: Annotated[
+        str | None, typer.Option(help="Demand for --population: smallest,largest probability of presence.")
+    ] = None,
+    ground: Annotated[
+        str, typer.Option(help="Distance of sensitive values: auto, equal, ordered or hierarchical.")
+    ] = "auto",
+    schema: Annotated[
+        Path | None, typer.Option(help="Schema file (TOML): roles, order and hierarchy of levels.")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+) -> None:
+    """Check a table: what it reaches, whether it is enough (exit 1 where it is not), where it is worst.
+
+    Example: shoal check survey.csv --quasi age,region --sensitive disease --k 5 --l 2 --t 0.2
+    """
+    from shoal import privacy
+    from shoal.errors import InputError
+    from shoal.io import read_table
+    from shoal.schema import Schema
+
+    with progress() as say:
+        say(f"reading {file}")
+        facts = None if schema is None else Schema.from_toml(schema)
+        known = names(quasi) or ([] if facts is None else [*facts.names("quasi"), *facts.names("stratum")])
+        if not known:
+            raise InputError("The check needs quasi-identifiers: give --quasi or a schema with such roles.")
+        hidden = names(sensitive) or ([] if facts is None else facts.names("sensitive"))
+        frame = _with_missing(read_table(file), facts)
+        grounds, levels = _grounds(facts, hidden, ground)
+        say("checking")
+        options: dict[str, Any] = {"c": c, "ground": grounds, "levels": levels}
+        verdicts = list(privacy.check(frame, known, hidden, k=k, l=l, t=t, **options))
+        figures: dict[str, Any] = {}
+        if population is not None:
+            everyone = _with_missing(read_table(population), facts)
+            verdicts.append(privacy.delta_presence(frame, everyone, known, limits=_limits(delta)))
+            figures["population"] = _population_risk(frame, everyone, known)
+        if original is not None:
+            say("comparing with the original")
+            before = _with_missing(read_table(original), facts)
+            figures["original"] = _summary(privacy.check(before, known, hidden, k=k, l=l, t=t, **options))
+            figures |= _linkage(before, frame, known)
+    summary = _summary(verdicts) | figures
+    if json:
+        print_json(summary | {"verdicts": [verdict.to_dict() for verdict in verdicts]})
+    else:
+        _tell(verdicts, figures)
+    if summary["holds"] is False:
+        raise typer.Exit(1)
+
+
+def _with_missing(frame: pl.DataFrame, facts: Schema | None) -> pl.DataFrame:
+    """The table with declared missing codes as missing cells."""
+    import polars as pl
+
+    if facts is None:
+        return frame
+    codes = {
+        name: [str(code) for code in column.missing]
+        for name, column in facts.columns.items()
+        if column.missing and name in frame.columns
+    }
+    return frame.with_columns(
+        pl.when(pl.col(name).cast(pl.String).is_in(listed)).then(None).otherwise(pl.col(name)).alias(name)
+        for name, listed in codes.items()
+    )
+
+
+def _grounds(
+    facts: Schema | None, hidden: list[str], ground: str
+) -> tuple[str | dict[str, str], dict[str, Any]]:
+    """The distance of each sensitive column's values, where the schema declares one."""
+    columns = {} if facts is None else {n: facts.columns[n] for n in hidden if n in facts.columns}
+    levels = {
+        name: column.hierarchy or column.levels
+        for name, column in columns.items()
+        if column.hierarchy or (column.kind == "ordered" and column.levels)
+    }
+    if ground != "auto":
+        return ground, levels
+    return {name: "hierarchical" for name in levels if columns[name].hierarchy}, levels
+
+
+def _limits(delta: str | None) -> tuple[float, float] | None:
+    from shoal.errors import ParameterError
+
+    parts = names(delta)
+    if parts is None:
+        return None
+    try:
+        low, high = (float(part) for part in parts)
+    except ValueError:
+        raise ParameterError(f"'--delta' must be two numbers, such as 0.05,0.5. Got {delta!r}.") from None
+    return low, high
+
+
+def _summary(verdicts: list[Verdict] | tuple[Verdict, ...]) -> dict[str, Any]:
+    """The figures of all verdicts in a few keys; of several sensitive columns the worst."""
+    import numpy as np
+
+    def values(start: str) -> list[Any]:
+        return [verdict.value for verdict in verdicts if verdict.model.startswith(start)]
+
+    demanded = [verdict for verdict in verdicts if verdict.limit is not None]
+    inside = [each for each in verdicts if not each.model.startswith("delta")]
+    # With demands, whoever is in a class that misses one; without, whoever is unique.
+    masks = [each.at_risk for each in inside if each.limit is not None] or [inside[0].at_risk]
+    at_risk = np.logical_or.reduce([mask for mask in masks if mask is not None])
+    facts = {
+        "k": values("k-")[0],
+        "l_distinct": min(values("distinct"), default=None),
+        "l_entropy": min(values("entropy"), default=None),
+        "l_recursive": min(values("recursive"), default=None),
+        "t": max(values("t-"), default=None),
+        "delta": next(iter(values("delta")), None),
+        "records_at_risk": int(at_risk.sum()),
+        "share_at_risk": float(at_risk.mean()),
+        "n_records": inside[0].n_records,
+        "n_classes": inside[0].n_classes,
+        "missing_records": inside[0].missing_records,
+        "holds": all(verdict.holds for verdict in demanded) if demanded else None,
+    }
+    optional = ("l_recursive", "delta")
+    return {key: value for key, value in facts.items() if key not in optional or value is not None}
+
+
+def _population_risk(frame: pl.DataFrame, everyone: pl.DataFrame, known: list[str]) -> dict[str, float]:
+    from shoal import privacy
+
+    found = privacy.risk(frame, known, population=everyone)
+    return {
+        "prosecutor": found.prosecutor,
+        "journalist": found.journalist,
+        "marketer": found.marketer,
+        "k_map": found.k_map,
+        "expected_matches": found.expected_matches,
+    }
+
+
+def _linkage(before: pl.DataFrame, after: pl.DataFrame, known: list[str]) -> dict[str, float]:
+    """Linkage of the numeric quasi-identifiers, where both tables have the same rows and no missing cell."""
+    from shoal import measures
+    from shoal.measures import probabilistic_linkage
+
+    numeric = [
+        name
+        for name in known
+        if name in before.columns
+        and before.schema[name].is_numeric()
+        and after.schema[name].is_numeric()
+        and not (before[name].null_count() or after[name].null_count())
+    ]
+    if before.height != after.height or not numeric:
+        return {}
+    first, second = before.select(numeric), after.select(numeric)
+    return {
+        "dld": measures.dld(first, second),
+        "probabilistic_linkage": probabilistic_linkage(first, second).share,
+    }
+
+
+def _tell(verdicts: list[Verdict], figures: dict[str, Any]) -> None:
+    for verdict in verdicts:
+        mark = {True: "holds", False: "FAILS", None: "-----"}[verdict.holds]
+        typer.echo(f"{mark}  {verdict}")
+        if verdict.holds is False:
+            for worst in verdict.worst[:SHOWN]:
+                typer.echo(f"       worst: {worst}")
+        for note in verdict.notes:
+            typer.echo(f"       note: {note}")
+    if "population" in figures:
+        risk = figures["population"]
+        typer.echo(
+            f"In the population: smallest class {risk['k_map']:g}, journalist risk {risk['journalist']:.3g}, "
+            f"{risk['expected_matches']:.4g} right matches expected."
+        )
+    if "original" in figures:
+        was = figures["original"]
+        shown = ", ".join(
+            f"{key} {was[key]:.4g}" for key in ("k", "l_distinct", "l_entropy", "t") if was[key] is not None
+        )
+        typer.echo(f"Before protection: {shown}, {was['records_at_risk']:,} records at risk.")
+    if "dld" in figures:
+        typer.echo(
+            f"Linked to their own original: {100 * figures['dld']:.3g} % by distance, "
+            f"{100 * figures['probabilistic_linkage']:.3g} % by probability (for the custodian only)."
+        )

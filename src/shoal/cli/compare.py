@@ -1,0 +1,75 @@
+"""`shoal compare` answers: which method, which k."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli._console import names, print_json, progress
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(compare)
+
+
+def compare(
+    file: Annotated[str, typer.Argument(help="The table.")],
+    k: Annotated[str, typer.Option("-k", help="Smallest groups, separated by commas.")] = "3,5,10",
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Methods, separated by commas; a spread over the families if left open."),
+    ] = None,
+    columns: Annotated[str | None, typer.Option(help="Columns to aggregate, separated by commas.")] = None,
+    schema: Annotated[Path | None, typer.Option(help="Schema file (TOML).")] = None,
+    strata: Annotated[str | None, typer.Option(help="Columns whose values groups never cross.")] = None,
+    weights: Annotated[str | None, typer.Option(help="Column of survey weights.")] = None,
+    missing: Annotated[
+        str | None, typer.Option(help="Missing cells: error, impute, category or drop.")
+    ] = None,
+    time_limit: Annotated[float, typer.Option(help="Seconds for each cell of a searching method.")] = 5.0,
+    search: Annotated[
+        bool, typer.Option("--search", help="Fill the front by a multi-objective search.")
+    ] = False,
+    seed: Annotated[int, typer.Option(help="Seed of random methods.")] = 0,
+    report: Annotated[
+        Path | None, typer.Option(help="Write the risk-utility map to this HTML file (custodian only).")
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+) -> None:
+    """Compare methods and k on one table: loss, linkage, time, and which one to take.
+
+    Example: shoal compare survey.csv -k 3,5,10 --report map.html
+    """
+    from shoal import io
+    from shoal.compare import compare as run
+    from shoal.errors import ParameterError
+
+    try:
+        ks = [int(part) for part in names(k) or []]
+    except ValueError:
+        raise ParameterError(f"'k' must be whole numbers separated by commas. Got {k!r}.") from None
+    if report is not None:
+        io.check_folder(report)
+    with progress() as say:
+        frame = io.read_table(file)
+        result = run(
+            frame, ks, names(methods), names(columns), names(strata), weights, schema,
+            missing=missing, time_limit=time_limit, search=search, random_state=seed, progress=say,
+        )  # fmt: skip
+        if report is not None:
+            result.report(report)
+    if json:
+        print_json(result.to_dict() | {"report": None if report is None else str(report)})
+        return
+    typer.echo(f"{'method':<16}{'k':>5}{'loss %':>10}{'linked %':>10}{'groups':>9}{'seconds':>9}")
+    for cell in result.cells:
+        mark = "  front" if cell.on_front else ""
+        typer.echo(
+            f"{cell.method:<16}{cell.k:>5}{cell.information_loss:>10.3f}{100 * cell.dld:>10.1f}{cell.n_groups:>9,}{cell.seconds:>9.2f}{mark}"
+        )
+    typer.echo(result.reason)
+    if report is not None:
+        typer.echo(f"written: {report}")

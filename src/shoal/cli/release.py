@@ -1,0 +1,216 @@
+"""`shoal release` and `shoal release-graph`: tables and graphs that may leave the house."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from shoal.cli._console import names, print_json
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(release)
+    app.command("release-graph")(release_graph)
+    app.command()(systems)
+
+
+def release(
+    file: Annotated[Path, typer.Argument(help="The private table.")],
+    k: Annotated[int, typer.Option("-k", "--k", help="Records per group.")],
+    epsilon: Annotated[float, typer.Option(help="What to spend.")],
+    schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels and budget.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    method: Annotated[str, typer.Option(help="insensitive or individual-ranking.")] = "insensitive",
+    association: Annotated[
+        str, typer.Option(help="Of individual-ranking: none, copula or as-printed.")
+    ] = "none",
+    columns: Annotated[
+        str | None, typer.Option(help="Columns to release, by commas; all quasi and sensitive if left out.")
+    ] = None,
+    shares: Annotated[
+        str | None,
+        typer.Option(help="column:weight,... by which columns share the budget; equal if left out."),
+    ] = None,
+    budget: Annotated[float | None, typer.Option(help="Total epsilon; the schema's if left out.")] = None,
+    analyst: Annotated[str, typer.Option(help="Who is charged.")] = "me",
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger file or URL; beside the schema if left out.")
+    ] = None,
+    picture: Annotated[
+        Path | None, typer.Option(help="SVG for the owner: loss against epsilon, beside plain noise.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Release a whole table under differential privacy, with its guarantee stamped on it.
+
+    Example: shoal release survey.csv -k 200 --epsilon 1 --schema survey.toml -o public.csv
+    """
+    from shoal.io import check_folder, check_writable, read_table, write_table
+    from shoal.release import SmallGroupsWarning, release_table, utility_picture
+    from shoal.schema import Schema
+
+    check_writable(output)
+    if picture is not None:
+        check_folder(picture)
+    facts, frame = Schema.from_toml(schema), read_table(file)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", SmallGroupsWarning)
+        out = release_table(
+            frame,
+            facts,
+            k,
+            epsilon,
+            method=method,
+            association=association,
+            columns=names(columns),
+            shares=_shares(shares),
+            budget_total=budget,
+            analyst=analyst,
+            ledger=ledger or str(schema.with_suffix(".ledger.db")),
+        )
+    write_table(out.frame, output)
+    if picture is not None:
+        _write_text(picture, utility_picture(frame, facts, out))
+    notes = [*(str(each.message) for each in told), *out.notes]
+    _show(
+        {
+            "stamp": out.stamp,
+            "epsilon": out.epsilon,
+            "remaining": out.remaining,
+            "method": method,
+            "association": association,
+            "k": k,
+            "n_records": out.frame.height,
+            **out.figures,
+            "notes": notes,
+        },
+        as_json,
+    )
+
+
+def release_graph(
+    edges: Annotated[Path, typer.Argument(help="Edge list: two columns, an edge a row.")],
+    epsilon: Annotated[float, typer.Option(help="What to spend, for any k edges jointly.")],
+    k: Annotated[int, typer.Option("-k", "--k", help="How many edges go together.")],
+    output: Annotated[Path, typer.Option("-o", "--output", help="Edge list to write.")],
+    reading: Annotated[
+        str, typer.Option(help="edges: k correlated edges; vertex: k the most edges at a vertex.")
+    ] = "edges",
+    vertices: Annotated[
+        Path | None,
+        typer.Option(help="File whose first column lists the public vertices, isolated ones too."),
+    ] = None,
+    name: Annotated[
+        str | None,
+        typer.Option("--id", help="Names the data set in the ledger; the file's name if left out."),
+    ] = None,
+    budget: Annotated[
+        float | None, typer.Option(help="Total epsilon; this release alone if left out.")
+    ] = None,
+    analyst: Annotated[str, typer.Option(help="Who is charged.")] = "me",
+    ledger: Annotated[
+        str | None, typer.Option(help="Ledger file or URL; beside the edges if left out.")
+    ] = None,
+    pictures: Annotated[
+        Path | None, typer.Option(help="HTML for the owner: the matrix before and after, and errors.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Release a graph whose edges may go together, with its guarantee stamped on it.
+
+    Example: shoal release-graph edges.csv --epsilon 2 --k 3 -o public.csv
+    """
+    from shoal import release as room
+    from shoal.io import check_folder, check_writable, read_table, write_table
+
+    check_writable(output)
+    if pictures is not None:
+        check_folder(pictures)
+    listed = None if vertices is None else read_table(vertices).to_series(0).to_numpy()
+    out = room.release_graph(
+        read_table(edges),
+        k,
+        epsilon,
+        reading=reading,
+        vertices=listed,
+        dataset=name or edges.stem,
+        budget_total=budget,
+        analyst=analyst,
+        ledger=ledger or str(edges.with_suffix(".ledger.db")),
+    )
+    write_table(out.frame, output)
+    figures = room.graph_figures(out)
+    if pictures is not None:
+        _write_text(pictures, room.graph_page(out, figures))
+    facts = {
+        "stamp": out.stamp,
+        "epsilon": out.epsilon,
+        "remaining": out.remaining,
+        "k": k,
+        "reading": reading,
+        "n_vertices": out.graph.n,
+        "levels": out.height,
+        **{f"{side}_{what}": value for side, part in figures.items() for what, value in part.items()},
+        "notes": [*out.notes, "Errors are computed from the private graph: for the owner only."],
+    }
+    _show(facts, as_json)
+
+
+def systems(
+    output: Annotated[
+        Path | None, typer.Option("-o", "--output", help="Markdown file to write; printed if left out.")
+    ] = None,
+    queries: Annotated[int, typer.Option(help="COUNT queries of the common task.")] = 40,
+) -> None:
+    """Put the related systems side by side, with their errors measured on bundled data.
+
+    Example: shoal systems -o systems.md
+    """
+    from shoal.errors import ParameterError
+    from shoal.io import check_folder
+    from shoal.release import systems_page
+
+    if queries < 2:
+        raise ParameterError(f"'queries' must be an int of at least 2. Got {queries}.")
+    if output is not None:
+        check_folder(output)
+    page = systems_page(queries)
+    if output is None:
+        typer.echo(page)
+    else:
+        _write_text(output, page)
+
+
+def _show(facts: dict[str, Any], as_json: bool) -> None:
+    if as_json:
+        print_json(facts)
+        return
+    typer.echo(facts["stamp"])
+    for name, value in facts.items():
+        if name not in ("stamp", "notes") and value is not None:
+            shown = f"{value:.6g}" if isinstance(value, float) else value
+            typer.echo(f"{name.replace('_', ' ')}: {shown}")
+    for note in facts["notes"]:
+        typer.echo(f"note: {note}")
+
+
+def _shares(text: str | None) -> dict[str, int] | None:
+    from shoal.errors import ParameterError
+
+    if text is None:
+        return None
+    pairs = [each.strip().rpartition(":") for each in text.split(",")]
+    if any(not name or not weight.isdigit() for name, _, weight in pairs):
+        raise ParameterError(f"'--shares' must be column:weight,column:weight,... Got {text!r}.")
+    return {name: int(weight) for name, _, weight in pairs}
+
+
+def _write_text(path: Path, text: str) -> None:
+    from shoal.io import atomic
+
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")

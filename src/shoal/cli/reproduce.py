@@ -1,0 +1,63 @@
+"""`shoal reproduce`: the papers' tables, published beside ours."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli._console import print_json, progress
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(reproduce)
+
+
+def reproduce(
+    experiment: Annotated[str, typer.Argument(help="table1, table2, split, derivative-free or correlated.")],
+    full: Annotated[bool, typer.Option("--full", help="As the paper did it: takes much longer.")] = False,
+    data: Annotated[Path | None, typer.Option(help="Folder of the benchmark tables.")] = None,
+    markdown: Annotated[Path | None, typer.Option(help="Write the table to this Markdown file.")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Write the table, and pictures where there are some, to this HTML file."),
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+) -> None:
+    """Run a paper's experiment again: published value, ours, difference, seconds, sizes kept or not.
+
+    Example: shoal reproduce split
+    """
+    if data is not None:
+        os.environ["SHOAL_DATA"] = str(data)
+    from shoal import io
+    from shoal.reproduce import reproduce as run
+
+    for path in (markdown, report):
+        if path is not None:
+            io.check_folder(path)
+    with progress() as say:
+        result = run(experiment, full=full, progress=say)
+    for path, text in ((markdown, result.to_markdown), (report, result.to_html)):
+        if path is not None:
+            with io.atomic(path) as temporary:
+                temporary.write_text(text(), encoding="utf-8")
+    if json:
+        print_json(result.to_dict())
+        return
+    header, cells = result.header(), result.cells()
+    widths = [max(len(row[column]) for row in [header, *cells]) for column in range(len(header))]
+    typer.echo(result.title)
+    for row in [header, *cells]:
+        typer.echo(
+            "  ".join(
+                cell.ljust(width) if at < 2 else cell.rjust(width)
+                for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+            )
+        )
+    for note in result.notes:
+        typer.echo(f"note: {note}")
+    typer.echo(f"{len(cells)} cells in {result.seconds:.0f} s")

@@ -1,0 +1,156 @@
+"""`shoal serve` and `shoal users`: the server, and who may use it."""
+
+from __future__ import annotations
+
+import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from shoal.server.accounts import Accounts
+
+_Config = Annotated[Path, typer.Argument(help="The server's configuration.")]
+_DEMO = """[server]
+ledger = "ledger.db"
+accounts = "accounts.db"
+
+[datasets.survey]
+file = "survey.csv"
+schema = "survey.toml"
+modes = ["dp", "group", "correlated", "heuristic"]
+about = "Household survey, synthetic, bundled with Shoal"
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(serve)
+    group = typer.Typer(help="Add, list and revoke the accounts of a server.", no_args_is_help=True)
+    group.command("add")(add)
+    group.command("list")(list_users)
+    group.command("revoke")(revoke)
+    app.add_typer(group, name="users")
+
+
+def serve(
+    config: Annotated[Path | None, typer.Argument(help="The server's configuration (shoal.toml).")] = None,
+    host: Annotated[str | None, typer.Option(help="Address to listen on; overrules the file.")] = None,
+    port: Annotated[int | None, typer.Option(help="Port to listen on; overrules the file.")] = None,
+    workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
+    behind_proxy: Annotated[
+        bool, typer.Option("--behind-proxy", help="A proxy on this machine adds TLS; trust its headers.")
+    ] = False,
+    demo: Annotated[
+        Path | None, typer.Option(help="Serve the bundled survey from this folder; prints one-time tokens.")
+    ] = None,
+    check: Annotated[bool, typer.Option("--check", help="Only check the configuration.")] = False,
+) -> None:
+    """Answer queries over HTTP: pages, an API, and a ledger that no restart forgets.
+
+    Example: shoal serve shoal.toml
+    """
+    from dataclasses import replace
+
+    from shoal.errors import ParameterError
+    from shoal.server.config import Config
+
+    if (config is None) == (demo is None):
+        raise ParameterError("Give either a configuration file or --demo FOLDER.")
+    path = config if demo is None else _make_demo(demo)
+    assert path is not None  # one of them was given
+    settings = Config.from_toml(path)
+    settings = replace(settings, host=host or settings.host, port=port or settings.port)
+    settings.check()
+    settings.check_address(behind_proxy=behind_proxy)
+    if check:
+        typer.echo(f"{path}: {len(settings.datasets)} data sets, all is well")
+        return
+    scheme = "https" if settings.tls else "http"
+    typer.echo(f"serving {scheme}://{settings.host}:{settings.port}/")
+    if demo is not None:
+        _print_tokens(settings.accounts)
+    from shoal.server.run import run
+
+    run(path, settings, workers=workers, behind_proxy=behind_proxy)
+
+
+def add(
+    config: _Config,
+    name: Annotated[str, typer.Argument(help="Who; the ledger charges this name.")],
+    role: Annotated[str, typer.Option(help="owner, analyst or auditor.")] = "analyst",
+    days: Annotated[float, typer.Option(help="How long the token is good.")] = 90,
+) -> None:
+    """Make an account and print its token, this once.
+
+    Example: shoal users add shoal.toml ann --role analyst
+    """
+    book = _book(config)
+    typer.echo(book.add(name, role, days))
+    book.close()
+
+
+def list_users(config: _Config) -> None:
+    """List the accounts.
+
+    Example: shoal users list shoal.toml
+    """
+    book = _book(config)
+    for each in book.list():
+        until = datetime.datetime.fromtimestamp(each.expires, datetime.UTC).date()
+        state = "revoked" if each.revoked else f"until {until}" if each.active else f"expired {until}"
+        typer.echo(f"{each.name}\t{each.role}\t{state}")
+    book.close()
+
+
+def revoke(config: _Config, name: Annotated[str, typer.Argument(help="Whose account to close.")]) -> None:
+    """Close an account at once; what it spent stays in the ledger.
+
+    Example: shoal users revoke shoal.toml ann
+    """
+    book = _book(config)
+    book.revoke(name)
+    book.close()
+    typer.echo(f"revoked: {name}")
+
+
+def _book(config: Path) -> Accounts:
+    from shoal.server.accounts import Accounts
+    from shoal.server.config import Config
+
+    return Accounts(Config.from_toml(config).accounts)
+
+
+def _make_demo(folder: Path) -> Path:
+    import shutil
+
+    from shoal.datasets import DATASETS
+    from shoal.errors import InputError
+
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        source = DATASETS["survey"].path
+        assert source is not None  # bundled
+        for file in (source, source.with_suffix(".toml")):
+            shutil.copyfile(file, folder / file.name)
+        path = folder / "shoal.toml"
+        if not path.exists():
+            path.write_text(_DEMO, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"The folder {str(folder)!r} cannot be written: {error.strerror}.") from None
+    return path
+
+
+def _print_tokens(accounts: str) -> None:
+    from shoal.server.accounts import ROLES, Accounts
+
+    book = Accounts(accounts)
+    names = {each.name for each in book.list() if each.active}
+    for role in ROLES:
+        name = f"demo-{role}"
+        if name in names:
+            book.revoke(name)
+        typer.echo(f"{role + ':':<9}{book.add(name, role, days=1)}")
+    book.close()
+    typer.echo("Sign in with one of these tokens; they are good for a day and shown this once.")

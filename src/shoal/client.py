@@ -1,0 +1,112 @@
+"""A client of the server: the same answers as a session of one's own."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from shoal import errors
+from shoal.dp.answer import Answer
+from shoal.errors import InputError, MissingExtraError, ShoalError
+
+try:
+    import httpx
+except ImportError:
+    raise MissingExtraError("httpx", "server") from None
+
+
+class Client:
+    """Asks a Shoal server.
+
+    Parameters
+    ----------
+    url : str
+        Where the server is, such as ``https://shoal.example.org``.
+    token : str
+        As the owner gave it.
+    dataset : str, optional
+        Which data set to ask; may stay open if the server has only one.
+    timeout : float, default 60
+        Seconds to wait.
+
+    Examples
+    --------
+    >>> from shoal import Client
+    >>> with Client("http://127.0.0.1:8471", "shoal-...") as client:  # doctest: +SKIP
+    ...     client.ask("SELECT COUNT(*) FROM t WHERE age >= 40", epsilon=0.1).value
+    412
+    """
+
+    def __init__(self, url: str, token: str, dataset: str | None = None, *, timeout: float = 60.0) -> None:
+        if not isinstance(token, str) or not token.isascii() or not token.isprintable():
+            raise InputError("A token must be the text that the owner gave.")
+        headers = {"authorization": f"Bearer {token}"}
+        try:
+            self._http = httpx.Client(base_url=url.rstrip("/") + "/api/v1", headers=headers, timeout=timeout)
+        except (httpx.InvalidURL, ValueError):
+            raise InputError(f"A server's address must be a URL. Got {url!r}.") from None
+        self._dataset = dataset
+
+    def ask(self, sql: str, epsilon: float, *, dataset: str | None = None, mode: str | None = None) -> Answer:
+        """One private answer, charged to your budget."""
+        return Answer.from_dict(self._post("ask", sql, epsilon, dataset, mode))
+
+    def cost(
+        self, sql: str, epsilon: float, *, dataset: str | None = None, mode: str | None = None
+    ) -> dict[str, Any]:
+        """What an answer would cost, and how it is split; free."""
+        found: dict[str, Any] = self._post("cost", sql, epsilon, dataset, mode)
+        return found
+
+    def datasets(self) -> list[dict[str, Any]]:
+        """The data sets and their public facts."""
+        found: list[dict[str, Any]] = self._send("GET", "/datasets")
+        return found
+
+    def remaining(self, dataset: str | None = None) -> float:
+        """Epsilon that you can still spend."""
+        return float(self._send("GET", f"{self._at(dataset)}/budget")["remaining"])
+
+    def answers(self, dataset: str | None = None) -> list[dict[str, Any]]:
+        """Your past answers, newest first."""
+        found: list[dict[str, Any]] = self._send("GET", f"{self._at(dataset)}/answers")
+        return found
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _at(self, dataset: str | None) -> str:
+        name = dataset or self._dataset
+        if name is None:
+            ids = [each["id"] for each in self.datasets()]
+            if len(ids) != 1:
+                raise InputError(f"'dataset' must be one of {', '.join(ids)}.")
+            name = self._dataset = ids[0]
+        return f"/datasets/{name}"
+
+    def _post(self, what: str, sql: str, epsilon: float, dataset: str | None, mode: str | None) -> Any:
+        question = {"sql": sql, "epsilon": epsilon, "mode": mode}
+        return self._send("POST", f"{self._at(dataset)}/{what}", json=question)
+
+    def _send(self, method: str, path: str, **words: Any) -> Any:
+        try:
+            response = self._http.request(method, path, **words)
+            facts = response.json()
+        except httpx.TransportError as error:
+            raise InputError(f"The server cannot be reached: {type(error).__name__}.") from None
+        except ValueError:
+            raise InputError("What answered is not a Shoal server.") from None
+        if response.is_success:
+            return facts
+        kind = getattr(errors, str(facts.get("kind")), ShoalError) if isinstance(facts, dict) else ShoalError
+        problem = kind if isinstance(kind, type) and issubclass(kind, ShoalError) else ShoalError
+        sentence = facts.get("error") if isinstance(facts, dict) else None
+        raise (ShoalError if problem is MissingExtraError else problem)(
+            sentence or f"The server refused with status {response.status_code}."
+        )

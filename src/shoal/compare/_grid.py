@@ -1,0 +1,337 @@
+"""Methods against k on one table: what each loses, what it leaves to be linked, which to take."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from numbers import Integral, Real
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from shoal.engine.columns import TypedColumn, read_column
+from shoal.engine.encode import Encoder
+from shoal.engine.frame import Frame
+from shoal.engine.missing import impute
+from shoal.engine.roles import Prepared, prepare, row_codes
+from shoal.errors import InputError, ParameterError
+from shoal.masking import MASKS, mask
+from shoal.microaggregation import Microaggregator, methods, partition_within
+from shoal.params import AnyOf, Interval, Nothing, check_params
+from shoal.protect import Progress, aggregate, apply_steps, measure, resolve_method, settle_strata
+from shoal.report.figures import MapPoint, pareto_front
+from shoal.schema import Schema
+
+# A spread over the families, each fast enough for a first look.
+DEFAULT_METHODS = ("mdav", "cbfs", "mdav-mhm", "fdm", "gsms-t2", "k-ward", "kckw", "anneal")
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method at one k.
+
+    Attributes
+    ----------
+    method : str
+    k : int
+    information_loss, il2 : float
+        In per cent; `il2` is None without a number column.
+    dld, interval_disclosure, propensity : float
+        Shares in 0..1.
+    n_groups, smallest_group : int
+    seconds : float
+    on_front : bool
+        Whether no other cell is better in both loss and linkage.
+    labels : array of int64
+        The group of each record.
+    """
+
+    method: str
+    k: int
+    information_loss: float
+    dld: float
+    il2: float | None
+    interval_disclosure: float | None
+    propensity: float | None
+    n_groups: int
+    smallest_group: int
+    seconds: float
+    labels: np.ndarray
+    on_front: bool = False
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values, without the labels."""
+        return {name: value for name, value in vars(self).items() if name != "labels"}
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All cells of a comparison, the recommended one first among equals.
+
+    Attributes
+    ----------
+    cells : tuple of Cell
+    recommended : Cell
+    reason : str
+        Why, in one sentence.
+    notes : tuple of str
+    columns : tuple of str
+        The columns aggregated.
+    """
+
+    cells: tuple[Cell, ...]
+    recommended: Cell
+    reason: str
+    notes: tuple[str, ...]
+    columns: tuple[str, ...]
+
+    @property
+    def front(self) -> tuple[Cell, ...]:
+        """The cells that no other beats in both loss and linkage, from least loss to least linkage."""
+        return tuple(
+            sorted((cell for cell in self.cells if cell.on_front), key=lambda cell: cell.information_loss)
+        )
+
+    def frame(self) -> pl.DataFrame:
+        """The cells as a table."""
+        return pl.DataFrame([cell.to_dict() for cell in self.cells])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values."""
+        return {
+            "recommended": {"method": self.recommended.method, "k": self.recommended.k},
+            "reason": self.reason,
+            "rows": [cell.to_dict() for cell in self.cells],
+            "columns": list(self.columns),
+            "notes": list(self.notes),
+        }
+
+    def report(self, path: str | Path) -> None:
+        """Write the risk-utility map and its figures as one HTML file (custodian only)."""
+        from shoal.compare._page import write_page
+
+        write_page(self, path)
+
+
+@dataclass(frozen=True)
+class Ground:
+    """A table made ready once for all cells."""
+
+    job: Prepared
+    filled: list[Any]
+    encoder: Encoder
+    Z: np.ndarray
+
+
+def compare(
+    frame: Any,
+    k: Sequence[int] = (3, 5, 10),
+    methods: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    strata: str | Sequence[str] | None = None,
+    weights: str | None = None,
+    schema: Schema | str | Path | None = None,
+    *,
+    missing: str | None = None,
+    time_limit: float = 5.0,
+    search: bool = False,
+    random_state: int = 0,
+    n_jobs: int = 2,
+    progress: Progress | None = None,
+) -> Comparison:
+    """Run several methods for several k on one table and say which to take.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    k : list of int, default (3, 5, 10)
+    methods : list of str, optional
+        Names from `shoal.methods()`; a spread over the families if left open.
+    columns, strata, weights, schema, missing
+        As in `shoal.protect`.
+    time_limit : float, default 5
+        Seconds for each cell of a method that searches until told to stop.
+    search : bool, default False
+        Fill the front between the cells by a multi-objective search over group moves (extra `search`).
+    random_state : int, default 0
+    n_jobs : int, default 2
+        Methods run at the same time.
+    progress : callable, optional
+
+    Returns
+    -------
+    Comparison
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.compare import compare
+    >>> table = pl.DataFrame({"x": [1.0, 2, 3, 10, 11, 12, 30, 31, 32], "y": [1.0, 1, 2, 5, 5, 6, 1, 2, 1]})
+    >>> result = compare(table, k=[2, 3], methods=["mdav", "md"])
+    >>> len(result.cells), result.recommended.k in (2, 3)
+    (4, True)
+    """
+    say = progress or (lambda _: None)
+    ks, names = _asked(k, methods, time_limit, n_jobs)
+    given, coarser = apply_steps(Frame(frame), schema)
+    job = prepare(
+        given,
+        schema,
+        columns,
+        [strata] if isinstance(strata, str) else list(strata or ()),
+        weights,
+        None,
+        missing,
+    )
+    filled = impute(job.quasi)
+    encoder = Encoder.fit(filled)
+    ground = Ground(job, filled, encoder, encoder.transform(filled))
+    cells: list[Cell] = []
+    notes = [*coarser, *job.notes]
+    with ThreadPoolExecutor(max_workers=n_jobs) as pool:
+        runs = {name: pool.submit(_run, ground, name, ks, time_limit, random_state) for name in names}
+        for name, run in runs.items():
+            say(f"comparing: {name}")
+            cells += run.result()
+    if search:
+        from shoal.compare._search import fill_front
+
+        say("searching between the points")
+        cells += [
+            cell_of(ground, "search", size, labels, 0.0)
+            for size, labels in fill_front(ground, cells, random_state)
+        ]
+    on_front = pareto_front(
+        [MapPoint(cell.method, cell.k, cell.information_loss, cell.dld) for cell in cells]
+    )
+    cells = [replace(cell, on_front=best) for cell, best in zip(cells, on_front, strict=True)]
+    chosen, reason = _recommend(cells)
+    return Comparison(tuple(cells), chosen, reason, tuple(notes), tuple(column.name for column in job.quasi))
+
+
+def cell_of(ground: Ground, method: str, k: int, labels: np.ndarray, seconds: float) -> Cell:
+    """The figures of one partition."""
+    new = aggregate(ground.filled, labels, ground.Z, ground.job.weights, False)
+    after = [
+        read_column(new[column.name], replace(column.facts, missing=()), column.levels)
+        for column in ground.filled
+    ]
+    return _cell(ground, method, k, after, labels, seconds)
+
+
+def _cell(
+    ground: Ground, method: str, k: int, after: list[TypedColumn], labels: np.ndarray, seconds: float
+) -> Cell:
+    figures = measure(ground.filled, after, ground.encoder, ground.Z, labels)
+    return Cell(
+        method,
+        k,
+        figures["information_loss"],
+        figures["dld"],
+        figures.get("il2"),
+        figures.get("interval_disclosure"),
+        figures.get("propensity"),
+        figures["n_groups"],
+        figures["smallest_group"],
+        seconds,
+        labels,
+    )
+
+
+def _run(ground: Ground, name: str, ks: list[int], time_limit: float, random_state: int) -> list[Cell]:
+    """One method for all k; where one preparation serves all k, it is made once."""
+    base, _, strength = name.partition(":")
+    if base in MASKS:
+        return _masked(ground, name, base, float(strength) if strength else None, ks, random_state)
+    limit = time_limit if methods()[name].takes("time_limit") else None
+    estimator = resolve_method(name, ks[0], limit, None, random_state)
+    cells = []
+    if not ground.job.strata:
+        start = time.perf_counter()
+        for size, labels in estimator.partition_all(ground.Z, ks):
+            cells.append(cell_of(ground, name, size, labels, time.perf_counter() - start))
+            start = time.perf_counter()
+        return cells
+    for size in ks:
+        start = time.perf_counter()
+        codes, _, _ = settle_strata(ground.job, ground.Z, size, "merge")
+        each: Microaggregator = resolve_method(name, size, limit, None, random_state)
+        labels, _ = partition_within(ground.Z, each, codes, row_codes(ground.job.table, ground.job.household))
+        cells.append(cell_of(ground, name, size, labels, time.perf_counter() - start))
+    return cells
+
+
+def _masked(
+    ground: Ground, name: str, base: str, strength: float | None, ks: list[int], random_state: int
+) -> list[Cell]:
+    """A point of reference: masking without groups; its classes are what they are."""
+    cells = []
+    for k in ks if base == "suppression" else ks[:1]:
+        start = time.perf_counter()
+        after = mask(base, ground.filled, k, strength, random_state)
+        cells_of_row = np.stack([np.where(column.missing, np.inf, column.values) for column in after], axis=1)
+        labels = np.unique(cells_of_row, axis=0, return_inverse=True)[1].reshape(-1)
+        reached = int(np.bincount(labels).min())
+        cells.append(_cell(ground, name, reached, after, labels, time.perf_counter() - start))
+    return cells
+
+
+def _asked(
+    k: Sequence[int], names: Sequence[str] | None, time_limit: float, n_jobs: int
+) -> tuple[list[int], list[str]]:
+    if not isinstance(k, (list, tuple)) or not k:
+        raise ParameterError(f"'k' of compare must be a list of ints. Got {k!r}.")
+    for each in k:
+        check_params("compare", {"k": Interval(Integral, 2)}, {"k": each})
+    check_params(
+        "compare",
+        {"time_limit": AnyOf((Nothing(), Interval(Real, 0))), "n_jobs": Interval(Integral, 1)},
+        {"time_limit": time_limit, "n_jobs": n_jobs},
+    )
+    known = methods()
+    chosen = list(names) if names is not None else [name for name in DEFAULT_METHODS if name in known]
+    unknown = [name for name in chosen if name not in known and not _is_mask(name)]
+    if unknown or not chosen:
+        raise ParameterError(
+            f"'methods' of compare must be among {', '.join([*known, *MASKS])}. Got {unknown or chosen!r}."
+        )
+    return sorted(set(k)), list(dict.fromkeys(chosen))
+
+
+def _is_mask(name: str) -> bool:
+    base, _, strength = name.partition(":")
+    return base in MASKS and (not strength or strength.replace(".", "", 1).isdigit())
+
+
+def _recommend(cells: list[Cell]) -> tuple[Cell, str]:
+    """The cell nearest to losing nothing and linking nobody, both scaled by the range of the cells."""
+    if not cells:
+        raise InputError("Nothing was compared.")
+    loss = np.array([cell.information_loss for cell in cells])
+    link = np.array([cell.dld for cell in cells])
+
+    def scaled(values: np.ndarray) -> np.ndarray:
+        span = values.max() - values.min()
+        return (values - values.min()) / span if span > 0 else np.zeros_like(values)
+
+    # Only what keeps a k is recommended, and what can be asked for by its name.
+    able = [cell.smallest_group > 1 and cell.method != "search" for cell in cells]
+    front = np.array([cell.on_front and good for cell, good in zip(cells, able, strict=True)])
+    front = front if front.any() else np.array(able)
+    distance = np.where(front, scaled(loss) ** 2 + scaled(link) ** 2, np.inf)
+    chosen = cells[int(np.argmin(distance))]
+    rivals = [cell for cell in cells if cell.k == chosen.k and cell is not chosen]
+    beats = (
+        f", less than the {len(rivals)} others at this k"
+        if rivals and all(cell.information_loss >= chosen.information_loss for cell in rivals)
+        else ""
+    )
+    return chosen, (
+        f"{chosen.method} with k = {chosen.k}: it loses {chosen.information_loss:.2f} % of the information{beats}, "
+        f"{100 * chosen.dld:.1f} % of the records can be linked by distance, and no other point of the map is "
+        "nearer to losing nothing and linking nobody."
+    )

@@ -1,0 +1,144 @@
+"""Fill the front between the cells: a multi-objective search over group moves.
+
+Individuals are partitions, seeded by the cells of the grid. A child takes whole groups of one parent and
+fills up from the other; mutation exchanges, relocates or merges-and-splits neighbouring groups. NSGA-II
+keeps what no other individual beats in loss and linkage.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from shoal.engine.encode import group_means, sum_of_squares
+from shoal.errors import MissingExtraError
+from shoal.measures._risk import linked_share
+from shoal.microaggregation import repair
+
+if TYPE_CHECKING:
+    from shoal.compare._grid import Cell, Ground
+
+POPULATION = 40
+GENERATIONS = 40
+MOVES = 12
+# Linkage is asked about an even selection of the records of a larger table.
+ASKED_RECORDS = 4000
+
+
+def fill_front(ground: Ground, cells: Iterable[Cell], random_state: int) -> list[tuple[int, np.ndarray]]:
+    """New partitions on the front, each with the k it keeps."""
+    try:
+        from pymoo.algorithms.moo.nsga2 import NSGA2
+        from pymoo.core.crossover import Crossover
+        from pymoo.core.duplicate import NoDuplicateElimination
+        from pymoo.core.mutation import Mutation
+        from pymoo.core.problem import ElementwiseProblem
+        from pymoo.core.sampling import Sampling
+        from pymoo.optimize import minimize
+    except ImportError:
+        raise MissingExtraError("pymoo", "search") from None
+
+    Z, n = ground.Z, ground.Z.shape[0]
+    total = float((Z**2).sum()) or 1.0
+    seeds = [(cell.k, cell.labels) for cell in cells]
+    ks = sorted({k for k, _ in seeds})
+    rng = np.random.default_rng(random_state)
+    neighbours = cKDTree(Z).query(Z, k=min(n, 3 * ks[-1] + 1))[1]
+
+    class Partitions(ElementwiseProblem):  # type: ignore[misc]
+        """Loss and linkage of a partition."""
+
+        def __init__(self) -> None:
+            super().__init__(n_var=1, n_obj=2)
+
+        def _evaluate(self, x: Any, out: dict[str, Any], *_: Any, **__: Any) -> None:
+            labels = x[0][1]
+            Y = group_means(Z, labels)[labels]
+            out["F"] = [sum_of_squares(Z, labels) / total, linked_share(Z, Y, max_records=ASKED_RECORDS)]
+
+    class Seeds(Sampling):  # type: ignore[misc]
+        """The cells of the grid, repeated until the population is full."""
+
+        def _do(self, _: Any, n_samples: int, **__: Any) -> np.ndarray:
+            X = np.empty((n_samples, 1), dtype=object)
+            for i in range(n_samples):
+                X[i, 0] = seeds[i % len(seeds)]
+            return X
+
+    class Groups(Crossover):  # type: ignore[misc]
+        """Whole groups of one parent, the rest as the other has it."""
+
+        def __init__(self) -> None:
+            super().__init__(2, 2)
+
+        def _do(self, _: Any, X: np.ndarray, **__: Any) -> np.ndarray:
+            Y = np.empty_like(X)
+            for mating in range(X.shape[1]):
+                for child in range(2):
+                    Y[child, mating, 0] = _crossed(Z, X[child, mating, 0], X[1 - child, mating, 0], rng)
+            return Y
+
+    class Moves(Mutation):  # type: ignore[misc]
+        """A few random moves among neighbours."""
+
+        def _do(self, _: Any, X: np.ndarray, **__: Any) -> np.ndarray:
+            Y = np.empty_like(X)
+            for i in range(X.shape[0]):
+                Y[i, 0] = _moved(X[i, 0], neighbours, rng)
+            return Y
+
+    found = minimize(
+        Partitions(),
+        NSGA2(
+            POPULATION,
+            sampling=Seeds(),
+            crossover=Groups(),
+            mutation=Moves(),
+            eliminate_duplicates=NoDuplicateElimination(),
+        ),
+        ("n_gen", GENERATIONS),
+        seed=random_state,
+        verbose=False,
+    )
+    known = {labels.tobytes() for _, labels in seeds}
+    fresh: dict[bytes, tuple[int, np.ndarray]] = {}
+    for row in np.atleast_2d(found.X):
+        labels = np.unique(row[0][1], return_inverse=True)[1].astype(np.int64).reshape(-1)
+        if labels.tobytes() not in known:
+            fresh[labels.tobytes()] = (int(np.bincount(labels).min()), labels)
+    return list(fresh.values())
+
+
+def _crossed(
+    Z: np.ndarray, first: tuple[int, np.ndarray], second: tuple[int, np.ndarray], rng: np.random.Generator
+) -> tuple[int, np.ndarray]:
+    """Groups of the first parent on one side of a random plane, groups of the second elsewhere."""
+    k = min(first[0], second[0])
+    direction = Z @ rng.normal(size=Z.shape[1])
+    centres = group_means(direction[:, None], first[1])[:, 0]
+    kept = (centres > np.quantile(centres, rng.random()))[first[1]]
+    labels = np.where(kept, first[1], second[1] + int(first[1].max()) + 1)
+    return k, repair(Z, labels, k)
+
+
+def _moved(
+    individual: tuple[int, np.ndarray], neighbours: np.ndarray, rng: np.random.Generator
+) -> tuple[int, np.ndarray]:
+    """Exchange records between neighbouring groups, or relocate one where sizes allow."""
+    k, labels = individual[0], individual[1].copy()
+    sizes = np.bincount(labels)
+    for record in rng.integers(0, labels.size, int(rng.integers(1, MOVES))):
+        other = neighbours[record, int(rng.integers(1, neighbours.shape[1]))]
+        source, target = labels[record], labels[other]
+        if source == target:
+            continue
+        if sizes[source] > k and sizes[target] < 2 * k - 1 and rng.random() < 0.5:
+            labels[record] = target
+            sizes[source] -= 1
+            sizes[target] += 1
+        else:
+            labels[record], labels[other] = target, source
+    return k, labels

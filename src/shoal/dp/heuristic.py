@@ -1,0 +1,146 @@
+"""The dissertation's mechanism, f(D) + Laplace(CS_f(D) / epsilon), reproduced faithfully.
+
+It is not differential privacy: its noise scale is read from the private data and can be nought. It serves
+experiments only; every answer is stamped *guarantee: none (research reproduction)*.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from shoal.dp.answer import Answer
+from shoal.dp.check import has_codes, levels, number
+from shoal.dp.exact import expression
+from shoal.dp.query import Aggregate, Query
+from shoal.dp.unit import HEURISTIC_STAMP
+from shoal.errors import ParameterError, QueryError
+from shoal.schema import Schema
+
+
+class _Independent:
+    """Every record stands alone: CS_f is then the largest single change."""
+
+    name, fingerprint, frozen, n_cells = "independent records", "independent", False, 0
+
+    def fit(self, frame: pl.DataFrame) -> _Independent:
+        return self
+
+    def row_influence(self, weights: np.ndarray, answer: np.ndarray) -> np.ndarray:
+        return weights
+
+    def cell(self, frame: pl.DataFrame) -> np.ndarray:
+        raise ParameterError("Independent records are no map to cells.")
+
+
+def fitted(model: Any, frame: pl.DataFrame) -> Any:
+    """The model fitted on the loaded table; without one, records are taken as independent."""
+    return (model or _Independent()).fit(frame)
+
+
+def reproduce(frame: pl.DataFrame, query: Query, schema: Schema, model: Any, parameter: float) -> Answer:
+    """Answer a query as the dissertation does; no guarantee.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        The loaded table on which `model` was fitted.
+    query : Query
+    schema : Schema
+    model : Model
+    parameter : float
+        The noise parameter, epsilon in the dissertation.
+
+    Returns
+    -------
+    Answer
+        Without interval: its width would tell the sensitivity, which is private.
+    """
+    answering = np.ones(frame.height, dtype=bool)
+    if query.condition is not None:
+        answering = frame.select(expression(query.condition, schema).fill_null(False)).to_series().to_numpy()
+    rows = []
+    for label, within in _groups(frame, query, schema):
+        values = {
+            each.name: _answer(each, frame, np.flatnonzero(answering & within), model, parameter)
+            for each in query.aggregates
+        }
+        rows.append({**label, **values})
+    value: Any = rows
+    if not query.groups:
+        value = rows[0] if len(rows[0]) > 1 else next(iter(rows[0].values()))
+    return Answer(value, HEURISTIC_STAMP, None, None, None, noise_parameter=parameter)
+
+
+def exact_and_sensitivity(
+    aggregate: Aggregate, frame: pl.DataFrame, rows: np.ndarray, model: Any
+) -> tuple[float | None, float]:
+    """f(D) and CS_f(D) = max over answering rows i of sum_j |delta_ij| |f(D) - f(D without j)|.
+
+    Private figures: for the owner's experiments only. f is None where it is undefined.
+    """
+    if aggregate.column is None:
+        f, weights = float(len(rows)), np.ones(len(rows))
+    else:
+        values = frame[aggregate.column].gather(rows)
+        known = values.is_not_null().to_numpy()
+        rows = rows[known]
+        if aggregate.kind == "count":
+            f, weights = float(len(rows)), np.ones(len(rows))
+        else:
+            f, weights = _weights(aggregate, values.drop_nulls().cast(pl.Float64).to_numpy())
+    if len(rows) == 0:
+        return (f if aggregate.kind in ("count", "sum") else None), 0.0
+    return f, float(np.max(model.row_influence(weights, rows)))
+
+
+def _weights(aggregate: Aggregate, x: np.ndarray) -> tuple[float, np.ndarray]:
+    """F and |f - f without j| per value, in linear time."""
+    n = len(x)
+    if aggregate.kind == "sum" or n == 0:
+        return float(x.sum()), np.abs(x)
+    if aggregate.kind == "avg":
+        return float(x.mean()), np.abs(x - x.mean()) / max(n - 1, 1)
+    sign = 1.0 if aggregate.kind == "max" else -1.0
+    order = np.argsort(-sign * x, kind="stable")
+    weights = np.zeros(n)
+    weights[order[0]] = abs(x[order[0]] - x[order[1]]) if n > 1 else abs(x[order[0]])
+    return float(x[order[0]]), weights
+
+
+def noisy(f: float, sensitivity: float, parameter: float, draws: int = 1) -> np.ndarray:
+    """Draws of f + Laplace(CS_f / parameter): with CS_f = 0 the exact figure itself."""
+    return f + np.random.default_rng().laplace(0.0, 1.0, draws) * (sensitivity / parameter)
+
+
+def check_heuristic(query: Query) -> None:
+    """Raise unless the dissertation's mechanism knows every figure asked for; the text alone decides."""
+    for aggregate in query.aggregates:
+        if aggregate.kind not in ("count", "sum", "avg", "min", "max"):
+            raise QueryError(
+                f"Mode 'heuristic' answers COUNT, SUM, AVG, MIN and MAX. Got {aggregate.kind.upper()}."
+            )
+
+
+def _answer(
+    aggregate: Aggregate, frame: pl.DataFrame, rows: np.ndarray, model: Any, parameter: float
+) -> float | None:
+    f, sensitivity = exact_and_sensitivity(aggregate, frame, rows, model)
+    value = None if f is None else float(noisy(f, sensitivity, parameter)[0])
+    return value if value is not None and math.isfinite(value) else None
+
+
+def _groups(frame: pl.DataFrame, query: Query, schema: Schema) -> Any:
+    columns = [schema.columns[name] for name in query.groups]
+    for combination in itertools.product(*(levels(column) or () for column in columns)):
+        within = np.ones(frame.height, dtype=bool)
+        for column, level in zip(columns, combination, strict=True):
+            position = list(levels(column) or ()).index(level)
+            stored = position if has_codes(column) else number(column, level)
+            within &= (frame[column.name] == stored).fill_null(False).to_numpy()
+        shown = [each.isoformat() if hasattr(each, "isoformat") else each for each in combination]
+        yield dict(zip(query.groups, shown, strict=True)), within

@@ -1,0 +1,169 @@
+"""Loading: each cell becomes what the schema says it is, row by row, by public rules that never fail.
+
+NaN and whatever cannot be read become NULL, infinities are clamped, levels become their positions (an
+undeclared level is NULL), dates become days. Neighbouring tables therefore load to neighbouring tables.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from shoal.dp.check import NUMBER, has_codes, level_text, levels
+from shoal.dp.plan import CELL, UNIT, finite_bounds
+from shoal.dp.unit import Protected
+from shoal.engine.frame import Frame
+from shoal.errors import SchemaError
+from shoal.schema import Column, Schema
+
+_HUGE = 1e308
+_EPOCH = 719_163  # ordinal of 1970-01-01
+
+
+def load(data: Any, schema: Schema) -> pl.DataFrame:
+    """The declared columns of a table as the engine keeps them.
+
+    Parameters
+    ----------
+    data : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    schema : Schema
+
+    Returns
+    -------
+    polars.DataFrame
+        Numbers and dates as Float64, levels as Int32 positions, other columns as text.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.dp.load import load
+    >>> from shoal.schema import Column, Schema
+    >>> schema = Schema({"age": Column("age", bounds=(0, 99)), "sex": Column("sex", kind="category", levels=("f", "m"))})
+    >>> load(pl.DataFrame({"age": ["40", "x"], "sex": ["m", "?"]}), schema).rows()
+    [(40.0, 1), (None, None)]
+    """
+    native = data if isinstance(data, pl.DataFrame) else Frame(data).narwhals.to_polars()
+    missing = [name for name in schema.columns if name not in native.columns]
+    if missing:
+        raise SchemaError(f"The schema declares column {missing[0]!r}, which the table does not have.")
+    columns = {}
+    for name, column in schema.columns.items():
+        try:
+            columns[name] = _column(native[name], column)
+        except pl.exceptions.PolarsError:  # by its type, never by a value: casts are not strict
+            raise SchemaError(f"Column {name!r} cannot be read as a {column.kind}.") from None
+    return pl.DataFrame(columns)
+
+
+def protect_rows(
+    frame: pl.DataFrame, data: Any, schema: Schema, protected: Protected, model: Any = None
+) -> pl.DataFrame:
+    """The loaded table with its units: rows without one dropped, in an order that is each row's own affair.
+
+    Ids are compared as canonical text; blank ids and declared missing codes are no ids. Sorting by a public
+    hash of the row makes "the first m rows of a unit" a function of that unit's rows alone.
+    """
+    if protected.kind not in ("column", "cell"):
+        return frame
+    if protected.kind == "column":
+        name = protected.column or ""
+        native = data if isinstance(data, pl.DataFrame) else Frame(data).narwhals.to_polars()
+        if name not in native.columns:
+            raise SchemaError(f"The unit is column {name!r}, which the table does not have.")
+        unit = canonical(_known(native[name], schema.columns.get(name, Column(name))))
+        frame = frame.with_columns(unit.replace({"": None}).alias(UNIT)).drop_nulls(UNIT)
+    else:
+        cells = np.asarray(model.cell(frame), dtype=np.int64)
+        frame = frame.with_columns(pl.Series(CELL, np.clip(cells, 0, model.n_cells - 1)))
+    return frame[np.argsort(_row_hashes(frame), kind="stable")]
+
+
+def version(frame: pl.DataFrame) -> str:
+    """A text that changes with the loaded rows, whatever their order."""
+    hashes = np.sort(_row_hashes(frame))
+    return hashlib.sha256(repr(frame.schema).encode() + hashes.tobytes()).hexdigest()[:32]
+
+
+def canonical(series: pl.Series) -> pl.Series:
+    """Cells as canonical text (see `shoal.dp.query.level_text`), so that 1, 1.0 and " 1" are one level."""
+    name = series.name
+    if series.dtype == pl.Boolean:
+        return (
+            series.cast(pl.Int8).replace_strict([0, 1], ["false", "true"], return_dtype=pl.String).alias(name)
+        )
+    if series.dtype.is_numeric():
+        text, value = pl.col(name).cast(pl.String), pl.col(name).cast(pl.Float64, strict=False)
+    else:
+        text = pl.col(name).cast(pl.String, strict=False).str.strip_chars()
+        looks = text.str.contains(f"^{NUMBER}$")
+        value = pl.when(looks).then(text).cast(pl.Float64, strict=False)
+    whole = value.is_finite() & (value.abs() < 2.0**53) & (value == value.floor())
+    number = pl.when(whole).then(value).cast(pl.Int64, strict=False).cast(pl.String)
+    return _frame(series).select(pl.coalesce(number, text).alias(name)).to_series()
+
+
+def _known(series: pl.Series, column: Column) -> pl.Series:
+    """The column with its declared missing codes turned to NULL."""
+    frame = _frame(series)
+    if column.missing:
+        codes = sorted({level_text(each) for each in column.missing})
+        gone = canonical(series).is_in(codes).fill_null(True)
+        frame = frame.with_columns(pl.when(~gone).then(pl.col(series.name)).alias(series.name))
+    return frame.to_series()
+
+
+def _column(series: pl.Series, column: Column) -> pl.Series:
+    known = _known(series, column).to_frame()
+    if column.kind == "number":
+        return _numbers(known, column)
+    if column.kind == "date":
+        return _days(known, series.name)
+    text = canonical(known.to_series())
+    if not has_codes(column):
+        return text
+    places = {level_text(each): position for position, each in enumerate(levels(column) or ())}
+    if column.kind == "boolean":
+        text, places = text.str.to_lowercase(), {"false": 0, "true": 1, "0": 0, "1": 1}
+    return text.replace_strict(list(places), list(places.values()), default=None, return_dtype=pl.Int32)
+
+
+def _numbers(frame: pl.DataFrame, column: Column) -> pl.Series:
+    name = column.name
+    series = frame.to_series()
+    raw = (
+        pl.col(name)
+        if series.dtype.is_numeric()
+        else pl.col(name).cast(pl.String, strict=False).str.strip_chars()
+    )
+    if series.dtype == pl.Boolean:
+        raw = pl.col(name).cast(pl.Int8)
+    low, high = finite_bounds(column) if column.bounds is not None else (-_HUGE, _HUGE)
+    value = raw.cast(pl.Float64, strict=False).fill_nan(None)
+    clamped = pl.when(value.is_infinite()).then(pl.when(value > 0).then(high).otherwise(low)).otherwise(value)
+    return frame.select(clamped.alias(name)).to_series()
+
+
+def _days(frame: pl.DataFrame, name: str) -> pl.Series:
+    dtype = frame.to_series().dtype
+    if dtype in (pl.Date, pl.Datetime):
+        day = pl.col(name).cast(pl.Date)
+    else:
+        day = (
+            pl.col(name).cast(pl.String, strict=False).str.strip_chars().str.to_date("%Y-%m-%d", strict=False)
+        )
+    return frame.select((day.cast(pl.Int32) + _EPOCH).cast(pl.Float64).alias(name)).to_series()
+
+
+def _frame(series: pl.Series) -> pl.DataFrame:
+    if series.dtype.is_nested() or series.dtype == pl.Object:
+        raise SchemaError(f"Column {series.name!r} must hold plain values. Got {series.dtype}.")
+    return series.to_frame()
+
+
+def _row_hashes(frame: pl.DataFrame) -> np.ndarray:
+    if frame.width == 0:
+        return np.zeros(frame.height, dtype=np.uint64)
+    return frame.hash_rows(seed=1).to_numpy()

@@ -1,0 +1,97 @@
+"""Answers an analyst already holds, made again from what the ledger stored: nothing is drawn or charged."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from shoal.dp import budget
+from shoal.dp.answer import Answer, as_released, figures, notes
+from shoal.dp.session import Session
+from shoal.dp.sql import parse
+from shoal.errors import ShoalError
+
+
+@dataclass(frozen=True)
+class Past:
+    """A charge as its analyst may see it.
+
+    Parameters
+    ----------
+    seq : int
+        Its entry in the ledger.
+    at : str
+    query : str
+        In canonical form.
+    epsilon : float
+        What this analyst was charged.
+    answer : Answer, optional
+        None where it cannot be made again from the canonical text, or was lost before it was stored.
+    """
+
+    seq: int
+    at: str
+    query: str
+    epsilon: float
+    answer: Answer | None
+
+
+def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
+    """The newest answers that an analyst paid for, newest first.
+
+    Parameters
+    ----------
+    sessions : list of Session
+        Of one data set, one per mode.
+    analyst : str
+    last : int, default 50
+        How many entries to look at.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import dp
+    >>> from shoal.dp.past import past
+    >>> from shoal.schema import Column, Schema
+    >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="survey")
+    >>> session = dp.Session(pl.DataFrame({"age": [31, 45, 62]}), schema, budget=2.0)
+    >>> answer = session.ask("SELECT COUNT(*) FROM t WHERE age >= 40", epsilon=0.5)
+    >>> past([session], "me")[0].answer.value == answer.value
+    True
+    """
+    ledger, dataset = sessions[0].ledger, sessions[0].schema.id
+    found = []
+    for entry in ledger.entries(dataset=dataset, analyst=analyst, last=last):
+        if entry["kind"] in ("charge", "receipt"):
+            spent = budget.epsilon(entry["micro"])
+            found.append(
+                Past(entry["seq"], entry["at"], entry["body"], spent, _again(sessions, entry, analyst))
+            )
+    return found[::-1]
+
+
+def _again(sessions: list[Session], entry: dict[str, Any], analyst: str) -> Answer | None:
+    body = sessions[0].ledger.stored(entry["dataset"], entry["key"])
+    if body is None:
+        return None
+    for session in sessions:
+        if session.mode == "heuristic":
+            continue
+        try:
+            query = parse(_sql(entry["body"]), canonical=True)
+            plan = session._plan(query, budget.epsilon(entry["micro"]))
+        except ShoalError:
+            continue
+        if session._claim(plan, analyst).key == entry["key"]:
+            value, interval = figures(plan, as_released(body))
+            spent, left = budget.epsilon(entry["micro"]), session.remaining(analyst)
+            return Answer(value, plan.protected.stamp, spent, left, interval, notes=notes(plan))
+    return None
+
+
+def _sql(canonical: str) -> str:
+    """Canonical text as the parser reads it; should a quoted name be hit, its key differs and it is left out."""
+    text = re.sub(r"\bVAR\(", "VAR_POP(", canonical)
+    return re.sub(r", (\d+)/(\d+)\)", lambda q: f", {Decimal(q[1]) / Decimal(q[2])})", text)

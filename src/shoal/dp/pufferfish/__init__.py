@@ -1,0 +1,28 @@
+"""Pufferfish privacy: secrets, pairs to be kept apart, and scenarios, all stated as data.
+
+- `Pufferfish`: answers one query by the Wasserstein or the Markov-quilt mechanism
+- `Scenario`: a finite distribution over worlds, in exact fractions
+- `MarkovChain`: a scenario of a sequence
+- `w_infinity`: the exact distance between two distributions on the line
+- `dependence`, `over_ledger`: what an ordinary ledger says about dependent records
+- `DependentDP`: dependence coefficients given by the user
+"""
+
+from __future__ import annotations
+
+from shoal.dp.pufferfish._answer import Pufferfish
+from shoal.dp.pufferfish._chain import MarkovChain
+from shoal.dp.pufferfish._dependent import DependentDP, PairwiseOnlyWarning
+from shoal.dp.pufferfish._scenario import Scenario, dependence, over_ledger
+from shoal.dp.pufferfish._wasserstein import w_infinity
+
+__all__ = [
+    "DependentDP",
+    "MarkovChain",
+    "PairwiseOnlyWarning",
+    "Pufferfish",
+    "Scenario",
+    "dependence",
+    "over_ledger",
+    "w_infinity",
+]

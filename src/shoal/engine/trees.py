@@ -1,0 +1,432 @@
+"""A k-d tree from which records are taken one by one: nearest and farthest among those still in it.
+
+The answers are those of a scan over all records: distances are summed in the order of the columns, as the
+plain kernels do, and ties go to the smallest record index. Only what is *skipped* depends on the tree.
+Boxes lie along the principal axes of the records, so that correlated columns are cut well; the records of
+a leaf lie column by column, so that a leaf is scanned with vector instructions.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from shoal.engine.compile import kernel
+
+LEAF = 32
+FAN = 8
+# Boxes are widened by this share of the largest coordinate, and bounds by this share, so that rounding
+# in the rotated coordinates never skips a record that counts.
+SLACK = 1e-11
+
+
+class Tree(NamedTuple):
+    """Nodes in families of eight siblings, level by level; the members of the last level are the leaves.
+
+    The sides of a family's boxes lie beside each other, so that all eight are bounded at once.
+    """
+
+    axes: np.ndarray  # (p, p) rotation to the principal axes
+    centre: np.ndarray  # (p,)
+    slack: float  # what boxes are widened by against rounding
+    low: np.ndarray  # (families, p, FAN) boxes in rotated coordinates around the centre
+    high: np.ndarray
+    reach: np.ndarray  # (families, FAN) largest squared distance from the centre
+    alive: np.ndarray  # (families, FAN) records still in the node
+    down: np.ndarray  # (families,) family of the first member's children; of leaves, -1 - first leaf
+    up: np.ndarray  # (families,) parent as family * FAN + member, -1 at the top
+    cells: np.ndarray  # (leaves, p, LEAF) coordinates as they came
+    who: np.ndarray  # (leaves, LEAF) record of each cell
+    place: np.ndarray  # (n,) leaf * LEAF + slot of each record
+
+
+def grow_tree(X: np.ndarray, rows: np.ndarray) -> Tree:
+    """Build a tree over some rows of a table.
+
+    Parameters
+    ----------
+    X : array of float64, (n_records, n_columns), C-contiguous
+    rows : array of int64
+
+    Notes
+    -----
+    O(m log m) time, O(m p) memory for m rows.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.engine.trees import farthest, grow_tree, take
+    >>> X = np.array([[0.0], [1.0], [5.0], [9.0]])
+    >>> tree = grow_tree(X, np.arange(4))
+    >>> int(farthest(tree, X[0])[0])
+    3
+    >>> take(tree, 3)
+    >>> int(farthest(tree, X[0])[0])
+    2
+    """
+    part = X[rows]
+    centre = part.mean(axis=0)
+    part -= centre
+    axes = np.linalg.eigh(part.T @ part)[1]
+    rotated = np.ascontiguousarray(part @ axes)
+    depth = 1
+    while (LEAF << depth) < rows.size:
+        depth += 1
+    order = np.arange(rows.size)
+    start = _split(rotated, order, depth)
+    slack = SLACK * max(1e-300, float(np.abs(part).max(initial=0.0)) + float(np.abs(centre).max(initial=0.0)))
+    tree = Tree(axes, centre, slack, *_families(start.size - 1, X.shape[1]), *_fill(X, rows, order, start))
+    _count(tree, start)
+    tighten(tree)
+    return tree
+
+
+# Kernels
+
+
+@kernel()
+def take(tree, i):
+    """Take a record out of the tree."""
+    alive, up = tree.alive, tree.up
+    at = tree.place[i]
+    leaf, slot = at // LEAF, at % LEAF
+    family = tree.down.size - (tree.cells.shape[0] + FAN - 1) // FAN + leaf // FAN
+    last = alive[family, leaf % FAN] - 1
+    if slot != last:
+        moved = tree.who[leaf, last]
+        tree.who[leaf, slot] = moved
+        tree.place[moved] = at
+        for a in range(tree.cells.shape[1]):
+            tree.cells[leaf, a, slot] = tree.cells[leaf, a, last]
+    node = family * FAN + leaf % FAN
+    while node >= 0:
+        alive[node // FAN, node % FAN] -= 1
+        node = up[node // FAN]
+
+
+@kernel()
+def nearest(tree, point, size, found, distance):
+    """Write the `size` records nearest to a point, nearest first, and their squared distances."""
+    # Unpacked here, since numba counts references whenever a field is read.
+    low, high, alive, down, cells, who = tree.low, tree.high, tree.alive, tree.down, tree.cells, tree.who
+    asked = _rotate(tree.axes, tree.centre, point)
+    stack = np.empty(128, np.int64)
+    bounds = np.empty(128)
+    ds = np.empty(LEAF)
+    family_bounds = np.empty(FAN)
+    stack[0], bounds[0], top = 0, 0.0, 1
+    worst = np.inf
+    filled = 0
+    while top > 0:
+        top -= 1
+        if bounds[top] > worst:
+            continue
+        node = stack[top]
+        if node >= 0:
+            _least(low[node], high[node], asked, family_bounds)
+            base = top
+            for c in range(FAN):
+                b = family_bounds[c]
+                if b <= worst and alive[node, c] > 0:
+                    at = top
+                    while at > base and bounds[at - 1] < b:
+                        bounds[at] = bounds[at - 1]
+                        stack[at] = stack[at - 1]
+                        at -= 1
+                    bounds[at] = b
+                    stack[at] = down[node] + c if down[node] >= 0 else down[node] - c
+                    top += 1
+            continue
+        leaf = -1 - node
+        count = alive[down.size - (cells.shape[0] + FAN - 1) // FAN + leaf // FAN, leaf % FAN]
+        _scan(cells[leaf], point, ds[:count])
+        for j in range(count):
+            d = ds[j]
+            if d > worst:
+                continue
+            i = who[leaf, j]
+            if filled == size and d == worst and i > found[size - 1]:
+                continue
+            at = min(filled, size - 1)
+            while at > 0 and (distance[at - 1] > d or (distance[at - 1] == d and found[at - 1] > i)):
+                distance[at] = distance[at - 1]
+                found[at] = found[at - 1]
+                at -= 1
+            distance[at] = d
+            found[at] = i
+            filled = min(filled + 1, size)
+            if filled == size:
+                worst = distance[size - 1]
+    return filled
+
+
+@kernel()
+def farthest(tree, point):
+    """The record farthest from a point, and its squared distance."""
+    low, high, alive, down, cells, who = tree.low, tree.high, tree.alive, tree.down, tree.cells, tree.who
+    reach = tree.reach
+    asked = _rotate(tree.axes, tree.centre, point)
+    length = 0.0
+    for a in range(asked.size):
+        length += asked[a] * asked[a]
+    stack = np.empty(128, np.int64)
+    bounds = np.empty(128)
+    ds = np.empty(LEAF)
+    family_bounds = np.empty(FAN)
+    stack[0], bounds[0], top = 0, np.inf, 1
+    work = np.empty((3, FAN))
+    best, best_d = -1, -1.0
+    while top > 0:
+        top -= 1
+        if bounds[top] < best_d:
+            continue
+        node = stack[top]
+        if node >= 0:
+            _most(low[node], high[node], reach[node], asked, length, work, family_bounds)
+            base = top
+            for c in range(FAN):
+                b = family_bounds[c]
+                if b >= best_d and alive[node, c] > 0:
+                    at = top
+                    while at > base and bounds[at - 1] > b:
+                        bounds[at] = bounds[at - 1]
+                        stack[at] = stack[at - 1]
+                        at -= 1
+                    bounds[at] = b
+                    stack[at] = down[node] + c if down[node] >= 0 else down[node] - c
+                    top += 1
+            continue
+        leaf = -1 - node
+        count = alive[down.size - (cells.shape[0] + FAN - 1) // FAN + leaf // FAN, leaf % FAN]
+        _scan(cells[leaf], point, ds[:count])
+        for j in range(count):
+            if ds[j] > best_d or (ds[j] == best_d and who[leaf, j] < best):
+                best, best_d = who[leaf, j], ds[j]
+    return best, best_d
+
+
+# The loops below run over array sizes, not constants: a loop of known length is unrolled before it can be
+# turned into vector instructions.
+
+
+@kernel()
+def _scan(leaf, point, ds):
+    """Squared distances of a leaf's records to a point."""
+    n = ds.size
+    for j in range(n):
+        ds[j] = 0.0
+    for a in range(point.size):
+        y = point[a]
+        row = leaf[a]
+        for j in range(n):
+            t = row[j] - y
+            ds[j] += t * t
+
+
+@kernel()
+def _rotate(axes, centre, point):
+    p = point.size
+    asked = np.zeros(p)
+    for b in range(p):
+        y = point[b] - centre[b]
+        for a in range(p):
+            asked[a] += y * axes[b, a]
+    return asked
+
+
+@kernel()
+def _least(low, high, asked, out):
+    """Lower bounds on the squared distances to the records of a family's members."""
+    n = out.size
+    for c in range(n):
+        out[c] = 0.0
+    for a in range(asked.size):
+        q = asked[a]
+        lo, hi = low[a], high[a]
+        for c in range(n):
+            outside = max(lo[c] - q, q - hi[c])
+            t = max(outside, 0.0)
+            out[c] += t * t
+    for c in range(n):
+        out[c] *= 1 - SLACK
+
+
+@kernel()
+def _most(low, high, reach, asked, length, work, out):
+    """Upper bounds on the squared distances to the records of a family's members.
+
+    The farthest corner of the box, or the farthest point of the box within the node's reach R of the
+    centre, whichever is nearer: for any v > 0, |x - q|^2 <= |q|^2 + (1 + v) R^2 + sum of the maxima of
+    -v x^2 - 2 q x over the sides of the box. v = |q| / R is best where the box does not bind.
+    """
+    n = out.size
+    corner, v, inverse = work[0], work[1], work[2]
+    for c in range(n):
+        corner[c] = 0.0
+        v[c] = max(np.sqrt(length / reach[c]), 1e-6)
+        inverse[c] = 1.0 / v[c]
+        out[c] = (length + (1 + v[c]) * reach[c]) * (1 + 4 * SLACK)
+    for a in range(asked.size):
+        q = asked[a]
+        lo, hi = low[a], high[a]
+        for c in range(n):
+            t = max(q - lo[c], hi[c] - q)
+            corner[c] += t * t
+            x = min(max(-q * inverse[c], lo[c]), hi[c])
+            out[c] -= (v[c] * x + 2 * q) * x
+    for c in range(n):
+        out[c] = min(out[c], corner[c] * (1 + SLACK))
+
+
+@kernel()
+def _split(Y, order, depth):
+    """Cut the records in halves along the widest side, `depth` times; where each leaf starts."""
+    m, p = Y.shape
+    leaves = 1 << depth
+    start = np.zeros(2 * leaves, np.int64)
+    stop = np.zeros(2 * leaves, np.int64)
+    stop[1] = m
+    low = np.empty(p)
+    high = np.empty(p)
+    for node in range(1, leaves):
+        s, e = start[node], stop[node]
+        low[:] = np.inf
+        high[:] = -np.inf
+        for j in range(s, e):
+            i = order[j]
+            for a in range(p):
+                low[a] = min(low[a], Y[i, a])
+                high[a] = max(high[a], Y[i, a])
+        middle = (s + e) // 2
+        _halve(Y, order, s, e, middle, np.argmax(high - low))
+        start[2 * node], stop[2 * node] = s, middle
+        start[2 * node + 1], stop[2 * node + 1] = middle, e
+    edges = np.empty(leaves + 1, np.int64)
+    edges[:leaves] = start[leaves:]
+    edges[leaves] = m
+    return edges
+
+
+@kernel()
+def _halve(Y, order, s, e, middle, a):
+    """Reorder order[s:e] so that the values below the middle one stand before it (quickselect)."""
+    lo, hi = s, e - 1
+    while lo < hi:
+        x, y, z = Y[order[lo], a], Y[order[(lo + hi) // 2], a], Y[order[hi], a]
+        pivot = max(min(x, y), min(max(x, y), z))
+        i, j = lo, hi
+        while i <= j:
+            while Y[order[i], a] < pivot:
+                i += 1
+            while Y[order[j], a] > pivot:
+                j -= 1
+            if i <= j:
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        if middle <= j:
+            hi = j
+        elif middle >= i:
+            lo = i
+        else:
+            return
+
+
+@kernel()
+def _fill(X, rows, order, start):
+    n, p = X.shape
+    leaves = start.size - 1
+    cells = np.zeros((leaves, p, LEAF))
+    who = np.full((leaves, LEAF), -1, np.int64)
+    place = np.full(n, -1, np.int64)
+    for leaf in range(leaves):
+        s = start[leaf]
+        for j in range(s, start[leaf + 1]):
+            i = rows[order[j]]
+            who[leaf, j - s] = i
+            place[i] = leaf * LEAF + j - s
+            for a in range(p):
+                cells[leaf, a, j - s] = X[i, a]
+    return cells, who, place
+
+
+@kernel()
+def _families(leaves, p):
+    """Empty boxes and the kinship of all nodes above a number of leaves."""
+    families, width = 0, leaves
+    while True:
+        families += (width + FAN - 1) // FAN
+        if width <= FAN:
+            break
+        width //= FAN
+    low = np.empty((families, p, FAN))
+    high = np.empty((families, p, FAN))
+    reach = np.empty((families, FAN))
+    alive = np.zeros((families, FAN), np.int64)
+    down = np.empty(families, np.int64)
+    up = np.full(families, -1, np.int64)
+    below, width = families, leaves
+    while True:
+        first = below - (width + FAN - 1) // FAN
+        for i in range(0, width, FAN):
+            down[first + i // FAN] = -1 - i if width == leaves else below + i
+        if width < leaves:
+            for i in range(width):
+                up[below + i] = first * FAN + i
+        if width <= FAN:
+            return low, high, reach, alive, down, up
+        below, width = first, width // FAN
+
+
+@kernel()
+def tighten(tree):
+    """Shrink all boxes to the records still in them."""
+    low, high, reach, alive, up = tree.low, tree.high, tree.reach, tree.alive, tree.up
+    cells, axes, centre, slack = tree.cells, tree.axes, tree.centre, tree.slack
+    leaves, p, _ = cells.shape
+    first = up.size - (leaves + FAN - 1) // FAN
+    low[:] = np.inf
+    high[:] = -np.inf
+    reach[:] = 1e-300
+    turned = np.empty(LEAF)
+    length = np.empty(LEAF)
+    for leaf in range(leaves):
+        f, c = first + leaf // FAN, leaf % FAN
+        count = alive[f, c]
+        y, total = turned[:count], length[:count]
+        total[:] = 0.0
+        for a in range(p):
+            y[:] = 0.0
+            for b in range(p):
+                row, share, middle = cells[leaf, b], axes[b, a], centre[b]
+                for j in range(y.size):
+                    y[j] += (row[j] - middle) * share
+            for j in range(y.size):
+                total[j] += y[j] * y[j]
+                low[f, a, c] = min(low[f, a, c], y[j])
+                high[f, a, c] = max(high[f, a, c], y[j])
+            low[f, a, c] -= slack
+            high[f, a, c] += slack
+        for j in range(total.size):
+            reach[f, c] = max(reach[f, c], total[j] * (1 + SLACK) + slack)
+    for f in range(up.size - 1, 0, -1):
+        g, b = up[f] // FAN, up[f] % FAN
+        for c in range(FAN):
+            reach[g, b] = max(reach[g, b], reach[f, c])
+            for a in range(p):
+                low[g, a, b] = min(low[g, a, b], low[f, a, c])
+                high[g, a, b] = max(high[g, a, b], high[f, a, c])
+
+
+@kernel()
+def _count(tree, start):
+    """Write how many records each node holds."""
+    alive, up = tree.alive, tree.up
+    leaves = start.size - 1
+    first = up.size - (leaves + FAN - 1) // FAN
+    for leaf in range(leaves):
+        alive[first + leaf // FAN, leaf % FAN] = start[leaf + 1] - start[leaf]
+    for f in range(up.size - 1, 0, -1):
+        for c in range(FAN):
+            alive[up[f] // FAN, up[f] % FAN] += alive[f, c]

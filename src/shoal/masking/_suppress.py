@@ -1,0 +1,63 @@
+"""Local suppression: cells made missing until no combination of values is rare."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def suppress(codes: np.ndarray, k: int) -> np.ndarray:
+    """Which cells to make missing so that every class has at least `k` records.
+
+    Missing counts as a value of its own, as in the checks. Greedy: of the records in classes below k, the
+    column is suppressed that leaves the fewest at risk; what is then left at risk loses one column more.
+
+    Parameters
+    ----------
+    codes : array of int, (n_records, n_columns)
+        Values as numbers.
+    k : int
+        Smallest class; needs n_records >= k.
+
+    Returns
+    -------
+    array of bool, (n_records, n_columns)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.masking import suppress
+    >>> suppress(np.array([[0, 0], [0, 0], [0, 1], [0, 2]]), 2).tolist()
+    [[False, False], [False, False], [False, True], [False, True]]
+    """
+    work = codes.astype(np.int64).copy()
+    gone = np.zeros(work.shape, dtype=bool)
+    while True:
+        sizes = _class_sizes(work)
+        risky = np.flatnonzero(sizes < k)
+        if risky.size == 0:
+            return gone
+        open_columns = [j for j in range(work.shape[1]) if not gone[risky, j].all()]
+        if not open_columns:
+            # Only a few records are left, all their cells gone: the smallest other class joins them.
+            others = np.flatnonzero(~gone.all(axis=1))
+            smallest = others[np.argmin(sizes[others])]
+            risky = np.flatnonzero((work == work[smallest]).all(axis=1))
+            work[risky], gone[risky] = -1, True
+            continue
+        left = []
+        for j in open_columns:
+            trial = work.copy()
+            trial[risky, j] = -1
+            left.append(int((_class_sizes(trial)[risky] < k).sum()))
+        best = open_columns[int(np.argmin(left))]
+        work[risky, best] = -1
+        gone[risky, best] = True
+
+
+def _class_sizes(work: np.ndarray) -> np.ndarray:
+    """Number of records like each record."""
+    key = np.zeros(work.shape[0], np.int64)
+    for column in work.T:
+        # Numbered again after each column, so that keys stay small.
+        key = np.unique(key * (int(column.max()) + 2) + column + 1, return_inverse=True)[1].reshape(-1)
+    return np.bincount(key)[key]

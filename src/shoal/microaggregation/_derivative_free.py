@@ -1,0 +1,286 @@
+"""Derivative-free search over the number of groups."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+
+from shoal.engine.compile import kernel
+from shoal.engine.encode import sum_of_squares
+from shoal.errors import InputError, ParameterError
+from shoal.microaggregation._base import Microaggregator
+from shoal.microaggregation._means import _centres, hm_km
+from shoal.microaggregation._ward import _gap, split_by_ward
+from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
+
+Solution = TypeVar("Solution")
+
+
+class DerivativeFree(Microaggregator):
+    """Pattern search on the number of groups, each tried by h-means and then k-means (HM+KM).
+
+    From the number of groups of a starting partition, a step `gamma` up or down is tried, the direction of
+    the last success first. Success doubles the step, failure on both sides halves it; below 1 it ends.
+
+    Parameters
+    ----------
+    k : int, default 5
+        Smallest group size.
+    gamma0 : int, default 30
+        First step on the number of groups.
+    start : str or array of int, default "mdav"
+        Where to start: the name of a method (see `shoal.methods`), or a group for each record.
+    split : bool, default True
+        Split groups above 2k-1 by k-Ward at the end, which only lowers the SSE. Without it a group has at
+        least `k` records and no upper bound, as published.
+    random_state : int, numpy.random.Generator or None, default 0
+        Seed given to a starting method that takes one; the search itself draws nothing.
+
+    Attributes
+    ----------
+    start_loss_ : float
+        Information loss of the starting partition.
+    searched_loss_ : float
+        Information loss before the final split: the figure comparable to [1].
+    evaluated_ : list of (int, float)
+        Each number of groups tried, and the SSE it gave.
+
+    Notes
+    -----
+    Readings taken where [1] leaves room: the value at the start is the start's own, so the result is never
+    worse than the start; another number of groups is tried from the best partition so far, its groups of
+    largest SSE split in two or its cheapest groups dissolved; an odd step is halved downwards; the bound of
+    line 11 is meant for the number tried, and is floor(n / (2k-1)) .. floor(n / k).
+    A try costs some passes of O(n) distances for each move, O(n) memory.
+
+    References
+    ----------
+    .. [1] A. N. B. de Araujo, D. Aloise. Um algoritmo de otimizacao livre de derivadas para a protecao de
+       dados individuais.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.microaggregation import DerivativeFree
+    >>> X = np.array([[1.0], [2.0], [3.0], [10.0], [11.0], [12.0]])
+    >>> search = DerivativeFree(k=2, start=[0, 1, 0, 1, 0, 1]).fit(X)
+    >>> search.information_loss_ < search.start_loss_
+    True
+    """
+
+    name: ClassVar = "derivative-free"
+    _rules: ClassVar[dict[str, Rule]] = {
+        "k": Interval(Integral, 2),
+        "gamma0": Interval(Integral, 1),
+        "start": Instance((str, list, tuple, np.ndarray)),
+        "split": Options((True, False)),
+        "random_state": AnyOf((Nothing(), Interval(Integral, 0), Instance((np.random.Generator,)))),
+    }
+
+    def __init__(
+        self, k: int = 5, gamma0: int = 30, start: Any = "mdav", split: bool = True, random_state: Any = 0
+    ) -> None:
+        self.k = k
+        self.gamma0 = gamma0
+        self.start = start
+        self.split = split
+        self.random_state = random_state
+
+    def _keeps_sizes(self) -> bool:
+        return self.split
+
+    def _partition(self, Z: np.ndarray) -> np.ndarray:
+        n, k = Z.shape[0], self.k
+        start = self._start(Z)
+        total = float(np.einsum("ij,ij->", Z, Z)) or 1.0
+        self.evaluated_: list[tuple[int, float]] = []
+
+        def attempt(c: int, best: np.ndarray) -> tuple[float, np.ndarray]:
+            labels = hm_km(Z, _with_groups(Z, best, c), c, k)
+            value = sum_of_squares(Z, labels)
+            self.evaluated_.append((c, value))
+            return value, labels
+
+        first = sum_of_squares(Z, start)
+        c0 = int(start.max()) + 1
+        value, labels = pattern_search(attempt, c0, first, start, n // (2 * k - 1), n // k, self.gamma0)
+        self.start_loss_ = 100.0 * first / total
+        self.searched_loss_ = 100.0 * value / total
+        return split_by_ward(Z, labels, k) if self.split else labels
+
+    def _start(self, Z: np.ndarray) -> np.ndarray:
+        """The starting partition, numbered 0..c-1, with at least k records in each group."""
+        if isinstance(self.start, str):
+            return self._start_by_name(self.start, Z)
+        given = np.asarray(self.start)
+        if given.ndim != 1 or given.size != Z.shape[0]:
+            raise InputError(
+                f"'start' needs one group for each of {Z.shape[0]} records. Got shape {given.shape}."
+            )
+        labels = np.unique(given, return_inverse=True)[1].astype(np.int64).reshape(-1)
+        smallest = int(np.bincount(labels).min())
+        if smallest < self.k:
+            raise InputError(f"Groups of 'start' need at least k = {self.k} records. Got one of {smallest}.")
+        return labels
+
+    def _start_by_name(self, name: str, Z: np.ndarray) -> np.ndarray:
+        from shoal.microaggregation import methods  # the registry imports this file
+
+        known = methods()
+        if name not in known or name == self.name:
+            names = ", ".join(each for each in known if each != self.name)
+            raise ParameterError(
+                f"'start' of {type(self).__name__} must be one of {names}, or labels. Got {name!r}."
+            )
+        method = known[name]
+        extra = {"random_state": self.random_state} if method.takes("random_state") else {}
+        return method(k=self.k, **extra).fit(Z).labels_  # type: ignore[call-arg]
+
+
+def pattern_search(
+    attempt: Callable[[int, Solution], tuple[float, Solution]],
+    at: int,
+    value: float,
+    solution: Solution,
+    low: int,
+    high: int,
+    gamma0: int,
+) -> tuple[float, Solution]:
+    """Minimise over the integers low..high from `at`: Algorithm 2 of the derivative-free paper.
+
+    Parameters
+    ----------
+    attempt : function of an integer and the best solution so far, to a value and a solution
+    at, value, solution
+        Where to start, and what is known there.
+    low, high : int
+        Bounds, both allowed.
+    gamma0 : int
+        First step.
+
+    Returns
+    -------
+    float, solution
+
+    Examples
+    --------
+    >>> from shoal.microaggregation._derivative_free import pattern_search
+    >>> pattern_search(lambda x, best: ((x - 7.0) ** 2, x), 50, 1849.0, 50, 0, 100, 10)
+    (0.0, 7)
+    """
+    gamma, leftwards = gamma0, False
+    while gamma >= 1:
+        for direction in (-gamma, gamma) if leftwards else (gamma, -gamma):
+            tried = at + direction
+            if not low <= tried <= high:
+                continue
+            reached, found = attempt(tried, solution)
+            if reached < value:
+                at, value, solution = tried, reached, found
+                leftwards = direction < 0
+                gamma *= 2
+                break
+        else:
+            leftwards = False
+            gamma //= 2
+    return value, solution
+
+
+def _with_groups(Z: np.ndarray, labels: np.ndarray, c: int) -> np.ndarray:
+    """A partition with c groups made from another: worst groups split, or cheapest groups dissolved."""
+    groups = int(labels.max()) + 1
+    if c > groups:
+        return _split_worst(Z, labels, c)
+    if c < groups:
+        return np.unique(_dissolve_cheapest(Z, labels, groups - c), return_inverse=True)[1].astype(np.int64)
+    return labels
+
+
+# Kernels: float64 C-contiguous in, int64 labels out, nothing checked.
+
+
+@kernel()
+def _split_worst(X, labels, c):
+    """Split the group of largest SSE in two, again and again, until there are c groups."""
+    labels = labels.copy()
+    groups = labels.max() + 1
+    centres, _ = _centres(X, labels, groups)
+    loss = np.zeros(c)
+    for i in range(X.shape[0]):
+        loss[labels[i]] += _gap(X, i, centres, labels[i])
+    while groups < c:
+        worst = np.argmax(loss[:groups])
+        members = np.flatnonzero(labels == worst)
+        if members.size < 2:
+            # Only duplicates are left: any record of a larger group founds the new one.
+            members = np.flatnonzero(labels == labels[np.argmax(np.bincount(labels)[labels])])
+            worst = labels[members[0]]
+        part = _halves(X[members])
+        for at in range(members.size):
+            if part[at] == 1:
+                labels[members[at]] = groups
+        loss[worst] = 0.0
+        loss[groups] = 0.0
+        inner, _ = _centres(X[members], part, 2)
+        for at in range(members.size):
+            loss[labels[members[at]]] += _gap(X, members[at], inner, part[at])
+        groups += 1
+    return labels
+
+
+@kernel()
+def _halves(X):
+    """Two parts, neither empty: nearer to one or the other of two far ends."""
+    n = X.shape[0]
+    part = np.zeros(n, np.int64)
+    centre, _ = _centres(X, part, 1)
+    r = 0
+    for i in range(1, n):
+        if _gap(X, i, centre, 0) > _gap(X, r, centre, 0):
+            r = i
+    s = (r + 1) % n
+    for i in range(n):
+        if i != r and _gap(X, i, X, r) > _gap(X, s, X, r):
+            s = i
+    for i in range(n):
+        if i != r and _gap(X, i, X, s) < _gap(X, i, X, r):
+            part[i] = 1
+    part[s] = 1
+    return part
+
+
+@kernel()
+def _dissolve_cheapest(X, labels, times):
+    """Dissolve the groups whose records find the cheapest homes elsewhere, costs taken once beforehand."""
+    n, p = X.shape
+    labels = labels.copy()
+    groups = labels.max() + 1
+    centres, sizes = _centres(X, labels, groups)
+    cost = np.zeros(groups)
+    for i in range(n):
+        best = np.inf
+        for g in range(groups):
+            if g != labels[i]:
+                best = min(best, _gap(X, i, centres, g) * sizes[g] / (sizes[g] + 1))
+        cost[labels[i]] += best - _gap(X, i, centres, labels[i])
+    order = np.argsort(cost, kind="mergesort")
+    gone = np.zeros(groups, np.bool_)
+    for g in order[:times]:
+        gone[g] = True
+    for i in range(n):
+        if not gone[labels[i]]:
+            continue
+        best, best_cost = -1, np.inf
+        for g in range(groups):
+            if not gone[g]:
+                d = _gap(X, i, centres, g) * sizes[g] / (sizes[g] + 1)
+                if d < best_cost:
+                    best, best_cost = g, d
+        labels[i] = best
+        sizes[best] += 1
+        for a in range(p):
+            centres[best, a] += (X[i, a] - centres[best, a]) / sizes[best]
+    return labels

@@ -1,0 +1,287 @@
+"""MDAV, CBFS and V-MDAV for large tables: the labels of the plain kernels, most distances skipped.
+
+Nearest and farthest records come from a tree that shrinks with the table and is built anew when much of it
+is gone. The record farthest from the centroid comes from the *rim*: records sorted by their distance to an
+older centroid, read from the far end until none that follows can win.
+
+Why the labels are the same: distances between records are summed as in the plain kernels and ties go to
+the smallest index. The running centroid may differ from the plain one in its last digits; where that could
+change the farthest record (another one lies within the rounding bound of the best), the plain centroid is
+summed in the plain order and decides.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from shoal.engine.compile import kernel
+from shoal.engine.trees import Tree, farthest, grow_tree, nearest, take, tighten
+from shoal.microaggregation._fixed_size import _cbfs, _distance, _mdav, _to_nearest_group, _v_mdav
+
+# Below this many records the plain scan is about as fast, and spares compiling the tree.
+SMALL = 8_000
+# Share of a tree that may be gone before it is built anew.
+KEPT = 0.6
+# Boxes are shrunk to what is left in them whenever one in so many records has gone.
+WEAR = 32
+# Values beyond this would overflow when squared in the bounds.
+LARGEST = 1e100
+
+MDAV, CBFS, CBFS_CENTROID = 0, 1, 2
+
+
+def fast_mdav(X: np.ndarray, k: int) -> np.ndarray:
+    """Labels of the plain MDAV kernel."""
+    return _shrink(X, k, MDAV) if _pays(X, k) else _mdav(X, k)
+
+
+def fast_cbfs(X: np.ndarray, k: int, towards_centroid: bool) -> np.ndarray:
+    """Labels of the plain CBFS kernel."""
+    if not _pays(X, k):
+        return _cbfs(X, k, towards_centroid)
+    return _shrink(X, k, CBFS_CENTROID if towards_centroid else CBFS)
+
+
+def fast_v_mdav(X: np.ndarray, k: int, gamma: float) -> np.ndarray:
+    """Labels of the plain V-MDAV kernel."""
+    return _extend(X, k, gamma) if _pays(X, k) else _v_mdav(X, k, gamma)
+
+
+def _extend(X: np.ndarray, k: int, gamma: float) -> np.ndarray:
+    """V-MDAV on trees, built anew when they are worn."""
+    labels = np.full(X.shape[0], -1, np.int64)
+    rim, _ = _rim(X, np.arange(X.shape[0]), _plain_centroid(X, labels, np.arange(X.shape[0])))
+    at, group = 0, 0
+    while True:
+        rows = np.flatnonzero(labels < 0)
+        if rows.size < k:
+            break
+        at, group = _v_mdav_rounds(
+            X, labels, grow_tree(X, rows), rim, at, k, gamma, group, _stop(rows.size, k)
+        )
+    if rows.size:
+        _to_nearest_group(X, labels, rows, group)
+    return labels
+
+
+def _pays(X: np.ndarray, k: int) -> bool:
+    n = X.shape[0]
+    return n >= SMALL and n >= 8 * k and bool(np.abs(X).max() < LARGEST)
+
+
+def _stop(free: int, k: int) -> int:
+    """How many records are left when the tree is to be built anew."""
+    return int(KEPT * free) if free > 2_000 else 0
+
+
+def _shrink(X: np.ndarray, k: int, method: int) -> np.ndarray:
+    """Build the tree and the rim, run rounds until they are worn, and again until all have a group."""
+    labels = np.full(X.shape[0], -1, np.int64)
+    last = 3 * k if method == MDAV else 2 * k
+    group = 0
+    rows = np.arange(X.shape[0])
+    tree: Tree | None = None
+    built = 0
+    while rows.size >= last:
+        if tree is None or rows.size <= _stop(built, k):
+            tree, built = grow_tree(X, rows), rows.size
+        middle = _plain_centroid(X, labels, rows)
+        rim, distance = _rim(X, rows, middle)
+        group = _rounds(
+            X, labels, rows, tree, rim, distance, middle, k, group, max(last, _stop(built, k) + 1), method
+        )
+        rows = rows[labels[rows] < 0]
+    if method == MDAV and rows.size >= 2 * k:
+        labels[rows] = _mdav(np.ascontiguousarray(X[rows]), k) + group
+    else:
+        labels[rows] = group
+    return labels
+
+
+def _rim(X: np.ndarray, rows: np.ndarray, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Records by descending distance to a point (equals by ascending index), and the distances."""
+    distance = _squares(X, rows, middle)
+    order = np.argsort(-distance, kind="stable")
+    return rows[order], np.sqrt(distance[order])
+
+
+# Kernels
+
+
+@kernel()
+def _squares(X, rows, point):
+    out = np.empty(rows.size)
+    for j in range(rows.size):
+        out[j] = _distance(X[rows[j]], point)
+    return out
+
+
+@kernel()
+def _plain_centroid(X, labels, rows):
+    """The centroid of the rows without a group, summed as the plain kernel sums it."""
+    p = X.shape[1]
+    centre = np.zeros(p)
+    count = 0
+    for i in rows:
+        if labels[i] < 0:
+            count += 1
+            for a in range(p):
+                centre[a] += X[i, a]
+    return centre / count
+
+
+@kernel()
+def _rounds(X, labels, rows, tree, rim, rim_distance, middle, k, group, stop, method):
+    """Form groups until fewer than `stop` records are left or the rim is worn; the next group."""
+    p = X.shape[1]
+    left = rows.size
+    total = np.zeros(p)
+    size = np.zeros(p)
+    for i in rows:
+        for a in range(p):
+            total[a] += X[i, a]
+            size[a] += abs(X[i, a])
+    # Each of at most 2 * rows.size additions errs by half a unit in the last place of at most `size`.
+    error = 0.0
+    for a in range(p):
+        error += (4.5e-16 * 2 * rows.size * size[a]) ** 2
+    error = np.sqrt(error)
+    found = np.empty(k, np.int64)
+    distance = np.empty(k)
+    seen = np.empty(rows.size)
+    at, work = 0, 0
+    loose = left - left // WEAR
+    while left >= stop and work <= 30 * rows.size:
+        if left < loose:
+            tighten(tree)
+            loose = left - left // WEAR
+        while labels[rim[at]] >= 0:
+            at += 1
+        r, looked = _rim_farthest(
+            X, labels, rows, rim, rim_distance, at, middle, total / left, error / left, seen
+        )
+        work += looked
+        if method == 2:
+            _grow_group(X, labels, tree, r, k, group, total)
+        else:
+            s = farthest(tree, X[r])[0] if method == 0 else r
+            nearest(tree, X[r], k, found, distance)
+            _assign(X, labels, tree, found, group, total)
+            if method == 0 and labels[s] < 0:
+                group += 1
+                left -= k
+                nearest(tree, X[s], k, found, distance)
+                _assign(X, labels, tree, found, group, total)
+        group += 1
+        left -= k
+    return group
+
+
+@kernel()
+def _rim_farthest(X, labels, rows, rim, rim_distance, at, middle, centre, error, seen):
+    """The record the plain kernel calls farthest from the centroid, and how many were looked at."""
+    p = X.shape[1]
+    drift = np.sqrt(_distance(middle, centre)) + error
+    best, best_d = -1, -1.0
+    end = at
+    while end < rim.size and rim_distance[end] * (1 + 1e-13) + drift >= best_d * (1 - 1e-13) - 2 * error:
+        i = rim[end]
+        if labels[i] < 0:
+            d = np.sqrt(_distance(X[i], centre))
+            seen[end] = d
+            if d > best_d or (d == best_d and i < best):
+                best, best_d = i, d
+        end += 1
+    limit = best_d * (1 - 1e-13) - 2 * error
+    clear = True
+    for j in range(at, end):
+        i = rim[j]
+        if labels[i] < 0 and seen[j] >= limit and i != best:
+            for a in range(p):
+                if X[i, a] != X[best, a]:
+                    clear = False
+            best = min(best, i)
+    if clear:
+        return best, end - at
+    exact = _plain_centroid(X, labels, rows)
+    best, best_d = -1, -1.0
+    for j in range(at, end):
+        i = rim[j]
+        if labels[i] < 0 and seen[j] >= limit:
+            d = _distance(X[i], exact)
+            if d > best_d or (d == best_d and i < best):
+                best, best_d = i, d
+    return best, end - at
+
+
+@kernel()
+def _assign(X, labels, tree, found, group, total):
+    for i in found:
+        labels[i] = group
+        take(tree, i)
+        for a in range(X.shape[1]):
+            total[a] -= X[i, a]
+
+
+@kernel()
+def _grow_group(X, labels, tree, r, k, group, total):
+    """Grow a group from record r, each time by the record nearest to its current centroid."""
+    p = X.shape[1]
+    centre = X[r].copy()
+    one = np.full(1, r)
+    distance = np.empty(1)
+    _assign(X, labels, tree, one, group, total)
+    for members in range(1, k):
+        nearest(tree, centre, 1, one, distance)
+        for a in range(p):
+            centre[a] += (X[one[0], a] - centre[a]) / (members + 1)
+        _assign(X, labels, tree, one, group, total)
+
+
+@kernel()
+def _v_mdav_rounds(X, labels, tree, rim, at, k, gamma, group, stop):
+    """Form and extend groups until no more than `stop`, or fewer than k, records are left."""
+    p = X.shape[1]
+    left = tree.alive[0].sum()
+    unused = np.zeros(p)
+    members = np.empty(2 * k, np.int64)
+    found = np.empty(k, np.int64)
+    distance = np.empty(k)
+    two = np.empty(2, np.int64)
+    two_d = np.empty(2)
+    closest = np.empty(2 * k, np.int64)
+    closest_d = np.empty(2 * k)
+    loose = left - left // WEAR
+    while left >= k and left > stop:
+        if left < loose:
+            tighten(tree)
+            loose = left - left // WEAR
+        while labels[rim[at]] >= 0:
+            at += 1
+        # The rim is exact here, since the centroid is that of the whole table: the first is the farthest.
+        nearest(tree, X[rim[at]], k, found, distance)
+        _assign(X, labels, tree, found, group, unused)
+        left -= k
+        size = k
+        members[:k] = found
+        closest[:k] = -1
+        while size < 2 * k - 1 and left > 1:
+            e, e_d = -1, np.inf
+            for j in range(size):
+                if closest[j] < 0 or labels[closest[j]] >= 0:
+                    nearest(tree, X[members[j]], 1, two, two_d)
+                    closest[j] = two[0]
+                    closest_d[j] = two_d[0]
+                if closest_d[j] < e_d or (closest_d[j] == e_d and closest[j] < e):
+                    e, e_d = closest[j], closest_d[j]
+            nearest(tree, X[e], 2, two, two_d)
+            if e_d >= gamma * gamma * two_d[1]:
+                break
+            members[size] = e
+            closest[size] = -1
+            size += 1
+            two[0] = e
+            _assign(X, labels, tree, two[:1], group, unused)
+            left -= 1
+        group += 1
+    return at, group

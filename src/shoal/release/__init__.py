@@ -1,0 +1,39 @@
+"""Releases under differential privacy: whole tables by microaggregation and noise, and graphs.
+
+- `release_table`: insensitive microaggregation, or individual ranking, with noise once per centroid
+- `release_graph`: noisy quadtree over the adjacency matrix of a graph
+"""
+
+from __future__ import annotations
+
+from shoal.release._audit import audit_releases
+from shoal.release._graph import Graph, read_graph
+from shoal.release._graph_utility import graph_figures, graph_page, spy_plot
+from shoal.release._network import GraphRelease, release_graph
+from shoal.release._systems import systems_page
+from shoal.release._table import (
+    ASSOCIATIONS,
+    METHODS,
+    SmallGroupsWarning,
+    TableRelease,
+    release_table,
+)
+from shoal.release._utility import utility_picture
+
+__all__ = [
+    "ASSOCIATIONS",
+    "METHODS",
+    "Graph",
+    "GraphRelease",
+    "SmallGroupsWarning",
+    "TableRelease",
+    "audit_releases",
+    "graph_figures",
+    "graph_page",
+    "read_graph",
+    "release_graph",
+    "release_table",
+    "spy_plot",
+    "systems_page",
+    "utility_picture",
+]

@@ -1,0 +1,323 @@
+"""The spine of a table release: plan, charge, group, noise, settle, print."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import combinations
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from shoal.dp import budget
+from shoal.dp.entries import Claim
+from shoal.dp.ledger import Ledger
+from shoal.dp.load import version
+from shoal.dp.unit import ENDED
+from shoal.errors import ParameterError, SchemaError
+from shoal.params import Interval, Options, Rule, check_params
+from shoal.release._columns import Coded, coded_table
+from shoal.release._copula import copula_ranks, noisy_concordances
+from shoal.release._groups import noisy_groups, printed, total_order
+from shoal.release._utility import owner_figures
+from shoal.schema import Schema
+
+METHODS = ("insensitive", "individual-ranking")
+ASSOCIATIONS = ("none", "copula", "as-printed")
+STAMP = "guarantee: epsilon-DP, replace one record, number of records public"
+NO_STAMP = "guarantee: none (research reproduction)"
+UNIT = "record, replaced"
+_MISSING = "Missing cells count as the middle of the declared range, of a category as its first level."
+_OWNER = "Information loss and linkage are computed from the private table: for the owner only."
+
+
+class SmallGroupsWarning(UserWarning):
+    """Groups so small that plain noise on every record would disturb the table less."""
+
+
+@dataclass(frozen=True)
+class TableRelease:
+    """A table that may leave the house, and what is known about it.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        As many rows as the original, tied to no record of it (association `as-printed` excepted).
+    stamp : str
+        What is promised, word for word.
+    epsilon : float or None
+        What was charged; None where nothing is promised.
+    remaining : float or None
+        What the budget still allows.
+    notes : tuple of str
+        For whoever reads the stamp.
+    figures : dict
+        Of the owner: information_loss (per cent), dld (share); computed from the private table.
+    plan : Plan
+        How it was made.
+    """
+
+    frame: pl.DataFrame
+    stamp: str
+    epsilon: float | None
+    remaining: float | None
+    notes: tuple[str, ...]
+    figures: dict[str, float | None]
+    plan: Plan = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is released with how much budget: fixed by the schema, n, k and epsilon alone."""
+
+    method: str
+    association: str
+    k: int
+    n: int
+    codes: tuple[Coded, ...]
+    micros: tuple[int, ...]
+    pair_micros: tuple[int, ...]
+
+    @property
+    def ranked(self) -> bool:
+        """Whether each column is sorted by itself."""
+        return self.method == "individual-ranking"
+
+    @property
+    def micro(self) -> int:
+        """Everything it costs."""
+        return sum(self.micros) + sum(self.pair_micros)
+
+
+def release_table(
+    frame: Any,
+    schema: Schema,
+    k: int,
+    epsilon: float,
+    *,
+    method: str = "insensitive",
+    association: str = "none",
+    columns: Sequence[str] | None = None,
+    shares: Mapping[str, int] | None = None,
+    budget_total: float | None = None,
+    analyst: str = "me",
+    ledger: Ledger | str | Path | None = None,
+) -> TableRelease:
+    """Release a whole table under differential privacy, by microaggregation and noise once per centroid.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    schema : Schema
+        Declares the bounds or levels of every released column.
+    k : int
+        Records per group, at least 2.
+    epsilon : float
+    method : {"insensitive", "individual-ranking"}
+        Groups of whole records in a public total order, or of each column by itself.
+    association : {"none", "copula", "as-printed"}
+        Of individual ranking: columns shuffled apart; joined by a Gaussian copula from bought Kendall
+        coefficients (half the budget); or joined as the paper prints it, which promises nothing.
+    columns : sequence of str, optional
+        Those to release; all quasi-identifying and sensitive ones if left open.
+    shares : mapping of str to int, optional
+        Whole weights by which the columns share the budget; equal if left open.
+    budget_total : float, optional
+        Total epsilon of the data set; the schema's if left open.
+    analyst : str, default "me"
+        Who is charged.
+    ledger : Ledger, path or database URL, optional
+        In memory if left open.
+
+    Returns
+    -------
+    TableRelease
+
+    Notes
+    -----
+    Reading taken: the number of records is public and neighbours differ by the replacement of one record. The
+    total order is the distance to the corner of declared minima, then all attributes. One replaced record changes
+    each of the floor(n/k) groups by at most one record, so that the sums of an attribute move by at most
+    floor(n/k) * range in L1; a column sorted by itself moves by at most its range. Noise is drawn once per
+    centroid, rows come in group order, and ranges are the declared ones. Nominal columns get one level per
+    group by the exponential mechanism on the counts; rank groups of a nominal column hold levels in their declared
+    order. Proofs: docs/theory/releases.md.
+
+    References
+    ----------
+    .. [1] J. Soria-Comas, J. Domingo-Ferrer, D. Sanchez, S. Martinez (2014). Enhancing data utility in
+       differential privacy via microaggregation-based k-anonymity. VLDB Journal 23(5), 771-794.
+    .. [2] D. Sanchez, J. Domingo-Ferrer, S. Martinez, J. Soria-Comas (2016). Utility-preserving differentially
+       private data releases via individual ranking microaggregation. Information Fusion 30, 1-14.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.release import release_table
+    >>> from shoal.schema import Column, Schema
+    >>> schema = Schema({"age": Column("age", bounds=(0, 110), step=1)}, id="survey", budget=1.0)
+    >>> out = release_table(pl.DataFrame({"age": [30, 31, 60, 61]}), schema, 4, 0.5)
+    >>> out.frame.height, out.epsilon, out.remaining
+    (4, 0.5, 0.5)
+    """
+    _check(schema, k, method, association)
+    codes, table, loaded = coded_table(frame, schema, columns)
+    plan = make_plan(codes, len(table), k, epsilon, method, association, shares)
+    who = _named(analyst)
+    caps = _caps(schema, budget_total, plan)
+    kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    try:
+        if association == "as-printed":
+            kept.end_total(schema.id, "release as printed", who)
+            body, spent, left, stamp = draw(plan, table), None, None, NO_STAMP + ENDED
+        else:
+            charge = kept.charge(_claim(schema, plan, version(loaded), who, caps))
+            if charge.stored is None:
+                body = draw(plan, table)
+                kept.settle(charge, json.dumps(body))
+            else:
+                body = json.loads(charge.stored)
+            spent, left = budget.epsilon(charge.charged), budget.epsilon(charge.remaining)
+            stamp = STAMP + (ENDED if charge.ended else "")
+    finally:
+        if kept is not ledger:
+            kept.close()
+    numbers = numbers_of(plan, body, table)
+    out = pl.DataFrame([each.cells(column) for each, column in zip(codes, numbers.T, strict=True)])
+    return TableRelease(out, stamp, spent, left, _notes(plan), owner_figures(plan, table, numbers), plan)
+
+
+def make_plan(
+    codes: Sequence[Coded],
+    n: int,
+    k: int,
+    epsilon: float,
+    method: str,
+    association: str = "none",
+    shares: Mapping[str, int] | None = None,
+) -> Plan:
+    """Split the budget; warn where k is not well above the square root of n."""
+    if n < k:
+        raise ParameterError(f"'k' must be at most the number of records, {n}. Got {k}.")
+    micro = budget.micro(epsilon)
+    weights = _weights(codes, shares)
+    pair_micros: tuple[int, ...] = ()
+    if association == "copula" and len(codes) > 1:
+        pairs = len(list(combinations(codes, 2)))
+        micro, for_pairs = budget.split(micro, (1, 1))
+        pair_micros = budget.split(for_pairs, (1,) * pairs)
+    plan = Plan(method, association, k, n, tuple(codes), budget.split(micro, weights), pair_micros)
+    if method == "insensitive" and k * k < 4 * n:
+        warnings.warn(
+            f"k = {k} is not well above the square root of n = {n}: the noise per value is {n // k / k:.3g} times "
+            "that of plain noise on every record.",
+            SmallGroupsWarning,
+            stacklevel=3,
+        )
+    return plan
+
+
+def draw(plan: Plan, table: np.ndarray) -> dict[str, Any]:
+    """All that is drawn from the private table: noisy numbers, and the seed of the post-processing."""
+    order = None if plan.ranked else total_order(table, list(plan.codes))
+    noisy = []
+    for position, (each, micro) in enumerate(zip(plan.codes, plan.micros, strict=True)):
+        values = np.sort(table[:, position]) if order is None else table[order, position]
+        noisy.append(noisy_groups(values, each, plan.k, micro, ranked=plan.ranked).tolist())
+    pairs = noisy_concordances(table, plan.pair_micros).tolist() if plan.pair_micros else []
+    return {"groups": noisy, "pairs": pairs, "seed": secrets.randbits(128)}
+
+
+def numbers_of(plan: Plan, body: Mapping[str, Any], table: np.ndarray) -> np.ndarray:
+    """The printed numbers, records in rows; only `as-printed` looks at the private table again."""
+    sorted_columns = [
+        printed(np.array(noisy, dtype=np.int64), each, plan.n, plan.k, ranked=plan.ranked)
+        for noisy, each in zip(body["groups"], plan.codes, strict=True)
+    ]
+    if not plan.ranked:
+        return np.column_stack(sorted_columns)
+    if plan.association == "as-printed":
+        ranks = np.argsort(np.argsort(table, axis=0, kind="stable"), axis=0, kind="stable")
+    elif plan.association == "copula" and len(plan.codes) > 1:
+        ranks = copula_ranks(np.array(body["pairs"]), plan.n, len(plan.codes), body["seed"])
+    else:
+        rng = np.random.default_rng(body["seed"])  # touches no data
+        ranks = np.column_stack([rng.permutation(plan.n) for _ in plan.codes])
+    return np.column_stack([column[ranks[:, at]] for at, column in enumerate(sorted_columns)])
+
+
+def _check(schema: Schema, k: int, method: str, association: str) -> None:
+    rules: dict[str, Rule] = {
+        "k": Interval(Integral, 2),
+        "method": Options(METHODS),
+        "association": Options(ASSOCIATIONS),
+    }
+    check_params("release", rules, {"k": k, "method": method, "association": association})
+    if method == "insensitive" and association != "none":
+        raise ParameterError(
+            f"Only method 'individual-ranking' has an association to choose. Got {association!r} with 'insensitive'."
+        )
+    if schema.unit.column is not None:
+        raise SchemaError(
+            f"A release protects one record; the schema's unit is {schema.unit.column!r}, which it would not cover."
+        )
+
+
+def _weights(codes: Sequence[Coded], shares: Mapping[str, int] | None) -> tuple[int, ...]:
+    if shares is None:
+        return (1,) * len(codes)
+    names = [each.name for each in codes]
+    for name, share in shares.items():
+        if name not in names or isinstance(share, bool) or not isinstance(share, int) or share < 1:
+            raise ParameterError(
+                f"'shares' must give released columns whole weights of at least 1. Got {name!r}: {share!r}."
+            )
+    return tuple(shares.get(name, 1) for name in names)
+
+
+def _caps(schema: Schema, total: float | None, plan: Plan) -> tuple[int, int]:
+    total = schema.budget if total is None else total
+    if total is None:
+        if plan.association == "as-printed":
+            return 1, 1
+        raise ParameterError("'budget' must be given, or declared in the schema: it has no default.")
+    cap = budget.micro(total, "budget")
+    return cap, cap if schema.per_analyst is None else min(
+        cap, budget.micro(schema.per_analyst, "per_analyst")
+    )
+
+
+def _claim(schema: Schema, plan: Plan, data: str, analyst: str, caps: tuple[int, int]) -> Claim:
+    text = (
+        f"RELEASE {plan.method} association={plan.association} k={plan.k} "
+        f"columns={','.join(each.name for each in plan.codes)} micros={plan.micros}{plan.pair_micros}"
+    )
+    facts = replace(schema, budget=None, per_analyst=None).to_toml()
+    key = hashlib.sha256(json.dumps([text, facts, data, plan.n]).encode()).hexdigest()
+    return Claim(schema.id, analyst, key, plan.micro, *caps, UNIT, lambda kept: kept == UNIT, text)
+
+
+def _notes(plan: Plan) -> tuple[str, ...]:
+    notes = [_MISSING, _OWNER]
+    if plan.association == "as-printed":
+        notes.insert(
+            0, "Joined rows publish the joint table of the rank groups without noise: no finite epsilon."
+        )
+    elif plan.association == "copula":
+        notes.append("Rows are drawn from a copula: they are no record's.")
+    elif plan.ranked:
+        notes.append("Columns are shuffled apart: each holds as a list, and rows mean nothing.")
+    return tuple(notes)
+
+
+def _named(analyst: str) -> str:
+    if not isinstance(analyst, str) or not analyst.strip() or len(analyst) > 200:
+        raise ParameterError(f"'analyst' must be a non-empty text. Got {analyst!r}.")
+    return analyst

@@ -1,0 +1,373 @@
+"""The facts of a report as plain values, taken from a protection; nothing here knows HTML.
+
+A public report must not tell anything that only the original tells. So `gather` with `public=True` reads
+the published table, its labels, verdicts and settings, and looks at nothing else.
+"""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import polars as pl
+
+from shoal import __version__
+from shoal.engine.frame import Frame
+from shoal.report.columns import ColumnsFact, Comparison, column_facts, compare_columns, left_columns
+from shoal.report.light import Left, Light, traffic_light
+from shoal.report.repeat import command_of, python_of, settings_rows
+from shoal.report.words import (
+    FigureFact,
+    counted,
+    listed,
+    loss_facts,
+    number,
+    percent,
+    risk_facts,
+    verdict_meaning,
+)
+from shoal.schema import Schema
+
+DRAWN_COLUMNS = 24
+OPTIMAL_GAP = 2e-4  # per cent: the tolerance of the integer programme behind a certificate
+
+
+class Protected(Protocol):
+    """What a report reads of a protection."""
+
+    @property
+    def frame(self) -> Any: ...  # noqa: D102
+    @property
+    def labels(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def verdicts(self) -> tuple[Any, ...]: ...  # noqa: D102
+    @property
+    def figures(self) -> dict[str, Any]: ...  # noqa: D102
+    @property
+    def settings(self) -> dict[str, Any]: ...  # noqa: D102
+    @property
+    def schema(self) -> Schema: ...  # noqa: D102
+    @property
+    def notes(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def original(self) -> pl.DataFrame: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class VerdictFact:
+    """A verdict for reading; `state` is "holds", "fails" or "reported" where nothing was demanded."""
+
+    model: str
+    about: str
+    reached: str
+    demanded: str
+    state: str
+    groups: str
+    at_risk: str
+    meaning: str
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class ColumnLoss:
+    """The loss of one column in per cent, and its share of the largest one for a bar."""
+
+    name: str
+    loss: float
+    shown: str
+    bar: float
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """How far from the least possible loss the partition can be."""
+
+    sentence: str
+    rows: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Everything a report says, in the order it says it."""
+
+    title: str
+    public: bool
+    version: str
+    written: str
+    k: int
+    light: Light
+    sentences: tuple[str, ...]
+    tiles: tuple[tuple[str, str], ...]
+    how: tuple[tuple[str, str], ...]
+    columns: tuple[ColumnsFact, ...]
+    verdicts: tuple[VerdictFact, ...]
+    sizes: np.ndarray
+    comparisons: tuple[Comparison, ...]
+    not_drawn: int
+    loss: tuple[FigureFact, ...]
+    risk: tuple[FigureFact, ...]
+    measured: str
+    loss_per_column: tuple[ColumnLoss, ...]
+    left: tuple[Left, ...]
+    left_together: str
+    notes: tuple[str, ...]
+    readings: tuple[str, ...]
+    certificate: Certificate | None
+    settings: tuple[tuple[str, str], ...]
+    command: str
+    python: str
+    schema: str
+
+
+def gather(protection: Protected, *, public: bool = False, now: datetime.datetime | None = None) -> Facts:
+    """Collect the facts of a report.
+
+    Parameters
+    ----------
+    protection : Protection
+    public : bool, default False
+        Leave out all that is computed from the original.
+    now : datetime, optional
+        When the report is written.
+    """
+    settings = protection.settings
+    table = Frame(protection.frame).to_polars()
+    sizes = np.bincount(protection.labels)
+    sizes = sizes[sizes > 0]
+    k = int(settings.get("k", sizes.min()))
+    figures: Mapping[str, Any] = {} if public else protection.figures
+    left, together = left_columns(table, settings)
+    light = traffic_light(
+        failed=tuple(_titled(each) for each in protection.verdicts if each.holds is False),
+        anonymous=any(each.model.startswith("k-anonymity") and each.holds for each in protection.verdicts),
+        covered=frozenset(each.sensitive for each in protection.verdicts if each.sensitive and each.holds),
+        left=left,
+        alone_share=together,
+        linkage=figures.get("dld"),
+    )
+    names = [name for name in settings.get("columns", ()) if name in table.columns]
+    per_column = figures.get("loss_per_column", {})
+    drawn = [] if public else names[:DRAWN_COLUMNS]
+    notes = () if public else protection.notes
+    stamp = now or datetime.datetime.now(datetime.UTC)
+    return Facts(
+        title=_title(protection.schema),
+        public=public,
+        version=__version__,
+        written=stamp.strftime("%Y-%m-%d %H:%M %Z").strip(),
+        k=k,
+        light=light,
+        sentences=_sentences(protection, table.height, sizes, names, left, figures),
+        tiles=_tiles(table.height, sizes, len(names), figures),
+        how=_how(settings, table.height, sizes, figures),
+        columns=column_facts(settings, protection.schema),
+        verdicts=tuple(_verdict(each) for each in protection.verdicts),
+        sizes=sizes,
+        comparisons=compare_columns(
+            protection.original, table, protection.schema, drawn, per_column, settings.get("weights")
+        )
+        if drawn
+        else (),
+        not_drawn=0 if public else len(names) - len(drawn),
+        loss=loss_facts(figures),
+        risk=risk_facts(figures, sizes.size / max(table.height, 1)),
+        measured=_measured(figures),
+        loss_per_column=_losses(per_column),
+        left=left,
+        left_together=_together(left, together, table.height),
+        notes=tuple(note for note in notes if not _is_reading(note)),
+        readings=tuple(note for note in notes if _is_reading(note)),
+        certificate=_certificate(figures),
+        settings=settings_rows(settings),
+        command="" if public else command_of(settings),
+        python=python_of(settings, _demands(protection.verdicts), with_schema=not public),
+        schema="" if public else protection.schema.to_toml(),
+    )
+
+
+def _title(schema: Schema) -> str:
+    return "Protection report" if schema.id == "table" else f"Protection report: {schema.id}"
+
+
+def _titled(verdict: Any) -> str:
+    return f"{verdict.model} of {verdict.sensitive}" if verdict.sensitive else verdict.model
+
+
+def _sentences(
+    protection: Protected,
+    height: int,
+    sizes: np.ndarray,
+    names: list[str],
+    left: tuple[Left, ...],
+    figures: Mapping[str, Any],
+) -> tuple[str, ...]:
+    """What happened, what could be found out, what is not covered: a sentence each."""
+    reached = next((each.value for each in protection.verdicts if each.model.startswith("k-anonymity")), None)
+    alike = (
+        ""
+        if reached is None
+        else (
+            f": on {'it' if len(names) == 1 else 'them'} everyone looks like at least {counted(reached - 1, 'other')}"
+            if reached > 1
+            else ", and yet someone is alone on them"
+        )
+    )
+    strata = list(protection.settings.get("strata", ()))
+    within = f" within the strata of {listed(strata)}" if strata else ""
+    first = (
+        f"{counted(height, 'record')} were put into {counted(sizes.size, 'group')} of at least {sizes.min():,}"
+        f"{within}, and {counted(len(names), 'protected column is', 'protected columns are')} the same for all "
+        f"members of a group{alike}."
+    )
+    if "dld" in figures:
+        lost = f"; the price is {percent(figures['information_loss'])} of the variation between records"
+        second = (
+            "An intruder who holds the original values of these columns and takes the nearest original for each "
+            f"published record would be right for {percent(100 * figures['dld'])} of them"
+            f"{lost if 'information_loss' in figures else ''}."
+        )
+    else:
+        asked = [each for each in protection.verdicts if each.holds is not None]
+        met = [_titled(each) for each in asked if each.holds]
+        second = (
+            f"The published table itself was checked: {len(met)} of {counted(len(asked), 'demanded model')} "
+            f"{'holds' if len(asked) == 1 else 'hold'} ({listed(met)})."
+        )
+    what = "aggregated columns and strata" if strata else "aggregated columns"
+    rest = listed([each.name for each in left]) if left else ""
+    third = (
+        f"This is k-anonymity of the {what} taken as quasi-identifiers, and nothing about columns left as they "
+        f"are{f': {rest}' if rest else '; here there is none'}."
+    )
+    return first, second, third
+
+
+def _tiles(
+    height: int, sizes: np.ndarray, columns: int, figures: Mapping[str, Any]
+) -> tuple[tuple[str, str], ...]:
+    tiles = [
+        ("records", f"{height:,}"),
+        ("groups", f"{sizes.size:,}"),
+        ("smallest group", f"{sizes.min():,}"),
+        ("columns", f"{columns:,}"),
+    ]
+    if "information_loss" in figures:
+        tiles.append(("information lost", percent(figures["information_loss"])))
+    if "dld" in figures:
+        tiles.append(("linked back", percent(100 * figures["dld"])))
+    return tuple(tiles)
+
+
+def _how(
+    settings: Mapping[str, Any], height: int, sizes: np.ndarray, figures: Mapping[str, Any]
+) -> tuple[tuple[str, str], ...]:
+    # The methods bring their compiler, which pages without a protection do not need.
+    from shoal.microaggregation import methods
+
+    name = str(settings.get("method", ""))
+    known = methods()
+    what = (known[name].__doc__ or "").strip().splitlines()[0].replace("`", "") if name in known else ""
+    spread = (
+        f"each of {counted(sizes.min(), 'record')}"
+        if sizes.min() == sizes.max()
+        else f"of {sizes.min():,} to {sizes.max():,} records, {sizes.mean():.3g} on average"
+    )
+    unit = "households" if settings.get("households") else "records"
+    rows = [
+        ("Method", f"{name} ({what.rstrip('.')})" if what else name),
+        ("k", f"every group has at least {settings.get('k', sizes.min())} {unit}"),
+        ("Records", f"{height:,}"),
+        ("Groups", f"{sizes.size:,}, {spread}"),
+    ]
+    for key, title in (("strata", "Strata"), ("weights", "Survey weights"), ("households", "Households")):
+        if settings.get(key):
+            value = settings[key]
+            rows.append((title, value if isinstance(value, str) else listed(value)))
+    if settings.get("integers") == "round":
+        rows.append(("Integers", "means of integer columns are rounded"))
+    if "seconds" in figures:
+        rows.append(("Time", f"{figures['seconds']:.3g} s"))
+    return tuple(rows)
+
+
+def _verdict(verdict: Any) -> VerdictFact:
+    return VerdictFact(
+        model=verdict.model,
+        about=verdict.sensitive or "",
+        reached=number(verdict.value),
+        demanded="–" if verdict.limit is None else number(verdict.limit),
+        state={True: "holds", False: "fails", None: "reported"}[verdict.holds],
+        groups=f"{verdict.n_classes:,}",
+        at_risk="–" if verdict.records_at_risk is None else f"{verdict.records_at_risk:,}",
+        meaning=verdict_meaning(verdict.model, verdict.sensitive, verdict.value),
+        notes=tuple(verdict.notes),
+    )
+
+
+def _measured(figures: Mapping[str, Any]) -> str:
+    count = figures.get("measured_records")
+    return f"Measured on an even selection of {count:,} records." if count else ""
+
+
+def _losses(per_column: Mapping[str, float]) -> tuple[ColumnLoss, ...]:
+    largest = max(per_column.values(), default=0.0)
+    return tuple(
+        ColumnLoss(name, loss, percent(loss), max(0.0, loss) / largest if largest > 0 else 0.0)
+        for name, loss in sorted(per_column.items(), key=lambda item: -item[1])
+    )
+
+
+def _together(left: tuple[Left, ...], share: float, height: int) -> str:
+    untouched = [each.name for each in left if each.role == "untouched"]
+    if len(untouched) < 2:
+        return ""
+    alone = counted(round(share * height), "record")
+    return f"Taken together, the untouched columns single out {alone} ({percent(100 * share)}) of the published table."
+
+
+def _is_reading(note: str) -> bool:
+    """Whether a note only says how a column was read where no schema said so."""
+    return note.startswith("Column ") and " was taken as " in note
+
+
+def _certificate(figures: Mapping[str, Any]) -> Certificate | None:
+    given = figures.get("certificate")
+    if not given:
+        return None
+    bound, gap, proven = given.get("bound"), given.get("gap"), bool(given.get("proven"))
+    if bound is None or gap is None:
+        sentence = "No lower bound was found in the time given, so nothing is said about the optimum."
+    elif not proven:
+        sentence = f"A lower bound of {percent(bound)} was found but not proven, so nothing is said about the optimum."
+    elif gap <= OPTIMAL_GAP:
+        sentence = "No partition into groups of at least k loses less: this one is proven to be optimal."
+    else:
+        sentence = (
+            f"No partition into groups of at least k can lose less than {percent(bound)}: another one could save "
+            f"at most {percent(gap)} of the loss of this one."
+        )
+    rows = [("Lower bound of the loss", percent(bound) if bound is not None else "none")]
+    if gap is not None:
+        rows.append(("Gap", percent(gap)))
+    rows.append(("Bound proven", "yes" if proven else "no"))
+    if given.get("method"):
+        rows.append(("Found by", str(given["method"])))
+    if given.get("seconds") is not None:
+        rows.append(("Time", f"{given['seconds']:.3g} s"))
+    if given.get("note"):
+        rows.append(("Note", str(given["note"])))
+    return Certificate(sentence, tuple(rows))
+
+
+def _demands(verdicts: tuple[Any, ...]) -> dict[str, Any]:
+    """The demands of l-diversity and t-closeness, as they were given to the run."""
+    demands: dict[str, Any] = {}
+    for each in verdicts:
+        if each.limit is not None and each.model.startswith("distinct"):
+            demands["l"] = each.limit
+        if each.limit is not None and each.model.startswith("t-closeness"):
+            demands["t"] = each.limit
+    return demands

@@ -1,0 +1,234 @@
+"""The columns of a protection: what became of each, and original beside protected."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from shoal.engine.columns import MICROSECONDS_PER_DAY, TypedColumn, read_column
+from shoal.report.light import Left
+from shoal.report.words import counted, number, percent
+from shoal.schema import Column, Schema
+
+# Pictures are drawn of at most this many records, evenly chosen, and levels.
+DRAWN_RECORDS = 200_000
+DRAWN_LEVELS = 8
+
+_AGGREGATES = {"number": "mean", "date": "mean", "ordered": "median"}
+_ROLES = {
+    "quasi": "protected",
+    "stratum": "stratum",
+    "sensitive": "sensitive",
+    "weight": "weight",
+    "group": "household",
+    "identifier": "identifier",
+    "untouched": "untouched",
+}
+
+
+@dataclass(frozen=True)
+class ColumnsFact:
+    """Columns of one role, and what became of them."""
+
+    role: str
+    names: tuple[str, ...]
+    treatment: str
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A column before and after, ready to be drawn: values, or shares of levels where there are levels."""
+
+    name: str
+    kind: str
+    before: np.ndarray
+    after: np.ndarray
+    levels: tuple[str, ...]
+    caption: tuple[str, ...]
+
+
+def column_facts(settings: Mapping[str, Any], schema: Schema) -> tuple[ColumnsFact, ...]:
+    """Every column of the table by what became of it, the protected ones first."""
+    roles = (
+        [(name, "quasi") for name in settings.get("columns", ())]
+        + [(name, "stratum") for name in settings.get("strata", ())]
+        + [(name, role) for name, role in left_roles(settings) if role != "identifier"]
+        + [(name, "identifier") for name in settings.get("identifiers", {})]
+    )
+    alike: dict[tuple[str, str], list[str]] = {}
+    for name, role in roles:
+        alike.setdefault((_ROLES[role], _treatment(name, role, settings, schema)), []).append(name)
+    return tuple(ColumnsFact(role, tuple(names), what) for (role, what), names in alike.items())
+
+
+def left_roles(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Columns published without protection, and their roles."""
+    roles = [(name, "sensitive") for name in settings.get("sensitive", ())]
+    roles += [(name, "untouched") for name in settings.get("untouched", ())]
+    roles += [
+        (settings[key], role)
+        for key, role in (("weights", "weight"), ("households", "group"))
+        if settings.get(key)
+    ]
+    return roles + [
+        (name, "identifier") for name, how in settings.get("identifiers", {}).items() if how != "drop"
+    ]
+
+
+def left_columns(table: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[tuple[Left, ...], float]:
+    """The unprotected columns of the published table, and the share of records the untouched single out."""
+    left = []
+    for name, role in left_roles(settings):
+        if name in table.columns:
+            distinct, alone = _singled_out(table, [name])
+            left.append(Left(name, role, distinct, alone, _left_meaning(role, alone, table.height)))
+    untouched = [each.name for each in left if each.role == "untouched"]
+    together = _singled_out(table, untouched)[1] / max(table.height, 1) if untouched else 0.0
+    return tuple(left), together
+
+
+def compare_columns(
+    original: pl.DataFrame,
+    protected: pl.DataFrame,
+    schema: Schema,
+    names: Sequence[str],
+    loss: Mapping[str, float],
+    weights: str | None = None,
+) -> tuple[Comparison, ...]:
+    """Original and protected cells of some columns, read by the schema; means count the survey weights."""
+    step = -(-original.height // DRAWN_RECORDS)
+    original, protected = original.gather_every(step), protected.gather_every(step)
+    mass = original[weights].cast(pl.Float64).to_numpy() if weights in original.columns else None
+    compared = []
+    for name in names:
+        facts = _facts(schema, name, original[name])
+        before = read_column(original[name], facts)
+        after = read_column(protected[name], replace(facts, missing=()), before.levels)
+        compared.append(
+            _levels_apart(before, after, loss.get(name))
+            if before.levels is not None
+            else _values_apart(before, after, loss.get(name), mass)
+        )
+    return tuple(compared)
+
+
+def _treatment(name: str, role: str, settings: Mapping[str, Any], schema: Schema) -> str:
+    facts = schema.columns.get(name, Column(name))
+    how = facts.aggregate or _AGGREGATES.get(facts.kind, "mode")
+    weighted = "weighted " if settings.get("weights") and how in ("mean", "median", "mode") else ""
+    return {
+        "quasi": f"{facts.kind}: replaced by the {weighted}{how} of its group",
+        "stratum": "groups never cross its values; published, and part of the check",
+        "sensitive": "published as it is",
+        "weight": "used as survey weight; published as it is",
+        "group": "rows that share its value stay together; published as it is",
+        "identifier": "dropped"
+        if settings.get("identifiers", {}).get(name) == "drop"
+        else "replaced by a keyed hash",
+        "untouched": "published as it is",
+    }[role]
+
+
+def _left_meaning(role: str, alone: int, height: int) -> str:
+    share = f"{counted(alone, 'record')} ({percent(100 * alone / max(height, 1))})" if alone else "No record"
+    has = "have" if alone > 1 else "has"
+    words = f"{share} {has} a value of {'their' if alone > 1 else 'its'} own."
+    if role == "sensitive":
+        return words + " Who finds a person's group learns the values that occur in it."
+    if role == "identifier":
+        return (
+            words
+            + " A keyed hash still joins rows of one person, here and in any table hashed with the same key."
+        )
+    return words
+
+
+def _singled_out(table: pl.DataFrame, names: list[str]) -> tuple[int, int]:
+    """Different combinations of some columns, and records that are alone with theirs."""
+    sizes = table.lazy().group_by(names).len().select("len").collect().to_series()
+    return sizes.len(), int((sizes == 1).sum())
+
+
+def _facts(schema: Schema, name: str, series: pl.Series) -> Column:
+    if name in schema.columns:
+        return schema.columns[name]
+    if series.dtype in (pl.Date, pl.Datetime):
+        return Column(name, kind="date")
+    return Column(name, kind="number" if series.dtype.is_numeric() else "category")
+
+
+def _values_apart(
+    before: TypedColumn, after: TypedColumn, loss: float | None, mass: np.ndarray | None
+) -> Comparison:
+    values, means, deviations = [], [], []
+    for column in (before, after):
+        here = ~column.missing
+        present = column.values[here]
+        counts = None if mass is None or not mass[here].sum() > 0 else mass[here]
+        if present.size and column.facts.kind == "number":
+            means.append(float(np.average(present, weights=counts)))
+            deviations.append(float(np.sqrt(np.average((present - means[-1]) ** 2, weights=counts))))
+        values.append(present / MICROSECONDS_PER_DAY if isinstance(column.dtype, pl.Datetime) else present)
+    words = []
+    if len(means) == 2:
+        kind = "mean" if mass is None else "weighted mean"
+        words = [_moved(kind, *means), _moved("deviation", *deviations)]
+    return Comparison(
+        before.name, before.facts.kind, values[0], values[1], (), _caption(words, loss, before, after)
+    )
+
+
+def _levels_apart(before: TypedColumn, after: TypedColumn, loss: float | None) -> Comparison:
+    """Shares of the levels; the most frequent ones where there are many, the rest and missing ones apart."""
+    assert before.levels is not None
+    count = before.levels.len()
+    shares = []
+    for column in (before, after):
+        codes = np.where(column.missing, count, column.values.astype(np.int64))
+        shares.append(np.bincount(codes, minlength=count + 1) / max(codes.size, 1))
+    names = [str(level) for level in before.levels] + ["(missing)"]
+    order = np.argsort(-shares[0][:count], kind="stable")
+    kept = order[:DRAWN_LEVELS]
+    if before.facts.kind == "ordered" or count <= 2:
+        kept = np.sort(kept)
+    rest = order[DRAWN_LEVELS:]
+    levels = [names[each] for each in kept]
+    rows = [[each[kept[j]] for j in range(kept.size)] for each in shares]
+    if rest.size:
+        levels.append(f"({rest.size} more)")
+        for row, each in zip(rows, shares, strict=True):
+            row.append(each[rest].sum())
+    if shares[0][count] + shares[1][count] > 0:
+        levels.append("(missing)")
+        for row, each in zip(rows, shares, strict=True):
+            row.append(each[count])
+    words = [counted(count, "value")] if count > DRAWN_LEVELS else []
+    return Comparison(
+        before.name,
+        before.facts.kind,
+        np.array(rows[0]),
+        np.array(rows[1]),
+        tuple(levels),
+        _caption(words, loss, before, after),
+    )
+
+
+def _caption(
+    words: list[str], loss: float | None, before: TypedColumn, after: TypedColumn
+) -> tuple[str, ...]:
+    if loss is not None:
+        words = [f"loss {percent(loss)}", *words]
+    gone = int(before.missing.sum()), int(after.missing.sum())
+    if any(gone):
+        words = [*words, _moved("missing", *gone)]
+    return tuple(words)
+
+
+def _moved(what: str, before: float, after: float) -> str:
+    """A figure before and after, or once where the two read alike."""
+    first, second = number(before), number(after)
+    return f"{what} {first}" if first == second else f"{what} {first} → {second}"

@@ -1,0 +1,190 @@
+"""What the figures and verdicts mean, in one sentence each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class FigureFact:
+    """A figure for reading: its name, its value with unit, and what it says."""
+
+    key: str
+    name: str
+    value: str
+    meaning: str
+
+
+# Key of the figure, its name, its unit, what it means.
+LOSS = (
+    (
+        "information_loss",
+        "Information loss",
+        "percent",
+        "Share of the variation between records that is gone, over all protected columns (100 · SSE / SST): "
+        "0 % is the original, 100 % is the loss of giving everyone the overall mean.",
+    ),
+    (
+        "il1",
+        "Information loss of numbers (IL1)",
+        "percent",
+        "The same share over the number columns alone.",
+    ),
+    (
+        "il2",
+        "Mean change of a cell (IL2)",
+        "percent",
+        "How far a number moved on average, in per cent of √2 standard deviations of its column.",
+    ),
+    (
+        "propensity",
+        "Propensity score",
+        "share",
+        "How well a logistic model tells protected rows from original ones: 0 not at all, 1 perfectly.",
+    ),
+    (
+        "change_of_mean",
+        "Change of means",
+        "number",
+        "Mean over the columns of how far the mean moved, in standard deviations; 0 is no change.",
+    ),
+    (
+        "change_of_variance",
+        "Change of variances",
+        "number",
+        "Mean over the columns of how much the variance moved, as a share of the original one; 0 is no change.",
+    ),
+    (
+        "change_of_covariance",
+        "Change of covariances",
+        "number",
+        "Mean over pairs of columns, in products of their standard deviations; 0 is no change.",
+    ),
+    (
+        "change_of_correlation",
+        "Change of correlations",
+        "number",
+        "Mean absolute difference over pairs of columns; 0 is no change.",
+    ),
+    (
+        "change_of_eigenvalue",
+        "Change of eigenvalues",
+        "number",
+        "How much the variances along the principal axes moved, as a share of their sum; 0 is no change.",
+    ),
+)
+RISK = (
+    (
+        "dld",
+        "Linkage (DLD)",
+        "share",
+        "Share of published records whose nearest original is their own, for an intruder who holds the "
+        "original values of all protected columns{ceiling}.",
+    ),
+    (
+        "interval_disclosure",
+        "Interval disclosure",
+        "share",
+        "Share of number cells whose original lies within a tenth of the ranks around the published value: "
+        "high where a protected value still tells the region of the original.",
+    ),
+)
+
+
+def loss_facts(figures: Mapping[str, Any]) -> tuple[FigureFact, ...]:
+    """The figures of loss that are there; IL1 only where it differs from the loss over all columns."""
+    same = abs(figures.get("il1", 0.0) - figures.get("information_loss", -1.0)) < 1e-6
+    return tuple(_fact(row, figures) for row in LOSS if row[0] in figures and not (row[0] == "il1" and same))
+
+
+def risk_facts(figures: Mapping[str, Any], ceiling: float | None) -> tuple[FigureFact, ...]:
+    """The figures of risk that are there; `ceiling` is what linkage cannot exceed with these groups."""
+    words = "" if ceiling is None else f"; with these groups it cannot exceed {percent(100 * ceiling)}"
+    return tuple(_fact(row, figures, ceiling=words) for row in RISK if row[0] in figures)
+
+
+def _fact(row: tuple[str, str, str, str], figures: Mapping[str, Any], **fill: str) -> FigureFact:
+    key, name, unit, meaning = row
+    value = float(figures[key])
+    shown = {
+        "percent": percent(value),
+        "share": percent(100 * value),
+        "number": number(value),
+    }[unit]
+    if key == "propensity":
+        shown = number(value)
+    return FigureFact(key, name, shown, meaning.format(**fill) if fill else meaning)
+
+
+def percent(value: float) -> str:
+    """Per cent for reading: three digits, and never more than needed.
+
+    Examples
+    --------
+    >>> from shoal.report.words import percent
+    >>> percent(9.08843), percent(0.0), percent(100.0)
+    ('9.09 %', '0 %', '100 %')
+    """
+    return f"{number(value)} %"
+
+
+def number(value: Any) -> str:
+    """Three significant digits; what rounding leaves of nothing is 0."""
+    if isinstance(value, (tuple, list)):
+        return " to ".join(number(each) for each in value)
+    if isinstance(value, int):
+        return f"{value:,}"
+    if abs(value) < 5e-7:
+        return "0"
+    digits = f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+    return digits.replace("-", "−")
+
+
+def counted(count: int, one: str, many: str | None = None) -> str:
+    """A count with its noun: 1 record, 1,080 records."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def listed(names: Any, limit: int = 12) -> str:
+    """Names in a sentence: a, b and c; the rest is counted where there are many."""
+    names = [str(name) for name in names]
+    if len(names) > limit:
+        return f"{', '.join(names[: limit - 1])} and {len(names) - limit + 1} more"
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
+
+
+def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:
+    """What a verdict of this model says about the published table."""
+    column = f"“{sensitive}”" if sensitive else "the sensitive column"
+    reached = number(value)
+    if model.startswith("k-anonymity"):
+        if value == 1:
+            return "At least one record is alone with its combination of quasi-identifiers."
+        return (
+            f"The rarest combination of quasi-identifiers is shared by {reached} records: on these columns "
+            f"nobody can be told apart from {number(value - 1)} others."
+        )
+    if "diversity" in model and value == 1:
+        return f"In some group all records share one value of {column}: who finds a person's group learns it."
+    if model.startswith("distinct"):
+        return f"Within every group of alike records, {column} takes at least {reached} different values."
+    if model.startswith("entropy"):
+        return (
+            f"Within every group, the values of {column} are spread at least as evenly as {reached} equally "
+            "frequent ones (entropy)."
+        )
+    if "diversity" in model:
+        return f"Within every group, the most frequent values of {column} do not outweigh the rest: l is {reached}."
+    if model.startswith("t-closeness"):
+        return (
+            f"In no group are the values of {column} distributed farther than {reached} from the whole table "
+            "(0: alike, 1: as different as can be)."
+        )
+    if model.startswith("delta-presence"):
+        return (
+            f"Who knows a person's quasi-identifiers can put the probability that the person is in the table "
+            f"at {reached}."
+        )
+    return f"The table reaches {reached}."

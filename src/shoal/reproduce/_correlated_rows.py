@@ -1,0 +1,194 @@
+"""The figures of the correlated experiments, their table and their pictures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from shoal.reproduce._rows import Reproduction, _text
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One figure of the correlated experiments.
+
+    Attributes
+    ----------
+    experiment : {"error", "dbscan eps", "build", "queries"}
+    data, method : str
+    figure : str
+        COUNT, SUM or AVG, or what was timed.
+    x : float or None
+        The noise parameter or epsilon, or DBSCAN's eps.
+    ours : float
+        Mean relative error, or seconds.
+    guarantee : str
+        "none" for the dissertation's mechanism.
+    extra : dict
+    """
+
+    experiment: str
+    data: str
+    method: str
+    figure: str
+    x: float | None
+    ours: float
+    guarantee: str = "none"
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values."""
+        return {
+            "experiment": self.experiment,
+            "data": self.data,
+            "method": self.method,
+            "figure": self.figure,
+            "x": self.x,
+            "ours": self.ours,
+            "guarantee": self.guarantee,
+        } | self.extra
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What the dissertation says, and what is found here."""
+
+    claim: str
+    data: str
+    holds: bool
+    found: str
+
+
+@dataclass(frozen=True)
+class CorrelatedReproduction(Reproduction):
+    """The dissertation's experiments, run again.
+
+    Attributes
+    ----------
+    rows : tuple of Measured
+    claims : tuple of Claim
+    answers : dict
+        Per table and method, true and noisy answers of the COUNT queries at parameter 1. Computed from the
+        table itself: for its owner.
+    """
+
+    rows: tuple[Any, ...]
+    claims: tuple[Claim, ...] = ()
+    answers: dict[str, dict[str, tuple[list[float], list[float]]]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values."""
+        facts = super().to_dict()
+        facts["claims"] = [vars(each) for each in self.claims]
+        facts["answers"] = {
+            data: {method: {"true": true, "noisy": noisy} for method, (true, noisy) in by.items()}
+            for data, by in self.answers.items()
+        }
+        return facts
+
+    def header(self) -> list[str]:
+        """Names of the columns of the table."""
+        return ["experiment", "data", "method", "figure", "x", "ours", "guarantee", "notes"]
+
+    def cells(self) -> list[list[str]]:
+        """The table as texts."""
+        return [
+            [
+                row.experiment,
+                row.data,
+                row.method,
+                row.figure,
+                _text(row.x),
+                _text(row.ours),
+                row.guarantee,
+                ", ".join(f"{name} {_text(value)}" for name, value in row.extra.items()),
+            ]
+            for row in self.rows
+        ]
+
+    def pictures(self) -> dict[str, Any]:
+        """The pictures as SVG, by name: error against epsilon and eps, true against noisy, seconds."""
+        from shoal.report.figures import Series, lines
+
+        made = {}
+        for data in dict.fromkeys(row.data for row in self.rows):
+            for figure in ("COUNT", "SUM", "AVG"):
+                made[f"{data}-error-{figure.lower()}"] = lines(
+                    _series(self.rows, "error", data, figure),
+                    x_label="epsilon (noise parameter where nothing is guaranteed)",
+                    y_label="mean relative error",
+                    log_x=True,
+                    log_y=True,
+                    label=f"{data}, {figure}: mean relative error against epsilon.",
+                )
+            made[f"{data}-dbscan"] = lines(
+                _series(self.rows, "dbscan eps", data, "COUNT"),
+                x_label="eps of DBSCAN",
+                y_label="mean relative error",
+                log_y=True,
+                label=f"{data}: mean relative error of COUNT against DBSCAN's eps.",
+            )
+            by = self.answers.get(data, {})
+            ends = [[min(t), max(t)] for t, _ in by.values()]
+            diagonal = [Series("true answer", ends[0], ends[0])] if ends else []
+            dots = [
+                Series(method, *zip(*sorted(zip(true, noisy, strict=True)), strict=True))
+                for method, (true, noisy) in by.items()
+            ]
+            if dots:
+                made[f"{data}-answers"] = lines(
+                    [*diagonal, *dots],
+                    x_label="true answer",
+                    y_label="noisy answer (at least 1)",
+                    log_x=True,
+                    log_y=True,
+                    label=f"{data}: noisy against true answers of COUNT at epsilon 1.",
+                )
+        return made
+
+    def to_markdown(self) -> str:
+        """The table, claims and notes as Markdown."""
+        verdicts = ["", "| claim | data | holds here | found |", "| --- | --- | --- | --- |"]
+        verdicts += [
+            f"| {each.claim} | {each.data} | {'yes' if each.holds else 'no'} | {each.found} |"
+            for each in self.claims
+        ]
+        return super().to_markdown() + "\n".join([*verdicts, ""])
+
+    def to_html(self) -> str:
+        """Claims, pictures, table and notes as one HTML page."""
+        from markupsafe import Markup
+
+        from shoal.report import Section, figure, page, table
+
+        verdicts = table(
+            ["claim", "data", "holds here", "found"],
+            [[each.claim, each.data, "yes" if each.holds else "no", each.found] for each in self.claims],
+        )
+        drawn = Markup("").join(figure(svg, name, wide=True) for name, svg in self.pictures().items())
+        sections = [
+            Section("What the dissertation claims", verdicts),
+            Section("Pictures", drawn, lead="Computed from the tables themselves: for their owner."),
+            Section(self.title, table(self.header(), self.cells())),
+            *(Section("Note", note) for note in self.notes),
+        ]
+        return page(
+            "Correlated records, run again",
+            sections,
+            mark="owner only",
+            subtitle="shoal reproduce correlated",
+        )
+
+
+def _series(rows: Sequence[Measured], experiment: str, data: str, figure: str) -> list[Any]:
+    from shoal.report.figures import Series
+
+    found: dict[str, list[tuple[float, float]]] = {}
+    for row in rows:
+        if (row.experiment, row.data, row.figure) == (experiment, data, figure) and row.x is not None:
+            found.setdefault(row.method, []).append((row.x, max(row.ours, 1e-9)))
+    return [
+        Series(method, [x for x, _ in sorted(points)], [y for _, y in sorted(points)])
+        for method, points in found.items()
+    ]

@@ -1,0 +1,163 @@
+"""A reproduced figure beside the printed one, and tables of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Row:
+    """One cell of a paper's table, as printed and as measured here.
+
+    Attributes
+    ----------
+    data, method : str
+    k : int
+    published : float or None
+        None where the paper prints nothing.
+    ours : float
+        A mean where several seeds were run.
+    seconds : float
+        Of one run.
+    sizes_kept : bool
+        Whether every group had k..2k-1 records (or at least k, where the method promises no more).
+    spread : float or None
+        Standard deviation over seeds.
+    extra : dict
+        Further facts: ranks, IL2, DLD, seconds printed by the paper, the reading taken.
+    """
+
+    data: str
+    method: str
+    k: int
+    published: float | None
+    ours: float
+    seconds: float
+    sizes_kept: bool
+    spread: float | None = None
+    extra: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def difference(self) -> float | None:
+        """How far ours lies from the printed figure, in per cent of it."""
+        return None if not self.published else 100.0 * (self.ours - self.published) / self.published
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values."""
+        return {
+            "data": self.data,
+            "method": self.method,
+            "k": self.k,
+            "published": self.published,
+            "ours": self.ours,
+            "difference_percent": self.difference,
+            "spread": self.spread,
+            "seconds": self.seconds,
+            "sizes_kept": self.sizes_kept,
+        } | self.extra
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """A paper's table, reproduced.
+
+    Attributes
+    ----------
+    name, title : str
+    rows : tuple of Row
+    notes : tuple of str
+        What must be known to read it: readings taken, contradictions found.
+    seconds : float
+        Of the whole run.
+    """
+
+    name: str
+    title: str
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+    seconds: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values."""
+        return {
+            "experiment": self.name,
+            "title": self.title,
+            "rows": [row.to_dict() for row in self.rows],
+            "notes": list(self.notes),
+            "seconds": self.seconds,
+        }
+
+    def header(self) -> list[str]:
+        """Names of the columns of the table."""
+        extras = list(dict.fromkeys(name for row in self.rows for name in row.extra))
+        return [
+            "data",
+            "method",
+            "k",
+            "published",
+            "ours",
+            "difference %",
+            "spread",
+            "seconds",
+            "sizes kept",
+            *extras,
+        ]
+
+    def cells(self) -> list[list[str]]:
+        """The table as texts."""
+        extras = self.header()[9:]
+        return [
+            [
+                row.data,
+                row.method,
+                str(row.k),
+                _text(row.published),
+                _text(row.ours),
+                "" if row.difference is None else f"{row.difference:+.2f}",
+                _text(row.spread),
+                f"{row.seconds:.2f}",
+                "yes" if row.sizes_kept else "no",
+                *(_text(row.extra.get(name)) for name in extras),
+            ]
+            for row in self.rows
+        ]
+
+    def to_markdown(self) -> str:
+        """The table and its notes as Markdown."""
+        lines = [f"## {self.title}", "", _line(self.header()), _line(["---"] * len(self.header()))]
+        lines += [_line(cells) for cells in self.cells()]
+        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes), ""])
+
+    def to_html(self) -> str:
+        """The table and its notes as one HTML page."""
+        from shoal.report import Section, page, table
+
+        numbers = table(self.header(), self.cells())
+        sections = [Section(self.title, numbers), *(Section("Note", note) for note in self.notes)]
+        return page("Published and reproduced", sections, subtitle=f"shoal reproduce {self.name}")
+
+
+def ranks(values: Sequence[float], digits: int = 2) -> list[int]:
+    """Ranks from 1, the next rank following on; values that round alike share one.
+
+    Examples
+    --------
+    >>> from shoal.reproduce import ranks
+    >>> ranks([5.69, 5.4, 5.691, 6.0])
+    [2, 1, 2, 3]
+    """
+    rounded = [round(value, digits) for value in values]
+    order = sorted(set(rounded))
+    return [order.index(value) + 1 for value in rounded]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"

@@ -1,0 +1,319 @@
+"""Tables larger than memory: the same protection, part by part, on one machine or on Spark."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from numbers import Integral
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from shoal import io
+from shoal.engine.roles import settled_schema
+from shoal.errors import InputError, ParameterError
+from shoal.microaggregation import Microaggregator, methods
+from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
+from shoal.scale.plan import Plan, Roles, Router, Solved, make_plan, route, solve_part
+from shoal.scale.source import Source, open_source
+from shoal.schema import Schema
+
+__all__ = [
+    "Plan",
+    "Roles",
+    "Router",
+    "Solved",
+    "bytes_of",
+    "make_plan",
+    "protect_file",
+    "route",
+    "settle_roles",
+    "solve_part",
+]
+
+# Rows from which roles are guessed where no schema gives them.
+GUESSED_ROWS = 50_000
+_UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
+
+
+def protect_file(
+    path: str | Path,
+    output: str | Path,
+    k: int = 5,
+    columns: Sequence[str] | None = None,
+    method: str | Microaggregator = "mdav",
+    strata: Sequence[str] | None = None,
+    weights: str | None = None,
+    schema: Schema | str | Path | None = None,
+    *,
+    missing: str | None = None,
+    small_strata: str = "merge",
+    integers: str = "float",
+    identifiers: str = "drop",
+    key: bytes | None = None,
+    time_limit: float | None = None,
+    max_proposals: int | None = None,
+    random_state: int | None = 0,
+    memory: int | str = "2GB",
+    resume: bool = False,
+    any_order: bool = False,
+    engine: str = "local",
+    workers: int | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> dict[str, Any]:
+    """Protect a file of any size, part by part, without holding it in memory.
+
+    Parameters
+    ----------
+    path, output : str or Path
+        Parquet, Arrow or CSV; the input may be a folder of files of one kind. On Spark: Parquet.
+    k, columns, method, strata, weights, schema, missing, small_strata, integers, identifiers, key
+        As in `shoal.protect`; `method` here defaults to MDAV. Roles not given are guessed from the first rows.
+    time_limit : float, optional
+        Of a searching method, for the whole run.
+    max_proposals : int, optional
+        Of a searching method, for each part.
+    memory : int or str, default "2GB"
+        What all processes together should stay within, about.
+    resume : bool, default False
+        Go on from the parts that an interrupted run of the same settings has solved.
+    any_order : bool, default False
+        Write rows as parts come instead of in the order of the input.
+    engine : {"local", "spark"}, default "local"
+    workers : int, optional
+        Processes; one for each core if left open.
+    progress : callable, optional
+        Called with a sentence at each stage.
+
+    Returns
+    -------
+    dict
+        Method, k, figures of loss and risk (for the custodian), verdicts, notes, settings, `peak_memory`.
+
+    Notes
+    -----
+    k-anonymity of the aggregated columns and strata is checked on every batch as it is written; a file that
+    does not keep it is never given its name. Groups do not cross parts; within a part the blocks' borders
+    are mended by exchanging records. Imputed cells are filled from records of the same part. `dld` looks for
+    the nearest record within the part.
+
+    Examples
+    --------
+    >>> import polars as pl, tempfile, pathlib
+    >>> from shoal.scale import protect_file
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> pl.DataFrame({"age": [20, 21, 22, 60, 61, 62]}).write_parquet(folder / "in.parquet")
+    >>> facts = protect_file(folder / "in.parquet", folder / "out.parquet", k=3, workers=1)
+    >>> facts["n_groups"], pl.read_parquet(folder / "out.parquet")["age"].to_list()
+    (2, [21.0, 21.0, 21.0, 61.0, 61.0, 61.0])
+    """
+    rules: dict[str, Rule] = {
+        "missing": AnyOf((Nothing(), Options(("error", "impute", "category", "drop")))),
+        "small_strata": Options(("merge", "refuse")),
+        "integers": Options(("float", "round")),
+        "identifiers": Options(("drop", "hash")),
+        "engine": Options(("local", "spark")),
+        "workers": AnyOf((Nothing(), Interval(Integral, 1))),
+    }
+    given = {
+        "missing": missing, "small_strata": small_strata, "integers": integers, "identifiers": identifiers,
+        "engine": engine, "workers": workers,
+    }  # fmt: skip
+    check_params("protect_file", rules, given)
+    estimator = _resolve(method, k, max_proposals, random_state)
+    if time_limit is not None and not estimator.takes("time_limit"):
+        raise ParameterError(f"The method {estimator.name!r} takes no 'time_limit': it stops by itself.")
+    secret = None if identifiers == "drop" else key if key is not None else secrets.token_bytes(32)
+    asked = {
+        "columns": columns, "strata": list(strata or []), "weights": weights, "schema": schema,
+        "missing": missing, "small": small_strata, "round": integers == "round", "secret": secret,
+        "time_limit": time_limit, "memory": bytes_of(memory), "any_order": any_order,
+    }  # fmt: skip
+    say = progress or (lambda _: None)
+    started = time.perf_counter()
+    if engine == "spark":
+        from shoal.scale.spark import run_spark
+
+        facts = run_spark(path, output, estimator, asked, say)
+    else:
+        facts = _run_local(Path(path), Path(output), estimator, asked, workers, resume, say)
+    facts["seconds"] = time.perf_counter() - started
+    facts["settings"] |= {
+        "engine": engine, "memory": bytes_of(memory), "any_order": any_order, "integers": integers,
+        "identifiers": dict.fromkeys(facts["settings"]["identifiers"], identifiers),
+    }  # fmt: skip
+    return {"method": estimator.name, "k": k} | facts
+
+
+def bytes_of(memory: int | str) -> int:
+    """A size like '2GB' or '500 MB' in bytes.
+
+    Examples
+    --------
+    >>> from shoal.scale import bytes_of
+    >>> bytes_of("2GB"), bytes_of("1.5 M"), bytes_of(4096)
+    (2000000000, 1500000, 4096)
+    """
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([KMGT]?)I?B?\s*", str(memory).upper())
+    size = float(found[1]) * _UNITS[found[2]] if found else 0
+    if size < 1:
+        raise ParameterError(f"'memory' must be a size such as 500MB or 2GB. Got {memory!r}.")
+    return int(size)
+
+
+def settle_roles(
+    head: pl.DataFrame,
+    schema: Schema | str | Path | None,
+    columns: Sequence[str] | None,
+    strata: Sequence[str],
+    weights: str | None,
+    missing: str | None,
+) -> tuple[Roles, list[str]]:
+    """What every column is, given or guessed from the first rows, and what to say about it."""
+    settled, notes = settled_schema(head, schema, columns, list(strata), weights, None)
+    names = settled.names("quasi")
+    if not names:
+        raise InputError(
+            "At least one column must be aggregated. None is a number and none has the role 'quasi'."
+        )
+    if settled.names("group"):
+        raise ParameterError(
+            "Households are kept whole only where the table is held in memory: protect it without --memory."
+        )
+    quasi = tuple(
+        replace(settled.columns[name], policy=missing or settled.columns[name].policy) for name in names
+    )
+    roles = Roles(
+        settled,
+        quasi,
+        tuple(settled.names("stratum")),
+        next(iter(settled.names("weight")), None),
+        tuple(settled.names("identifier")),
+        tuple(settled.names("sensitive")),
+        tuple(settled.names("untouched")),
+    )
+    left = [*roles.sensitive, *roles.untouched, *([roles.weight] if roles.weight else [])]
+    if left:
+        notes.append(f"Not protected, published as they are: {', '.join(left)}.")
+    return roles, notes
+
+
+def facts_of(plan: Plan, figures: dict[str, Any], notes: Sequence[str]) -> dict[str, Any]:
+    """What both engines tell about a run."""
+    merged = [
+        f"Stratum {', '.join(map(str, small))!r} has fewer than k rows: they joined the nearest stratum, "
+        f"{', '.join(map(str, large))!r}, and are published with that value."
+        for small, large in plan.joins.items()
+    ]
+    params = {name: value for name, value in plan.method.get_params(deep=False).items() if name != "k"}
+    settings = {
+        "method": plan.method.name,
+        "k": plan.method.k,
+        "parameters": params,
+        "columns": [fact.name for fact in plan.roles.quasi],
+        "strata": list(plan.roles.strata),
+        "weights": plan.roles.weight,
+        "sensitive": list(plan.roles.sensitive),
+        "untouched": list(plan.roles.untouched),
+        "identifiers": list(plan.roles.identifiers),
+        "parts": plan.n_parts,
+    }
+    return figures | {"notes": [*notes, *merged], "settings": settings}
+
+
+def _run_local(
+    path: Path,
+    output: Path,
+    estimator: Microaggregator,
+    asked: dict[str, Any],
+    workers: int | None,
+    resume: bool,
+    say: Callable[[str], None],
+) -> dict[str, Any]:
+    from shoal.scale import local
+
+    io.check_writable(output)
+    n_workers = local.workers_of(workers)
+    with local.work_folder(output, resume) as folder:
+        say(f"opening {path}")
+        source = open_source(path, folder)
+        roles, notes = settle_roles(
+            _head(source),
+            asked["schema"],
+            asked["columns"],
+            asked["strata"],
+            asked["weights"],
+            asked["missing"],
+        )
+        mark = local.fingerprint(
+            [(str(file), file.stat().st_size) for file in source.files],
+            path.stat().st_mtime_ns, roles, estimator.name, estimator.get_params(), sorted(asked.items(), key=str)
+            if asked["secret"] is None else None,
+        )  # fmt: skip
+        known = local.recall(folder, mark) if resume else None
+        if known is None:
+            local.forget(folder)
+            say("looking through the table")
+            rows = local.part_rows(asked["memory"], n_workers, len(roles.needed), source.n_rows)
+            limit = asked["time_limit"]
+            plan, _ = local.plan_source(
+                source, roles, estimator, rows, asked["small"], round_integers=asked["round"],
+                share_of_time=None if limit is None else limit * n_workers / source.n_rows,
+            )  # fmt: skip
+            say(f"spilling {source.n_rows:,} rows to {plan.n_parts} parts")
+            sizes = local.spill(source, plan, folder, everything=asked["any_order"])
+            local.remember(folder, mark, plan, sizes)
+        else:
+            plan, sizes = known
+        tasks = local.tasks_of(plan, sizes, folder)
+        peak = local.solve(tasks, plan, n_workers, say)
+        say("writing and checking")
+        figures = local.write(
+            source, plan, tasks, folder, output, any_order=asked["any_order"], key=asked["secret"]
+        )
+        figures["peak_memory"] = peak + local.peak_memory()
+    dropped = source.n_rows - plan.n_rows
+    said = [f"{dropped} rows with missing cells were dropped."] if dropped else []
+    if roles.identifiers:
+        what = "dropped" if asked["secret"] is None else "replaced by keyed hashes"
+        said.append(f"Identifiers {what}: {', '.join(roles.identifiers)}.")
+    return facts_of(plan, figures, [*source.notes, *notes, *said])
+
+
+def _head(source: Source) -> pl.DataFrame:
+    """The first rows, from which roles are guessed."""
+    frames, rows = [], 0
+    for batch in source.batches():
+        frames.append(batch)
+        rows += batch.height
+        if rows >= GUESSED_ROWS:
+            break
+    return pl.concat(frames).head(GUESSED_ROWS)
+
+
+def _resolve(
+    method: str | Microaggregator, k: int, max_proposals: int | None, random_state: int | None
+) -> Microaggregator:
+    from sklearn.base import clone
+
+    if isinstance(method, Microaggregator):
+        return clone(method).set_params(k=k)
+    known = methods()
+    if method not in known:
+        raise ParameterError(f"'method' must be one of {', '.join(known)}. Got {method!r}.")
+    chosen = known[method]
+    options = {"max_proposals": max_proposals, "random_state": random_state}
+    if max_proposals is not None and not chosen.takes("max_proposals"):
+        raise ParameterError(f"The method {method!r} takes no 'max_proposals': it stops by itself.")
+    estimator = chosen(
+        k=k, **{name: value for name, value in options.items() if value is not None and chosen.takes(name)}
+    )
+    # Before any pass over the data.
+    params = estimator.get_params(deep=False)
+    rules = {name: rule for name, rule in estimator._rules.items() if name in params}
+    check_params(type(estimator).__name__, rules, params)
+    return estimator

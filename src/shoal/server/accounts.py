@@ -1,0 +1,244 @@
+"""Accounts: who may do what, known by a token that is shown once and kept only as a salted scrypt hash."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import LedgerError, MissingExtraError, ParameterError
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    raise MissingExtraError("SQLAlchemy", "server") from None
+
+ROLES = ("owner", "analyst", "auditor")
+VISIT_SECONDS = 8 * 3600
+# How long this process may go on before it sees what another process revoked.
+FRESH_SECONDS = 1.0
+_NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
+_NOBODY = "0" * 12
+_METADATA = sa.MetaData()
+_ACCOUNTS = sa.Table(
+    "shoal_accounts",
+    _METADATA,
+    sa.Column("id", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False),
+    sa.Column("role", sa.Text, nullable=False),
+    sa.Column("salt", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("expires", sa.Float, nullable=False),
+    sa.Column("revoked", sa.Float, nullable=False),
+)
+_VISITS = sa.Table(
+    "shoal_visits",
+    _METADATA,
+    sa.Column("digest", sa.Text, primary_key=True),
+    sa.Column("account", sa.Text, nullable=False),
+    sa.Column("csrf", sa.Text, nullable=False),
+    sa.Column("expires", sa.Float, nullable=False),
+)
+
+
+@dataclass(frozen=True)
+class Account:
+    """A person with a role; the name is what the ledger charges."""
+
+    id: str
+    name: str
+    role: str
+    created: float
+    expires: float
+    revoked: float
+
+    @property
+    def active(self) -> bool:
+        """Whether its token still opens the door."""
+        return not self.revoked and time.time() < self.expires
+
+
+class Accounts:
+    """The book of accounts and of signed-in visits.
+
+    Parameters
+    ----------
+    where : str or Path, optional
+        A SQLite file or a database URL; None keeps it in memory.
+
+    Examples
+    --------
+    >>> from shoal.server.accounts import Accounts
+    >>> book = Accounts()
+    >>> token = book.add("ann", "analyst")
+    >>> book.find(token).name, book.find(token[:-1] + "x") is None
+    ('ann', True)
+    >>> book.revoke("ann")
+    >>> book.find(token) is None
+    True
+    """
+
+    def __init__(self, where: str | Path | None = None) -> None:
+        self._engine = _engine(where)
+        self._secret, self._lock = secrets.token_bytes(32), threading.Lock()
+        self._proven: dict[bytes, str] = {}
+        self._rows: dict[str, tuple[float, Account | None]] = {}
+        self._visits: dict[str, tuple[float, str, str]] = {}
+        try:
+            with self._engine.begin() as connection:
+                _METADATA.create_all(connection)
+        except sa.exc.SQLAlchemyError:
+            raise LedgerError("The accounts cannot be opened: is their file or database at hand?") from None
+
+    def add(self, name: str, role: str, days: float = 90) -> str:
+        """Make an account and give its token, which is not kept and cannot be shown again."""
+        if not isinstance(name, str) or not _NAME.fullmatch(name):
+            raise ParameterError(
+                f"'name' must be 1 to 64 of a-z, 0-9 and . _ @ -, starting with one of the first two. Got {name!r}."
+            )
+        if role not in ROLES:
+            raise ParameterError(f"'role' must be one of {', '.join(ROLES)}. Got {role!r}.")
+        if not 0 < days <= 3650:
+            raise ParameterError(f"'days' must be a number above 0 and at most 3650. Got {days!r}.")
+        if any(each.name == name and each.active for each in self.list()):
+            raise ParameterError(f"There is an account {name!r} already: revoke it first.")
+        identity, secret, salt = secrets.token_hex(6), secrets.token_urlsafe(32), secrets.token_bytes(16)
+        now = time.time()
+        row = {
+            "id": identity, "name": name, "role": role, "salt": salt.hex(), "hash": _scrypt(secret, salt).hex(),
+            "created": now, "expires": now + days * 86400, "revoked": 0.0,
+        }  # fmt: skip
+        with self._engine.begin() as connection:
+            connection.execute(_ACCOUNTS.insert(), row)
+        return f"shoal-{identity}-{secret}"
+
+    def list(self) -> list[Account]:
+        """All accounts, revoked and expired ones included, in the order they were made."""
+        with self._engine.connect() as connection:
+            rows = connection.execute(sa.select(_ACCOUNTS).order_by(_ACCOUNTS.c.created)).all()
+        return [_account(row) for row in rows]
+
+    def revoke(self, name: str) -> None:
+        """Close every active account of this name, and end its visits."""
+        found = [each.id for each in self.list() if each.name == name and each.active]
+        if not found:
+            raise ParameterError(f"There is no active account {name!r}.")
+        with self._engine.begin() as connection:
+            connection.execute(
+                _ACCOUNTS.update().where(_ACCOUNTS.c.id.in_(found)).values(revoked=time.time())
+            )
+            connection.execute(_VISITS.delete().where(_VISITS.c.account.in_(found)))
+        with self._lock:
+            self._rows.clear()
+            self._visits.clear()
+
+    def find(self, token: str) -> Account | None:
+        """The account of a token, or None; takes the same steps whether or not there is such an account."""
+        parts = token.split("-", 2)
+        shaped = len(parts) == 3 and parts[0] == "shoal" and len(token) < 200
+        identity, secret = (parts[1], parts[2]) if shaped else (_NOBODY, token[:200])
+        digest = self._key(token)
+        known = self._proven.get(digest)
+        if known is None:
+            row = self._row(identity)
+            salt, kept = (bytes.fromhex(row.salt), row.hash) if row else (bytes(16), _NOBODY)
+            if not hmac.compare_digest(_scrypt(secret, salt).hex(), kept):
+                return None
+            with self._lock:
+                if len(self._proven) > 10_000:
+                    self._proven.clear()
+                self._proven[digest] = known = identity
+        account = self.get(known)
+        return account if account is not None and account.active else None
+
+    def is_proven(self, token: str) -> bool:
+        """Whether this process has already proven this very token, so that asking again costs nothing."""
+        return self._key(token) in self._proven
+
+    def get(self, identity: str) -> Account | None:
+        """An account by its id, at most a second old."""
+        at, account = self._rows.get(identity, (0.0, None))
+        if time.monotonic() - at > FRESH_SECONDS:
+            row = self._row(identity)
+            account = None if row is None else _account(row)
+            with self._lock:
+                self._rows[identity] = (time.monotonic(), account)
+        return account
+
+    def enter(self, account: Account) -> str:
+        """Open a visit and give its cookie."""
+        cookie, now = secrets.token_urlsafe(32), time.time()
+        row = {"digest": _digest(cookie), "account": account.id, "csrf": secrets.token_urlsafe(24)}
+        with self._engine.begin() as connection:
+            connection.execute(_VISITS.delete().where(_VISITS.c.expires < now))
+            connection.execute(_VISITS.insert(), {**row, "expires": now + VISIT_SECONDS})
+        return cookie
+
+    def visit(self, cookie: str) -> tuple[Account, str] | None:
+        """The account of a visit and the token its forms must carry."""
+        digest = _digest(cookie[:200])
+        at, identity, csrf = self._visits.get(digest, (0.0, "", ""))
+        if time.monotonic() - at > FRESH_SECONDS:
+            with self._engine.connect() as connection:
+                row = connection.execute(sa.select(_VISITS).where(_VISITS.c.digest == digest)).first()
+            if row is None or row.expires < time.time():
+                return None
+            identity, csrf = row.account, row.csrf
+            with self._lock:
+                if len(self._visits) > 10_000:
+                    self._visits.clear()
+                self._visits[digest] = (time.monotonic(), identity, csrf)
+        account = self.get(identity)
+        return (account, csrf) if account is not None and account.active else None
+
+    def leave(self, cookie: str) -> None:
+        """End a visit."""
+        digest = _digest(cookie[:200])
+        with self._engine.begin() as connection:
+            connection.execute(_VISITS.delete().where(_VISITS.c.digest == digest))
+        with self._lock:
+            self._visits.pop(digest, None)
+
+    def close(self) -> None:
+        """Let go of the file or server."""
+        self._engine.dispose()
+
+    def _key(self, token: str) -> bytes:
+        return hmac.digest(self._secret, token[:200].encode("utf-8", "replace"), "sha256")
+
+    def _row(self, identity: str) -> Any:
+        with self._engine.connect() as connection:
+            return connection.execute(sa.select(_ACCOUNTS).where(_ACCOUNTS.c.id == identity)).first()
+
+
+def _account(row: Any) -> Account:
+    return Account(row.id, row.name, row.role, row.created, row.expires, row.revoked)
+
+
+def _scrypt(secret: str, salt: bytes) -> bytes:
+    return hashlib.scrypt(secret.encode("utf-8", "replace"), salt=salt, n=1 << 14, r=8, p=1)
+
+
+def _digest(cookie: str) -> str:
+    return hashlib.sha256(cookie.encode("utf-8", "replace")).hexdigest()
+
+
+def _engine(where: str | Path | None) -> sa.Engine:
+    if where is None:
+        return sa.create_engine(
+            "sqlite://", poolclass=sa.StaticPool, connect_args={"check_same_thread": False}
+        )
+    text = str(where)
+    if "://" not in text:
+        Path(text).touch(mode=0o600, exist_ok=True) if Path(text).parent.is_dir() else None
+        return sa.create_engine(f"sqlite:///{Path(text).absolute()}", connect_args={"timeout": 30})
+    if text.startswith(("postgresql://", "postgres://")):
+        text = "postgresql+psycopg://" + text.split("://", 1)[1]
+    return sa.create_engine(text, pool_pre_ping=True)

@@ -1,0 +1,138 @@
+"""The views of `/api/v1`: JSON in, JSON out."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from dataclasses import asdict
+from typing import Any
+
+from fastapi import Query, Request
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+
+from shoal import __version__
+from shoal.dp.answer import Answer
+from shoal.dp.budget import epsilon as epsilon_of
+from shoal.errors import ShoalError
+from shoal.server.desk import Desk
+
+_LAST = Query(100, ge=1, le=1000, description="How many of the newest entries to give.")
+
+
+class Problem(BaseModel):
+    """Why there is no answer: one sentence, and the name of the error."""
+
+    error: str
+    kind: str
+
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": Problem} for status in (400, 401, 403, 404, 405, 408, 413, 422, 429, 500, 503)
+}
+
+
+class Question(BaseModel):
+    """A query, what to spend on it, and in which mode."""
+
+    model_config = ConfigDict(extra="forbid")
+    sql: str = Field(max_length=20_000, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
+    epsilon: float = Field(gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
+    mode: str | None = Field(None, max_length=20, description="The data set's first mode if left open.")
+
+
+def desk_of(request: Request) -> Desk:
+    """The desk of the application that serves this request."""
+    desk: Desk = request.app.state.desk
+    return desk
+
+
+def health(request: Request) -> dict[str, Any]:
+    """Whether the server runs and reaches its ledger; public, and free of anything about the data."""
+    desk_of(request).ledger.head()
+    return {"status": "ok", "version": __version__}
+
+
+def me(request: Request) -> dict[str, Any]:
+    """Who the token belongs to."""
+    account = request.state.visitor
+    return {"name": account.name, "role": account.role, "expires": account.expires}
+
+
+def datasets(request: Request) -> list[dict[str, Any]]:
+    """The data sets and their public facts."""
+    desk = desk_of(request)
+    return [desk.public(name) for name in desk.config.datasets]
+
+
+def dataset(request: Request, dataset: str) -> dict[str, Any]:
+    """The public facts of one data set."""
+    return desk_of(request).public(dataset)
+
+
+def budget(request: Request, dataset: str) -> dict[str, Any]:
+    """What you spent, and what you can still spend."""
+    return desk_of(request).budget(dataset, request.state.visitor.name)
+
+
+def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
+    """What an answer would cost and how it is split; free."""
+    who = request.state.visitor.name
+    found = desk_of(request).cost(dataset, question.sql, question.epsilon, question.mode, who)
+    return {**asdict(found), "affordable": found.affordable}
+
+
+async def ask(request: Request, dataset: str, question: Question) -> dict[str, Any]:
+    """One private answer, charged to your budget before the data is touched."""
+    return (await answered(request, dataset, question)).to_dict()
+
+
+async def answered(request: Request, dataset: str, question: Question) -> Answer:
+    """An answer or a refusal, leaving at a fixed slot after it was asked where the owner set one."""
+    desk, clock = desk_of(request), asyncio.get_running_loop().time
+    started, slot = clock(), desk.config.slot_seconds
+    try:
+        return await run_in_threadpool(
+            desk.ask, dataset, question.sql, question.epsilon, question.mode, request.state.visitor.name
+        )
+    finally:
+        if slot:
+            elapsed = clock() - started
+            await asyncio.sleep(math.ceil(elapsed / slot) * slot - elapsed)
+
+
+def answers(request: Request, dataset: str, last: int = _LAST) -> list[dict[str, Any]]:
+    """Your past answers, newest first."""
+    found = desk_of(request).past(dataset, request.state.visitor.name, last)
+    return [{**asdict(each), "answer": each.answer and each.answer.to_dict()} for each in found]
+
+
+def spending(request: Request, dataset: str) -> dict[str, Any]:
+    """For owners: caps, totals, and charges over time."""
+    return desk_of(request).spending(dataset)
+
+
+def entries(request: Request, last: int = _LAST) -> list[dict[str, Any]]:
+    """For auditors: the newest entries of the ledger, without the stored answers."""
+    return log_of(desk_of(request), last)
+
+
+def log_of(desk: Desk, last: int) -> list[dict[str, Any]]:
+    """Entries of the ledger as an auditor sees them."""
+    found = []
+    for entry in desk.ledger.entries(last=last):
+        shown = {**entry, "epsilon": epsilon_of(entry["micro"])}
+        if entry["kind"] == "settle":
+            shown["body"] = ""
+        found.append(shown)
+    return found
+
+
+def check(request: Request) -> dict[str, Any]:
+    """For auditors: replay the chain of hashes and totals."""
+    return asdict(desk_of(request).ledger.verify())
+
+
+def sentence_of(error: ShoalError) -> str:
+    """What a page may say about an error."""
+    return str(error) if error.status < 500 else "The ledger cannot be reached, so nothing was answered."

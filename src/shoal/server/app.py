@@ -1,0 +1,186 @@
+"""The application: its route table with who may go where, and its one error handler."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+from collections.abc import AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import Depends, FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.staticfiles import StaticFiles
+
+from shoal import __version__, errors
+from shoal.errors import ShoalError
+from shoal.server import api, pages, publish
+from shoal.server.accounts import Accounts
+from shoal.server.config import Config
+from shoal.server.desk import Buckets, Desk
+from shoal.server.gate import ANYONE, SignInError, gate
+from shoal.server.guard import Guard
+from shoal.server.publish import Room
+
+log = logging.getLogger("shoal.server")
+_SIGNED_IN = frozenset({"owner", "analyst", "auditor"})
+_ANALYST, _OWNER, _AUDITOR = frozenset({"analyst"}), frozenset({"owner"}), frozenset({"auditor"})
+
+
+@dataclass(frozen=True)
+class Way:
+    """One line of the route table."""
+
+    method: str
+    path: str
+    view: Callable[..., Any]
+    roles: frozenset[str] | None = None
+
+
+WAYS = (
+    Way("GET", "/health", api.health, ANYONE),
+    Way("GET", "/api/v1/me", api.me, _SIGNED_IN),
+    Way("GET", "/api/v1/datasets", api.datasets, _SIGNED_IN),
+    Way("GET", "/api/v1/datasets/{dataset}", api.dataset, _SIGNED_IN),
+    Way("GET", "/api/v1/datasets/{dataset}/budget", api.budget, _ANALYST),
+    Way("POST", "/api/v1/datasets/{dataset}/cost", api.cost, _ANALYST),
+    Way("POST", "/api/v1/datasets/{dataset}/ask", api.ask, _ANALYST),
+    Way("GET", "/api/v1/datasets/{dataset}/answers", api.answers, _ANALYST),
+    Way("GET", "/api/v1/datasets/{dataset}/spending", api.spending, _OWNER),
+    Way("GET", "/api/v1/log", api.entries, _AUDITOR),
+    Way("GET", "/api/v1/log/check", api.check, _AUDITOR),
+    Way("GET", "/", pages.home, _SIGNED_IN),
+    Way("GET", "/sign-in", pages.sign_in_page, ANYONE),
+    Way("POST", "/sign-in", pages.sign_in, ANYONE),
+    Way("POST", "/sign-out", pages.sign_out, _SIGNED_IN),
+    Way("GET", "/ask", pages.choose, _ANALYST),
+    Way("GET", "/ask/{dataset}", pages.ask_page, _ANALYST),
+    Way("POST", "/ask/{dataset}", pages.ask, _ANALYST),
+    Way("GET", "/ask/{dataset}/answers/{name}", pages.download, _ANALYST),
+    Way("GET", "/owner", pages.owner, _OWNER),
+    Way("POST", "/owner/users", pages.add_user, _OWNER),
+    Way("POST", "/owner/users/revoke", pages.revoke_user, _OWNER),
+    Way("GET", "/audit", pages.audit, _AUDITOR),
+    Way("GET", "/publish", publish.upload_page, _OWNER),
+    Way("POST", "/publish", publish.upload, _OWNER),
+    Way("GET", "/publish/{job}", publish.job_page, _OWNER),
+    Way("POST", "/publish/{job}/run", publish.run, _OWNER),
+    Way("POST", "/publish/{job}/cancel", publish.cancel, _OWNER),
+    Way("POST", "/publish/{job}/forget", publish.forget, _OWNER),
+    Way("GET", "/publish/{job}/events", publish.events, _OWNER),
+    Way("GET", "/publish/{job}/files/{name}", publish.file, _OWNER),
+)
+
+
+def make_app(config: Config, room: Path | None = None) -> FastAPI:
+    """The application for a configuration.
+
+    Parameters
+    ----------
+    config : Config
+    room : Path, optional
+        Private folder for files being published; one of its own, removed at the end, if left open.
+
+    Returns
+    -------
+    FastAPI
+    """
+    desk, accounts = Desk(config), Accounts(config.accounts)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        log.info(json.dumps({"event": "start", "version": __version__, "datasets": len(config.datasets)}))
+        yield
+        app.state.room.close()
+        desk.close()
+        accounts.close()
+        log.info(json.dumps({"event": "stop"}))
+
+    app = FastAPI(
+        title="Shoal",
+        version=__version__,
+        description="Private answers about data sets that stay in the house.",
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,  # those pages load scripts from elsewhere
+        redoc_url=None,
+        lifespan=lifespan,
+        separate_input_output_schemas=False,
+    )
+    app.state.desk, app.state.accounts, app.state.config = desk, accounts, config
+    app.state.rate, app.state.failures = Buckets(config.requests_per_minute), Buckets(20)
+    app.state.room = Room(room)
+    for way in WAYS:
+        is_api = way.path.startswith(("/api/", "/health"))
+        answering: dict[str, Any] = {} if is_api else {"response_class": Response, "response_model": None}
+        app.add_api_route(
+            way.path,
+            way.view,
+            methods=[way.method],
+            include_in_schema=is_api,
+            responses=api.PROBLEMS if is_api else None,
+            dependencies=[Depends(gate(way.roles))],
+            **answering,
+        )
+    app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
+    for kind in (ShoalError, HTTPException, RequestValidationError):
+        app.add_exception_handler(kind, _handle)
+    app.add_middleware(Guard, problem=problem, upload_bytes=config.upload_megabytes << 20, tls=config.tls)
+    return app
+
+
+def from_environment() -> FastAPI:
+    """The application of a worker process: configuration and private folder as the command left them."""
+    return make_app(Config.from_toml(os.environ["SHOAL_CONFIG"]), Path(os.environ["SHOAL_ROOM"]))
+
+
+async def _handle(request: Request, error: Exception) -> Response:
+    return problem(request, error)
+
+
+def problem(request: Request, error: Exception) -> Response:
+    """The one error handler: status and sentence from the error, as JSON or as a page.
+
+    A sentence quotes what was typed or the public schema. Of what breaks inside, only that it broke is said.
+    """
+    status, sentence = _told(error)
+    known = [each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__]
+    if status >= 500:
+        facts = {"event": "error", "id": request.state.request_id, "error": type(error).__name__}
+        log.error(json.dumps(facts | _where(error)))
+    if request.url.path.startswith(("/api/", "/health")):
+        headers = {"www-authenticate": "Bearer"} if status == 401 else {}
+        headers |= {"retry-after": "10"} if status in (429, 503) else {}
+        return JSONResponse({"error": sentence, "kind": known[0] if known else "Error"}, status, headers)
+    if isinstance(error, SignInError) and request.method == "GET":
+        return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", 303)
+    return pages.render(request, "problem.html.j2", status=status, sentence=sentence, code=status)
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    if isinstance(error, ShoalError) and error.status < 500:
+        return error.status, str(error)
+    if isinstance(error, ShoalError):
+        return error.status, "The ledger cannot be reached at the moment, so nothing was answered."
+    if isinstance(error, RequestValidationError):
+        first = error.errors()[0]
+        where = ".".join(str(each) for each in first.get("loc", ())[1:]) or "the body"
+        return 422, f"{where[:80]!r} is not as expected: {first.get('msg', 'malformed')}."
+    if isinstance(error, HTTPException):
+        known = {404: "There is no such page.", 405: "This cannot be done here."}
+        return error.status_code, known.get(error.status_code, "The request cannot be read.")
+    return 500, "Something broke inside; it was noted, and nothing was answered."
+
+
+def _where(error: Exception) -> dict[str, Any]:
+    """The place in the code, without any value."""
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+        trace = trace.tb_next
+    return {"place": place}

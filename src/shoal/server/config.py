@@ -1,0 +1,209 @@
+"""`shoal.toml`: what the server needs to know, checked before anything is opened."""
+
+from __future__ import annotations
+
+import ipaddress
+import tomllib
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Self
+
+from shoal.dp.unit import MODES
+from shoal.errors import ParameterError
+from shoal.schema import Schema
+
+_SERVER: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "ledger": (str, "a file or a database URL"),
+    "accounts": (str, "a file or a database URL"),
+    "host": (str, "an address such as 127.0.0.1"),
+    "port": (int, "a whole number from 1 to 65535"),
+    "certificate": (str, "a file in PEM format"),
+    "certificate_key": (str, "a file in PEM format"),
+    "slot_seconds": ((int, float), "a number of at least 0"),
+    "requests_per_minute": (int, "a whole number of at least 1"),
+    "publish": (bool, "true or false"),
+    "upload_megabytes": (int, "a whole number of at least 1"),
+}
+_DATASET: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "file": (str, "the path of a table"),
+    "schema": (str, "the path of a schema"),
+    "modes": (list, "a list of modes"),
+    "budget": ((int, float), "a number above 0"),
+    "per_analyst": ((int, float), "a number above 0"),
+    "tau": (int, "a whole number of at least 1"),
+    "version": (str, "a text"),
+    "about": (str, "a text"),
+}
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """One table that may be asked: where it lies, its public facts, and what is allowed on it."""
+
+    file: Path
+    schema: Schema
+    modes: tuple[str, ...] = ("dp",)
+    budget: float | None = None
+    per_analyst: float | None = None
+    tau: int | None = None
+    version: str | None = None
+    about: str = ""
+
+
+@dataclass(frozen=True)
+class Config:
+    """Everything the server goes by.
+
+    Parameters
+    ----------
+    datasets : dict of str to Dataset
+        By the id that their schemas give them.
+    ledger, accounts : str
+        SQLite files, or database URLs; several servers may share one PostgreSQL.
+    host, port : where to listen
+    certificate, certificate_key : str, optional
+        PEM files; with them the server speaks TLS.
+    slot_seconds : float, default 0
+        Answers leave at multiples of this after they were asked. It mitigates timing; it proves nothing.
+    requests_per_minute : int, default 600
+        Per account.
+    publish : bool, default True
+        Whether owners have the page for publishing.
+    upload_megabytes : int, default 50
+    """
+
+    datasets: dict[str, Dataset] = field(default_factory=dict)
+    ledger: str = "ledger.db"
+    accounts: str = "accounts.db"
+    host: str = "127.0.0.1"
+    port: int = 8471
+    certificate: str | None = None
+    certificate_key: str | None = None
+    slot_seconds: float = 0.0
+    requests_per_minute: int = 600
+    publish: bool = True
+    upload_megabytes: int = 50
+
+    @property
+    def tls(self) -> bool:
+        """Whether the server itself speaks TLS."""
+        return self.certificate is not None
+
+    @classmethod
+    def from_toml(cls, path: str | Path) -> Self:
+        """Read and check a configuration; paths in it are relative to its folder."""
+        path = Path(path)
+        try:
+            data = tomllib.loads(path.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise ParameterError(f"No configuration file {str(path)!r}.") from None
+        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+            raise ParameterError(f"{str(path)!r} must be a TOML file: {error}.") from None
+        _only(data, {"server", "datasets"}, str(path))
+        server = data.get("server", {})
+        _check(server, _SERVER, f"[server] of {path}")
+        server["ledger"] = _located(server.get("ledger", "ledger.db"), path.parent)
+        shared = server["ledger"] if "://" in server["ledger"] else "accounts.db"
+        server["accounts"] = _located(server.get("accounts", shared), path.parent)
+        for name in ("certificate", "certificate_key"):
+            if name in server:
+                server[name] = str(path.parent / server[name])
+        config = cls(_datasets(data.get("datasets", {}), path), **server)
+        config.check()
+        return config
+
+    def check(self) -> None:
+        """Raise a sentence about the first thing that cannot be right."""
+        for name, value, low in (
+            ("slot_seconds", self.slot_seconds, 0),
+            ("requests_per_minute", self.requests_per_minute, 1),
+            ("upload_megabytes", self.upload_megabytes, 1),
+            ("port", self.port, 1),
+        ):
+            if not low <= value <= 65535:
+                raise ParameterError(f"{name!r} must be a number from {low} to 65535. Got {value!r}.")
+        if (self.certificate is None) != (self.certificate_key is None):
+            raise ParameterError("'certificate' and 'certificate_key' must be given together.")
+        for file in (self.certificate, self.certificate_key):
+            if file is not None and not Path(file).is_file():
+                raise ParameterError(f"No certificate file {file!r}.")
+
+    def check_address(self, *, behind_proxy: bool) -> None:
+        """Refuse to listen where others can reach it, unless the words between are hidden from third parties."""
+        if not (is_loopback(self.host) or self.tls or behind_proxy):
+            raise ParameterError(
+                f"The address {self.host!r} can be reached by others: give 'certificate' and 'certificate_key', "
+                "or say --behind-proxy if a proxy adds TLS."
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _datasets(found: Any, path: Path) -> dict[str, Dataset]:
+    if not isinstance(found, dict) or not found:
+        raise ParameterError(
+            f"{str(path)!r} must have at least one [datasets.NAME] with 'file' and 'schema'."
+        )
+    datasets = {}
+    for name, facts in found.items():
+        where = f"[datasets.{name}] of {path}"
+        _check(facts, _DATASET, where)
+        for needed in ("file", "schema"):
+            if needed not in facts:
+                raise ParameterError(f"{where} must say {needed!r}.")
+        file, schema = path.parent / facts["file"], Schema.from_toml(path.parent / facts["schema"])
+        if not file.is_file():
+            raise ParameterError(f"{where}: no file {str(file)!r}.")
+        if schema.id in datasets:
+            raise ParameterError(f"{where}: another data set has the id {schema.id!r} already.")
+        rest = {key: value for key, value in facts.items() if key not in ("file", "schema", "modes")}
+        modes = _modes(facts.get("modes", ["dp"]), schema, facts, where)
+        if schema.budget is None and facts.get("budget") is None and modes != ("heuristic",):
+            raise ParameterError(f"{where} must say 'budget', here or in the schema: it has no default.")
+        datasets[schema.id] = Dataset(file, schema, modes, **rest)
+    return datasets
+
+
+def _modes(modes: list[Any], schema: Schema, facts: dict[str, Any], where: str) -> tuple[str, ...]:
+    for mode in modes:
+        if mode not in MODES:
+            raise ParameterError(f"{where}: 'modes' may hold {', '.join(MODES)}. Got {mode!r}.")
+    if not modes:
+        raise ParameterError(f"{where}: 'modes' must name at least one mode.")
+    if "heuristic" in modes and schema.private:
+        raise ParameterError(
+            f"{where}: mode 'heuristic' guarantees nothing, so it is refused on a data set marked private."
+        )
+    if "correlated" in modes and (schema.cells is None or (schema.cells.tau or facts.get("tau")) is None):
+        raise ParameterError(
+            f"{where}: mode 'correlated' needs cells in the schema, and a tau here or there."
+        )
+    if "group" in modes and schema.group is None:
+        raise ParameterError(f"{where}: mode 'group' needs a group in the schema.")
+    return tuple(dict.fromkeys(modes))
+
+
+def _check(found: Any, rules: dict[str, tuple[type | tuple[type, ...], str]], where: str) -> None:
+    if not isinstance(found, dict):
+        raise ParameterError(f"{where} must be a table of settings. Got {found!r}.")
+    _only(found, set(rules), where)
+    for name, value in found.items():
+        kind, expected = rules[name]
+        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+            raise ParameterError(f"{name!r} in {where} must be {expected}. Got {value!r}.")
+
+
+def _only(found: dict[str, Any], allowed: set[str], where: str) -> None:
+    unknown = sorted(set(found) - allowed)
+    if unknown:
+        raise ParameterError(f"{where} may have {', '.join(sorted(allowed))}. Got {unknown[0]!r}.")
+
+
+def _located(where: str, folder: Path) -> str:
+    return where if "://" in where else str(folder / where)

@@ -1,0 +1,211 @@
+"""The desk: one session per data set and mode, all on one ledger. Views ask here and know no privacy."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import warnings
+from typing import Any
+
+from shoal.dp.answer import Answer
+from shoal.dp.budget import epsilon
+from shoal.dp.correlation import Grid
+from shoal.dp.ledger import Ledger
+from shoal.dp.past import Past, past
+from shoal.dp.session import Cost, FewCellsWarning, Session
+from shoal.errors import InputError, QueryError
+from shoal.io import read_table
+from shoal.schema import Column, Schema
+from shoal.server.config import Config, Dataset
+
+_SELECT = "SELECT"  # of examples, which are shown and never run as SQL
+
+
+class UnknownError(InputError):
+    """There is nothing of that name here."""
+
+    status = 404
+
+
+class Desk:
+    """The data sets of a server, ready to be asked.
+
+    Parameters
+    ----------
+    config : Config
+    """
+
+    def __init__(self, config: Config) -> None:
+        self.config = config
+        self.ledger = Ledger(config.ledger)
+        self._sessions = {name: self._open(each) for name, each in config.datasets.items()}
+
+    def session(self, dataset: str, mode: str | None = None) -> Session:
+        """The session of a data set in one of its modes; its first mode if left open."""
+        by_mode = self._sessions.get(dataset)
+        if by_mode is None:
+            raise UnknownError(f"There is no data set {dataset!r}.")
+        if mode is None:
+            return next(iter(by_mode.values()))
+        if mode not in by_mode:
+            raise QueryError(
+                f"Data set {dataset!r} is answered in mode {' or '.join(by_mode)}. Got {mode!r}."
+            )
+        return by_mode[mode]
+
+    def ask(self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str) -> Answer:
+        """One answer, charged to the analyst."""
+        return self.session(dataset, mode).ask(_clean(sql), amount, analyst=analyst)
+
+    def cost(self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str) -> Cost:
+        """What that answer would cost."""
+        return self.session(dataset, mode).cost(_clean(sql), amount, analyst=analyst)
+
+    def past(self, dataset: str, analyst: str, last: int = 100) -> list[Past]:
+        """The newest answers that an analyst paid for."""
+        self.session(dataset)
+        return past(list(self._sessions[dataset].values()), analyst, last)
+
+    def budget(self, dataset: str, analyst: str) -> dict[str, Any]:
+        """What an analyst spent on a data set and can still spend.
+
+        How much others spent is not told apart; what is left is the smaller of both caps, as a refusal tells.
+        """
+        session = self.session(dataset)
+        total, own = session._caps
+        spent = self.ledger.spent(dataset, analyst)
+        return {
+            "dataset": dataset,
+            "analyst": analyst,
+            "cap": epsilon(min(own, total)),
+            "spent": epsilon(spent),
+            "remaining": session.remaining(analyst),
+        }
+
+    def public(self, dataset: str) -> dict[str, Any]:
+        """The public facts of a data set."""
+        self.session(dataset)
+        facts, schema = self.config.datasets[dataset], self.config.datasets[dataset].schema
+        return {
+            "id": dataset,
+            "about": facts.about,
+            "modes": list(facts.modes),
+            "unit": _unit(schema),
+            "columns": [_column(each) for each in schema.columns.values()],
+            "examples": examples(schema),
+        }
+
+    def spending(self, dataset: str, last: int = 5000) -> dict[str, Any]:
+        """For the owner: caps, totals and charges over time."""
+        total, own = self.session(dataset)._caps
+        charges, by_analyst = [], {}
+        for entry in self.ledger.entries(dataset=dataset, last=last):
+            if entry["kind"] == "charge":
+                charges.append((entry["at"], epsilon(entry["dataset_total"])))
+            if entry["analyst"]:
+                by_analyst[entry["analyst"]] = epsilon(entry["analyst_total"])
+        return {
+            "cap": epsilon(total),
+            "per_analyst": epsilon(own),
+            "spent": epsilon(self.ledger.spent(dataset)),
+            "ended": self.ledger.ended(dataset),
+            "charges": charges,
+            "analysts": by_analyst,
+        }
+
+    def close(self) -> None:
+        """Let go of the ledger."""
+        self.ledger.close()
+
+    def _open(self, facts: Dataset) -> dict[str, Session]:
+        frame, sessions = read_table(facts.file), {}
+        for mode in facts.modes:
+            model = Grid.of_schema(facts.schema) if mode == "heuristic" and facts.schema.cells else None
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", FewCellsWarning)  # the answers' notes say it
+                sessions[mode] = Session(
+                    frame,
+                    facts.schema,
+                    mode,
+                    facts.budget,
+                    per_analyst=facts.per_analyst,
+                    ledger=self.ledger,
+                    model=model,
+                    tau=facts.tau if mode == "correlated" else None,
+                    data_version=facts.version,
+                )
+        return sessions
+
+
+class Buckets:
+    """How often something may be done: so many times a minute per key, unused turns kept up to that number."""
+
+    def __init__(self, per_minute: int) -> None:
+        self._most, self._lock = float(per_minute), threading.Lock()
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def take(self, key: str, turns: float = 1.0) -> bool:
+        """Take a turn; False if none is left. `turns=0` only looks."""
+        now = time.monotonic()
+        with self._lock:
+            if len(self._left) > 50_000:
+                self._left.clear()
+            left, at = self._left.get(key, (self._most, now))
+            left = min(self._most, left + (now - at) * self._most / 60)
+            allowed = left >= 1
+            self._left[key] = (left - turns if allowed else left, now)
+            return allowed
+
+
+def examples(schema: Schema) -> list[str]:
+    """Queries that the schema's public facts allow."""
+    numbers = [each for each in schema.columns.values() if each.kind == "number" and each.bounds is not None]
+    lists = [each for each in schema.columns.values() if each.levels]
+    table, made = f'"{schema.id}"' if not schema.id.isidentifier() else schema.id, []
+    if numbers:
+        first = numbers[0]
+        low, high = first.bounds or (0, 1)
+        made.append(f"{_SELECT} COUNT(*) FROM {table} WHERE {_name(first)} >= {round((low + high) / 2)}")
+        made.append(f"{_SELECT} AVG({_name(numbers[-1] if len(numbers) < 2 else numbers[1])}) FROM {table}")
+    if lists:
+        made.append(f"{_SELECT} COUNT(*) FROM {table} GROUP BY {_name(lists[0])}")
+    if numbers and lists:
+        level = json.dumps(lists[-1].levels[0]) if lists[-1].levels else ""
+        level = level.replace("'", "''").replace('"', "'")
+        made.append(f"{_SELECT} AVG({_name(numbers[0])}) FROM {table} WHERE {_name(lists[-1])} = {level}")
+    return made or [f"{_SELECT} COUNT(*) FROM {table}"]
+
+
+def _name(column: Column) -> str:
+    return column.name if column.name.isidentifier() else '"' + column.name.replace('"', '""') + '"'
+
+
+def _column(column: Column) -> dict[str, Any]:
+    facts: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    if column.bounds is not None:
+        facts["bounds"] = [_plain(each) for each in column.bounds]
+    if column.levels is not None:
+        facts["levels"] = [_plain(each) for each in column.levels]
+    if column.step is not None:
+        facts["step"] = column.step
+    return facts
+
+
+def _unit(schema: Schema) -> str:
+    unit = schema.unit
+    return "record" if unit.column is None else f"{unit.column}, at most {unit.rows} rows each"
+
+
+def _plain(value: Any) -> Any:
+    return value.isoformat() if hasattr(value, "isoformat") else value
+
+
+def _clean(sql: str) -> str:
+    try:
+        sql.encode()
+    except UnicodeEncodeError:
+        raise QueryError("A query must be well-formed text.") from None
+    if any(ord(each) < 32 and each not in "\n\r\t" for each in sql):
+        raise QueryError("A query must hold no control characters.")
+    return sql

@@ -1,0 +1,110 @@
+"""The gate before every view: who is it, may they, and did they mean it."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Awaitable, Callable
+from typing import Any
+from urllib.parse import urlsplit
+
+from fastapi import Request
+
+from shoal.errors import ShoalError
+from shoal.server.accounts import Account
+
+ANYONE: frozenset[str] | None = None
+COOKIE = "shoal_visit"
+_SAFE = ("GET", "HEAD")
+
+
+class SignInError(ShoalError):
+    """Nobody is signed in, or the token is not known, revoked or expired."""
+
+    status = 401
+
+
+class ForbiddenError(ShoalError):
+    """The role of this account may not do that."""
+
+    status = 403
+
+
+class TooOftenError(ShoalError):
+    """Asked too often."""
+
+    status = 429
+
+
+def gate(roles: frozenset[str] | None) -> Callable[[Request], Awaitable[None]]:
+    """A dependency that lets only these roles through, and puts the account on the request."""
+
+    async def check(request: Request) -> None:
+        request.state.account = request.state.visitor = request.state.csrf = None
+        if roles is ANYONE:
+            return
+        account, csrf = await _who(request)
+        request.state.visitor, request.state.csrf, request.state.account = account, csrf, account.name
+        if not request.app.state.rate.take(account.id):
+            raise TooOftenError("Too many requests; wait a moment and try again.")
+        if roles is not None and account.role not in roles:
+            raise ForbiddenError(f"This is not for the role {account.role!r}.")
+        if csrf is not None and request.method not in _SAFE:
+            await _meant(request, csrf)
+
+    return check
+
+
+async def _who(request: Request) -> tuple[Account, str | None]:
+    header = request.headers.get("authorization", "")
+    if header:
+        scheme, _, token = header.partition(" ")
+        account = await prove(request, token.strip()) if scheme.lower() == "bearer" else None
+        if account is None:
+            raise SignInError("The token is not known, or was revoked, or has expired.")
+        return account, None
+    cookie = request.cookies.get(COOKIE)
+    found: Any = await _threaded(request.app.state.accounts.visit, cookie) if cookie else None
+    if found is None:
+        raise SignInError("Sign in first, or send a token as 'Authorization: Bearer ...'.")
+    account, csrf = found
+    return account, csrf
+
+
+async def prove(request: Request, token: str) -> Account | None:
+    """The account of a token; guesses from one address are limited before any work is done for them."""
+    accounts, failures = request.app.state.accounts, request.app.state.failures
+    address = request.client.host if request.client else "?"
+    if not accounts.is_proven(token) and not failures.take(address, 0):
+        raise TooOftenError("Too many tokens that were not known; wait a minute and try again.")
+    account: Account | None = await _threaded(accounts.find, token)
+    if account is None:
+        failures.take(address)
+    return account
+
+
+async def _meant(request: Request, csrf: str) -> None:
+    """A browser sends its cookie by itself, so a change needs the visit's own token as well."""
+    given = request.headers.get("x-csrf-token")
+    if given is None and request.headers.get("content-type", "").startswith(
+        ("application/x-www-form-urlencoded", "multipart/form-data")
+    ):
+        form = await request.form(max_files=1, max_fields=2000)
+        given = str(form.get("csrf", ""))
+    if not same_origin(request) or not hmac.compare_digest((given or "").encode(), csrf.encode()):
+        raise ForbiddenError("The form is out of date; go back, load the page again and repeat.")
+
+
+def same_origin(request: Request) -> bool:
+    """Whether the browser says the request comes from this site; those that say nothing are not browsers."""
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    origin = request.headers.get("origin")
+    host = request.headers.get("host", "")
+    return site in ("same-origin", "none") and (
+        origin is None or origin == "null" or urlsplit(origin).netloc == host
+    )
+
+
+async def _threaded(call: Callable[..., Any], *words: str) -> Any:
+    from starlette.concurrency import run_in_threadpool
+
+    return await run_in_threadpool(call, *words)

@@ -1,0 +1,141 @@
+"""The outermost ring: limits on bodies, headers on every answer, one log line each, and no traceback outside."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import secrets
+import time
+from collections.abc import Callable
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from shoal.errors import ShoalError
+
+BODY_BYTES = 256 * 1024
+BODY_SECONDS = 60.0
+PAGE_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "form-action 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'"
+)
+_HEADERS = {
+    "content-security-policy": PAGE_POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), microphone=(), geolocation=()",
+    "cache-control": "no-store",
+}
+log = logging.getLogger("shoal.server")
+
+
+class TooLargeError(ShoalError):
+    """A body is larger than this place takes."""
+
+    status = 413
+
+
+class TooSlowError(ShoalError):
+    """A body did not arrive in time."""
+
+    status = 408
+
+
+class Guard:
+    """Wraps the application.
+
+    Parameters
+    ----------
+    app : ASGI application
+    problem : callable
+        The one error handler.
+    upload_bytes : int
+        Largest body where files are uploaded.
+    tls : bool
+        Whether browsers may be told to come by TLS only.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, problem: Callable[[Request, Exception], Response], upload_bytes: int, tls: bool
+    ) -> None:
+        self.app, self.problem, self.upload_bytes = app, problem, upload_bytes
+        self.headers = dict(_HEADERS)
+        if tls:
+            self.headers["strict-transport-security"] = "max-age=31536000"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, request_id = time.perf_counter(), secrets.token_hex(6)
+        scope.setdefault("state", {})["request_id"] = request_id
+        told = {"status": 0}
+
+        async def sending(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                told["status"] = message["status"]
+                message["headers"] = self._headers(message.get("headers", []), request_id)
+            await send(message)
+
+        try:
+            await self._limited(scope, receive, sending)
+        except Exception as error:  # the last line of defence: nothing of it reaches the client
+            if told["status"]:  # the answer had begun, so it can only be broken off
+                log.error(json.dumps({"event": "broken", "id": request_id, "error": type(error).__name__}))
+                raise ConnectionError("broken off") from None
+            await self.problem(Request(scope), error)(scope, receive, sending)
+        finally:
+            self._tell(scope, request_id, told["status"], time.perf_counter() - started)
+
+    async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
+        most = self.upload_bytes if scope["path"] == "/publish" else BODY_BYTES
+        stated = dict(scope["headers"]).get(b"content-length", b"0")
+        if not stated.isdigit() or int(stated) > most:
+            raise TooLargeError(f"The body must have at most {most} bytes.")
+        deadline, seen, complete = time.monotonic() + BODY_SECONDS, 0, False
+
+        async def receiving() -> Message:
+            nonlocal seen, complete
+            if complete:
+                return await receive()  # only the end of the connection is left to hear of
+            try:
+                message = await asyncio.wait_for(receive(), max(0.01, deadline - time.monotonic()))
+            except TimeoutError:
+                raise TooSlowError("The body did not arrive in time.") from None
+            seen += len(message.get("body", b""))
+            complete = not message.get("more_body", False)
+            if seen > most:
+                raise TooLargeError(f"The body must have at most {most} bytes.")
+            return message
+
+        await self.app(scope, receiving, send)
+
+    def _headers(self, given: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
+        named = {name.lower() for name, _ in given}
+        own = [(name.encode(), value.encode()) for name, value in self.headers.items()]
+        return [
+            *given,
+            *((name, value) for name, value in own if name not in named),
+            (b"x-request-id", request_id.encode()),
+        ]
+
+    def _tell(self, scope: Scope, request_id: str, status: int, seconds: float) -> None:
+        # The route's pattern, not the path: what people type stays out of the log.
+        route = getattr(scope.get("route"), "path", "-")
+        account = scope.get("state", {}).get("account")
+        facts: dict[str, Any] = {
+            "event": "request",
+            "id": request_id,
+            "method": scope["method"],
+            "route": route,
+            "status": status,
+            "ms": round(1000 * seconds, 1),
+            "account": account,
+        }
+        log.info(json.dumps(facts))

@@ -1,0 +1,269 @@
+"""The views that give pages: sign-in, asking, owning, auditing."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import functools
+import hmac
+import io
+import json
+import secrets
+from typing import Any
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse, RedirectResponse, Response
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import ValidationError
+from starlette.concurrency import run_in_threadpool
+
+from shoal import __version__
+from shoal.dp.answer import Answer
+from shoal.errors import ParameterError, ShoalError
+from shoal.server import api, pictures
+from shoal.server.accounts import ROLES, VISIT_SECONDS
+from shoal.server.desk import UnknownError
+from shoal.server.gate import COOKIE, ForbiddenError, prove, same_origin
+
+_FORM = "shoal_form"
+_HOMES = {"owner": "/owner", "analyst": "/ask", "auditor": "/audit"}
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def home(request: Request) -> Response:
+    """Where this role works."""
+    return RedirectResponse(_HOMES[request.state.visitor.role], 303)
+
+
+def sign_in_page(request: Request, next: str = "/") -> Response:  # noqa: A002 - the name in the address
+    """The page that takes a token."""
+    return _sign_in_page(request, _local(next))
+
+
+async def sign_in(request: Request) -> Response:
+    """Check a token and open a visit."""
+    form = await request.form(max_files=0, max_fields=10)
+    stamp, cookie = str(form.get("stamp", "")), request.cookies.get(_FORM, "")
+    if not cookie or not hmac.compare_digest(stamp.encode(), cookie.encode()) or not same_origin(request):
+        raise ForbiddenError("The form is out of date; go back, load the page again and repeat.")
+    target = _local(str(form.get("next", "/")))
+    account = await prove(request, str(form.get("token", "")).strip())
+    if account is None:
+        return _sign_in_page(request, target, "That token is not known, or was revoked, or has expired.", 401)
+    visit = await run_in_threadpool(request.app.state.accounts.enter, account)
+    response = RedirectResponse(target, 303)
+    _set_cookie(request, response, COOKIE, visit, VISIT_SECONDS)
+    return response
+
+
+def sign_out(request: Request) -> Response:
+    """End the visit."""
+    request.app.state.accounts.leave(request.cookies.get(COOKIE, ""))
+    response = RedirectResponse("/sign-in", 303)
+    response.delete_cookie(COOKIE, path="/")
+    return response
+
+
+def choose(request: Request) -> Response:
+    """The data sets to ask; straight on where there is one."""
+    names = list(request.app.state.config.datasets)
+    if len(names) == 1:
+        return RedirectResponse(f"/ask/{names[0]}", 303)
+    desk, who = api.desk_of(request), request.state.visitor.name
+    found = [(desk.public(name), pictures.gauge(desk.budget(name, who))) for name in names]
+    return render(request, "choose.html.j2", datasets=found)
+
+
+def ask_page(request: Request, dataset: str) -> Response:
+    """The page to ask from."""
+    return _ask_page(request, dataset, {"sql": "", "epsilon": "0.1", "mode": ""})
+
+
+async def ask(request: Request, dataset: str) -> Response:
+    """Ask from the page; a refusal comes back on the same page."""
+    form = await request.form()
+    typed = {name: str(form.get(name, "")) for name in ("sql", "epsilon", "mode")}
+    answer, error, status = None, "", 200
+    try:
+        answer = await api.answered(request, dataset, _question(typed))
+    except UnknownError:
+        raise
+    except ShoalError as problem:
+        error, status = api.sentence_of(problem), problem.status
+    return await run_in_threadpool(_ask_page, request, dataset, typed, answer, error, status)
+
+
+def download(request: Request, dataset: str, name: str) -> Response:
+    """Past answers as a file: `all.json`, or one entry such as `17.csv`."""
+    stem, _, ending = name.rpartition(".")
+    if ending not in ("csv", "json") or not (stem == "all" or stem.isdigit()):
+        raise UnknownError("There is no such file.")
+    found = api.desk_of(request).past(dataset, request.state.visitor.name, 1000)
+    chosen = [each for each in found if stem in ("all", str(each.seq))]
+    if not chosen:
+        raise UnknownError("There is no such answer of yours.")
+    if ending == "json":
+        facts = [
+            {"query": each.query, "at": each.at, "answer": each.answer and each.answer.to_dict()}
+            for each in chosen
+        ]
+        text, kind = json.dumps(facts if stem == "all" else facts[0], indent=1), "application/json"
+    else:
+        text, kind = _csv(chosen), "text/csv; charset=utf-8"
+    return Response(
+        text,
+        media_type=kind,
+        headers={"content-disposition": f'attachment; filename="answer-{stem}.{ending}"'},
+    )
+
+
+def owner(request: Request, token: str = "", name: str = "") -> Response:
+    """The owner's page."""
+    return _owner_page(request)
+
+
+async def add_user(request: Request) -> Response:
+    """Make an account; its token is shown on the page that follows, and nowhere else."""
+    form = await request.form()
+    name, role = str(form.get("name", "")).strip(), str(form.get("role", ""))
+    try:
+        days = float(str(form.get("days", "90")))
+    except ValueError:
+        raise ParameterError(f"'days' must be a number. Got {str(form.get('days'))[:40]!r}.") from None
+    token = await run_in_threadpool(request.app.state.accounts.add, name, role, days)
+    return await run_in_threadpool(_owner_page, request, name, token)
+
+
+async def revoke_user(request: Request) -> Response:
+    """Close an account."""
+    form = await request.form()
+    await run_in_threadpool(request.app.state.accounts.revoke, str(form.get("name", "")))
+    return RedirectResponse("/owner#users", 303)
+
+
+def audit(request: Request, last: int = api._LAST) -> Response:
+    """The auditor's page: the log, and whether its chain holds, replayed now."""
+    desk = api.desk_of(request)
+    return render(
+        request, "audit.html.j2", check=desk.ledger.verify(), entries=api.log_of(desk, last)[::-1], last=last
+    )
+
+
+def render(request: Request, template: str, code: int = 200, **facts: Any) -> HTMLResponse:
+    """A page from its template."""
+    visitor = getattr(request.state, "visitor", None)
+    text = (
+        _environment()
+        .get_template(template)
+        .render(
+            visitor=visitor,
+            csrf=getattr(request.state, "csrf", None) or "",
+            publishing=request.app.state.config.publish,
+            version=__version__,
+            path=request.url.path,
+            **facts,
+        )
+    )
+    return HTMLResponse(text, code)
+
+
+def escape_cell(text: Any) -> Any:
+    """A cell that no spreadsheet takes for a formula."""
+    return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA) else text
+
+
+def _ask_page(
+    request: Request,
+    dataset: str,
+    typed: dict[str, str],
+    answer: Answer | None = None,
+    error: str = "",
+    status: int = 200,
+) -> Response:
+    desk, who = api.desk_of(request), request.state.visitor.name
+    facts = desk.public(dataset)
+    try:
+        budget, history = desk.budget(dataset, who), desk.past(dataset, who, 60)
+    except ShoalError as problem:
+        if problem.status < 500:
+            raise
+        budget, history, error = None, [], error or api.sentence_of(problem)
+    shown = pictures.answer(answer) if answer is not None else None
+    return render(
+        request, "ask.html.j2", code=status, facts=facts, typed=typed, answer=answer, shown=shown, error=error,
+        budget=budget, gauge=pictures.gauge(budget) if budget else "", history=history,
+        newest=history[0].seq if history and history[0].answer is not None else None,
+        slot=desk.config.slot_seconds,
+    )  # fmt: skip
+
+
+def _owner_page(request: Request, name: str = "", token: str = "") -> Response:
+    desk = api.desk_of(request)
+    rows = []
+    for each, facts in desk.config.datasets.items():
+        spending = desk.spending(each)
+        rows.append((each, facts, spending, pictures.spending(spending)))
+    users = request.app.state.accounts.list()
+    return render(request, "owner.html.j2", rows=rows, users=users, token=token, added=name, roles=ROLES)
+
+
+def _sign_in_page(request: Request, target: str, error: str = "", status: int = 200) -> Response:
+    stamp = request.cookies.get(_FORM) or secrets.token_urlsafe(24)
+    response = render(request, "sign_in.html.j2", code=status, stamp=stamp, next=target, error=error)
+    _set_cookie(request, response, _FORM, stamp, 3600)
+    return response
+
+
+def _set_cookie(request: Request, response: Response, name: str, value: str, seconds: int) -> None:
+    secure = request.app.state.config.tls or request.url.scheme == "https"
+    response.set_cookie(
+        name, value, max_age=seconds, path="/", httponly=True, samesite="strict", secure=secure
+    )
+
+
+def _question(typed: dict[str, str]) -> api.Question:
+    try:
+        amount = float(typed["epsilon"])
+    except ValueError:
+        raise ParameterError(f"'epsilon' must be a number. Got {typed['epsilon'][:40]!r}.") from None
+    try:
+        return api.Question(sql=typed["sql"], epsilon=amount, mode=typed["mode"] or None)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ParameterError(f"{str(first['loc'][0])!r} is not as expected: {first['msg']}.") from None
+
+
+def _csv(chosen: list[Any]) -> str:
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow(["query", "figure", "value", "low", "high", "epsilon", "guarantee"])
+    for each in chosen:
+        for figure in pictures.flat(each.answer) if each.answer is not None else []:
+            words = [each.query, figure.label, figure.value, figure.low, figure.high, each.epsilon]
+            writer.writerow([escape_cell(word) for word in (*words, each.answer.stamp)])
+    return file.getvalue()
+
+
+def _local(target: str) -> str:
+    """A path on this site; anything else leads home."""
+    plain = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
+    return target if plain and len(target) < 200 else "/"
+
+
+def _when(at: float | str) -> str:
+    moment = (
+        datetime.datetime.fromisoformat(at)
+        if isinstance(at, str)
+        else datetime.datetime.fromtimestamp(at, datetime.UTC)
+    )
+    return moment.strftime("%Y-%m-%d %H:%M")
+
+
+@functools.cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("shoal.server"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
+        lstrip_blocks=True,
+    )  # fmt: skip
+    environment.filters |= {"when": _when, "number": pictures.number}
+    return environment

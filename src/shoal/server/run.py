@@ -1,0 +1,86 @@
+"""Running the application: workers, their logs, and a quiet end."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+from shoal.errors import MissingExtraError
+from shoal.server.config import Config
+from shoal.server.publish import Room
+
+try:
+    import uvicorn
+except ImportError:
+    raise MissingExtraError("uvicorn", "server") from None
+
+GRACE_SECONDS = 10
+_ROOM = "shoal-room-"
+_LOGS: dict[str, Any] = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(message)s"}},
+    "handlers": {
+        "err": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"}
+    },
+    "loggers": {
+        "shoal.server": {"handlers": ["err"], "level": "INFO", "propagate": False},
+        # Its tracebacks and addresses could quote what people typed; ours say what is needed.
+        "uvicorn": {"handlers": ["err"], "level": "WARNING", "propagate": False},
+        "uvicorn.error": {"level": "CRITICAL"},
+    },
+}
+
+
+def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = False) -> None:
+    """Serve until told to stop; what is being answered then is still answered, for a while."""
+    _sweep()
+    with tempfile.TemporaryDirectory(prefix=f"{_ROOM}{os.getpid()}-") as folder:
+        os.environ["SHOAL_CONFIG"], os.environ["SHOAL_ROOM"] = str(path.absolute()), folder
+        try:
+            uvicorn.run(
+                "shoal.server.app:from_environment",
+                factory=True,
+                host=config.host,
+                port=config.port,
+                workers=workers,
+                ssl_certfile=config.certificate,
+                ssl_keyfile=config.certificate_key,
+                proxy_headers=behind_proxy,
+                access_log=False,
+                log_config=_LOGS,
+                server_header=False,
+                timeout_keep_alive=30,
+                timeout_graceful_shutdown=GRACE_SECONDS,
+                h11_max_incomplete_event_size=64 * 1024,
+                backlog=512,
+            )
+        finally:
+            room = Room(Path(folder))
+            for job in list(room.folder.iterdir()):
+                room.forget(job)
+            logging.getLogger("shoal.server").info('{"event": "end"}')
+            sys.stderr.flush()
+
+
+def _sweep() -> None:
+    """Remove the private folders of servers that were killed before they could do it themselves."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{_ROOM}*-*"):
+        owner = folder.name.removeprefix(_ROOM).partition("-")[0]
+        with contextlib.suppress(OSError):
+            if owner.isdigit() and folder.lstat().st_uid == os.getuid() and not _alive(int(owner)):
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+def _alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except OSError:
+        return False
+    return True

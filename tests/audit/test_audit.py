@@ -1,0 +1,83 @@
+"""The auditor refutes what it must, and does not refute what is proved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from shoal.audit import CASES, FAULTS, MODES, Mechanism, audit, audit_fault, play
+from shoal.errors import ParameterError
+
+QUICK = (1_000, 4_000)
+
+
+@pytest.mark.parametrize("mode", ["dp", "group", "correlated"])
+def test_sound_modes_are_not_refuted(mode):
+    report = audit(mode, epsilons=(1.0,), stages=QUICK)
+    assert not report.refuted, report.witness
+    assert report.witness is None
+    assert 0 < report.epsilon_lower_bound < report.epsilon
+    assert len(report.verdicts) == len(CASES[mode])
+
+
+def test_sound_modes_are_not_refuted_at_half_an_epsilon():
+    assert not audit("dp", epsilons=(0.5,), stages=(2_000,)).refuted
+
+
+def test_the_heuristic_is_refuted_with_its_witness():
+    for epsilon in (0.5, 1.0):
+        report = audit("heuristic", epsilons=(epsilon,))
+        assert report.refuted
+        assert report.epsilon_lower_bound > epsilon
+        assert report.witness["name"] == "two rows of degree 0.9 against one"
+        assert report.witness["runs"] <= 16_000
+
+
+@pytest.mark.parametrize("case", CASES["heuristic"][1:], ids=lambda case: case.name)
+def test_every_flaw_of_the_heuristic_is_found(case):
+    from shoal.audit._cases import mechanism
+
+    verdict = play(mechanism(case, 1.0))
+    assert verdict.refuted
+
+
+@pytest.mark.parametrize("fault", sorted(FAULTS))
+def test_every_planted_fault_is_refuted(fault):
+    report = audit_fault(fault, epsilon=1.0)
+    assert report.refuted
+    assert report.epsilon_lower_bound > 1.0
+
+
+def test_the_bound_comes_near_the_truth_and_not_above():
+    """Randomised response of epsilon 2 against a claim of 1 and of 2."""
+    p = np.exp(2) / (1 + np.exp(2))
+    rng = np.random.default_rng(0)
+
+    def sample(side, n):
+        return np.where(rng.random(n) < p, side, 1 - side).astype(float)[:, None]
+
+    told = play(Mechanism("randomised response", 1.0, sample, ("answer",)))
+    assert told.refuted
+    assert 1.0 < told.epsilon_lower_bound <= 2.0
+    assert not play(Mechanism("randomised response", 2.0, sample, ("answer",))).refuted
+
+
+def test_a_kind_of_outcome_is_a_witness():
+    silent = Mechanism("silence", 1.0, lambda b, n: np.full((n, 1), np.nan if b else 0.0), ("answer",))
+    verdict = play(silent)
+    assert verdict.refuted
+    assert verdict.event in (
+        "answer has no answer",
+        "answer is at least 0",
+        "answer is at most 0",
+        "answer is equal to 0",
+        "answer is at least 0 away from 0",
+    )
+
+
+def test_unknown_names_are_one_sentence():
+    assert set(MODES) == set(CASES)
+    with pytest.raises(ParameterError, match="'mode' must be one of"):
+        audit("none")
+    with pytest.raises(ParameterError, match="'fault' must be one of"):
+        audit_fault("none")

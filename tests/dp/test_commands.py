@@ -1,0 +1,165 @@
+"""`shoal ask`, `shoal ledger` and `shoal audit-mechanism` on the bundled survey."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+from importlib.resources import files
+from pathlib import Path
+
+import pytest
+import typer
+
+import shoal.cli
+from shoal.cli import ask, audit, ledger
+
+DATA = Path(str(files("shoal.datasets"))) / "data"
+COUNT = "SELECT COUNT(*) FROM t WHERE age >= 40"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """The command in this process: exit code, output and error text."""
+    app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
+    for room in (ask, audit, ledger):
+        room.register(app)
+    monkeypatch.setattr(shoal.cli, "app", app)
+    for name in ("survey.csv", "survey-messy.csv", "survey.toml"):
+        shutil.copy(DATA / name, tmp_path / name)
+    monkeypatch.chdir(tmp_path)
+
+    def call(*words):
+        monkeypatch.setattr(sys, "argv", ["shoal", *map(str, words)])
+        with pytest.raises(SystemExit) as caught:
+            shoal.cli.main()
+        said = capsys.readouterr()
+        return caught.value.code, said.out, said.err
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("mode", "stamp"),
+    [
+        ("dp", "guarantee: epsilon-DP, add or remove one record"),
+        ("group", "guarantee: epsilon-DP for the records of one group jointly"),
+        (
+            "correlated",
+            "guarantee: epsilon-DP, add or remove all rows of one look-alike cell (grid(age, income), ",
+        ),
+    ],
+)
+def test_every_sound_mode_answers_with_its_stamp(run, mode, stamp):
+    code, out, _ = run(
+        "ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1, "--mode", mode, "--json"
+    )
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["stamp"].startswith(stamp)
+    assert (facts["epsilon"], facts["remaining"]) == (0.1, 0.9)
+    assert facts["interval"][0] <= facts["value"] <= facts["interval"][1]
+    assert Path("survey.ledger.db").exists()
+
+
+def test_all_modes_on_one_ledger_then_the_heuristic(run):
+    words = ["ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1]
+    for mode in ("dp", "group", "correlated", "heuristic", "dp"):
+        code, out, err = run(*words, "--mode", mode)
+        assert code == 0, err
+    assert "epsilon 0.0, remaining 0.7" in out  # the stored answer of the first question
+    assert "the ledger total of this data set has ended" in out
+    _, out, _ = run(*words, "--mode", "heuristic", "--json")
+    facts = json.loads(out)
+    assert facts["stamp"] == "guarantee: none (research reproduction)"
+    assert (facts["epsilon"], facts["remaining"], facts["noise_parameter"]) == (None, None, 0.1)
+
+
+def test_the_budget_ends_with_exit_code_one(run):
+    words = ["ask", "survey.csv", "--schema", "survey.toml", "--epsilon", 0.6]
+    assert run(*words, COUNT)[0] == 0
+    code, out, err = run(*words, "SELECT SUM(income) FROM t")
+    assert (code, out) == (1, "")
+    assert err == "shoal: The budget of this analyst does not allow epsilon 0.6: 0.4 of 1.0 is left.\n"
+
+
+@pytest.mark.parametrize(
+    ("query", "epsilon"),
+    [
+        ("SELECT * FROM t", 0.1),
+        ("DROP TABLE t", 0.1),
+        (COUNT, 0),
+        (COUNT, "nan"),
+        (COUNT, -1),
+        ("SELECT SUM(age) FROM u", 1),
+    ],
+)
+def test_bad_questions_are_one_sentence_and_exit_code_two(run, query, epsilon):
+    code, out, err = run("ask", "survey.csv", query, "--schema", "survey.toml", "--epsilon", epsilon)
+    assert (code, out) == (2, "")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+
+
+def test_groups_several_figures_and_cost(run):
+    query = "SELECT region, COUNT(*) AS n, AVG(income) FROM t GROUP BY region"
+    words = ["ask", "survey-messy.csv", query, "--schema", "survey.toml", "--epsilon", 0.3]
+    code, out, err = run(*words, "--cost")
+    assert code == 0, err
+    assert "n (count): epsilon 0.15, noise scale 6.66667" in out
+    assert "in all epsilon 0.3, remaining 1.0" in out
+    code, out, _ = run(*words)
+    assert [line.split(",")[0] for line in out.splitlines()[:5]] == [
+        f"region = {region}" for region in ("north", "east", "south", "west", "capital")
+    ]
+    _, out, _ = run(*words, "--json", "--cost")
+    assert json.loads(out)["epsilon"] == 0.0
+
+
+def test_options_of_the_modes(run):
+    words = ["ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1]
+    assert run(*words, "--mode", "group", "--group", 3)[0] == 0
+    assert run(*words, "--mode", "group", "--group", "household:4")[0] == 0
+    code, out, _ = run(*words, "--mode", "correlated", "--cells", "age:30,region:1,income:20", "--tau", 3)
+    assert code == 0
+    assert "at most 3 counted per cell" in out
+    assert run(*words, "--mode", "correlated", "--cells", "age:30,income:30", "--tau-epsilon", 0.2)[0] == 0
+    for bad in (["--group", "many"], ["--cells", "age"], ["--mode", "magic"]):
+        assert run(*words, *bad)[0] == 2
+
+
+def test_ledger_verify_backup_restore(run):
+    run("ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1)
+    code, out, _ = run("ledger", "verify", "survey.ledger.db", "--json")
+    assert code == 0
+    assert json.loads(out)["entries"] == 2
+    assert run("ledger", "backup", "survey.ledger.db", "b.jsonl")[0] == 0
+    assert run("ledger", "restore", "new.db", "b.jsonl")[0] == 0
+    assert run("ledger", "verify", "new.db")[1].startswith("2 entries, the chain holds")
+    code, _, err = run("ledger", "restore", "new.db", "b.jsonl")
+    assert code == 1
+    assert "empty ledger only" in err
+    assert run("ledger", "verify", "absent.db")[0] == 1
+    import sqlite3
+
+    with sqlite3.connect("new.db") as raw:
+        raw.execute("UPDATE shoal_entries SET micro = 1 WHERE seq = 1")
+    code, out, _ = run("ledger", "verify", "new.db")
+    assert code == 1
+    assert "entry 1 was changed" in out
+
+
+def test_the_auditor_reports_a_witness(run):
+    code, out, _ = run("audit-mechanism", "--mode", "heuristic", "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert facts["refuted"]
+    assert facts["epsilon_lower_bound"] > facts["epsilon"]
+    assert "degree 0.9" in facts["witness"]["name"]
+    code, out, _ = run("audit-mechanism", "--fault", "scale-halved")
+    assert code == 1
+    assert "refuted" in out
+    code, out, _ = run("audit-mechanism", "--mode", "correlated", "--runs", 1000, "--json")
+    assert code == 0
+    assert json.loads(out)["witness"] is None
+    assert run("audit-mechanism", "--mode", "magic")[0] == 2

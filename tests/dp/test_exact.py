@@ -1,0 +1,221 @@
+"""Exact sums against SQLite as an independent oracle, and parts against the whole."""
+
+from __future__ import annotations
+
+import math
+import sqlite3
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.dp.check import check
+from shoal.dp.correlation import Grid
+from shoal.dp.exact import combine, compute, finish, partial
+from shoal.dp.load import load, protect_rows, version
+from shoal.dp.plan import CELL, UNIT, make_plan
+from shoal.dp.sql import parse
+from shoal.dp.unit import resolve
+from shoal.errors import SchemaError
+from shoal.schema import Column, Schema, Unit
+
+
+def _plan(sql, schema, mode="dp", epsilon=1_000_000, **options):
+    query = parse(sql, schema.id)
+    check(query, schema)
+    return make_plan(query, schema, resolve(mode, schema, **options), epsilon)
+
+
+SCHEMA = Schema(
+    {
+        "a": Column("a", bounds=(-5, 5), step=1),
+        "b": Column("b", bounds=(0, 9), step=1),
+        "s": Column("s", kind="category", levels=("x", "y")),
+    }
+)
+leaf = st.one_of(
+    st.builds(
+        "{} {} {}".format, st.sampled_from("ab"), st.sampled_from(["=", "<>", "<", ">="]), st.integers(-3, 3)
+    ),
+    st.builds(
+        "{} IN ({})".format,
+        st.sampled_from("ab"),
+        st.lists(st.integers(-3, 3).map(str), min_size=1, max_size=3).map(",".join),
+    ),
+    st.builds("{} IS {}NULL".format, st.sampled_from("abs"), st.sampled_from(["", "NOT "])),
+    st.builds("a BETWEEN {} AND {}".format, st.integers(-3, 3), st.integers(-3, 3)),
+    st.builds("s = '{}'".format, st.sampled_from("xy")),
+)
+condition = st.recursive(
+    leaf,
+    lambda inner: st.one_of(
+        st.builds("NOT ({})".format, inner),
+        st.builds("({}) AND ({})".format, inner, inner),
+        st.builds("({}) OR ({})".format, inner, inner),
+    ),
+    max_leaves=6,
+)
+cell = st.one_of(st.none(), st.integers(-5, 5))
+row = st.tuples(cell, st.one_of(st.none(), st.integers(0, 9)), st.sampled_from([None, "x", "y"]))
+
+
+@given(condition, st.lists(row, max_size=12))
+@settings(max_examples=150, deadline=None)
+def test_conditions_follow_three_valued_logic(where, rows):
+    frame = pl.DataFrame(rows, schema={"a": pl.Int64, "b": pl.Int64, "s": pl.String}, orient="row")
+    with sqlite3.connect(":memory:") as oracle:
+        oracle.execute("CREATE TABLE t (a, b, s)")
+        oracle.executemany("INSERT INTO t VALUES (?, ?, ?)", rows)
+        sql = f"SELECT COUNT(*), COUNT(a), TOTAL(a) FROM t WHERE {where}"
+        expected = [int(each) for each in oracle.execute(sql).fetchone()]
+    text = f"SELECT COUNT(*) AS n, COUNT(a), SUM(a) FROM t WHERE {where}"
+    assert [int(each[0]) for each in compute(load(frame, SCHEMA), _plan(text, SCHEMA))] == expected
+
+
+QUERIES = [
+    ("SELECT COUNT(*) FROM t WHERE age > 30", {}),
+    ("SELECT region, COUNT(*), SUM(income), AVG(age), MAX(age), MEDIAN(age) FROM t GROUP BY region", {}),
+    ("SELECT smoker, school, COUNT(age) FROM t GROUP BY smoker, school", {}),
+    (
+        "SELECT COUNT(*), SUM(age), MAX(income), MIN(age), VAR_POP(age) FROM t",
+        {"mode": "correlated", "tau": 3},
+    ),
+    ("SELECT region, COUNT(*), SUM(age) FROM t GROUP BY region", {"mode": "correlated", "tau": 3}),
+    ("SELECT COUNT(*), MEDIAN(age) FROM t", {"mode": "group", "group": Unit("house", 2)}),
+]
+
+
+@pytest.mark.parametrize(("sql", "options"), QUERIES)
+def test_parts_combine_to_the_whole(sql, options, survey, schema):
+    if options.get("mode") == "correlated":
+        options = {**options, "model": Grid.of_schema(schema)}
+    plan = _plan(sql, schema, **options)
+    frame = protect_rows(load(survey, schema), survey, schema, plan.protected, options.get("model"))
+    whole = compute(frame, plan)
+    if plan.together is None:
+        parts = [frame[i::3] for i in range(3)] + [frame[:0]]
+    else:
+        code = frame[plan.together].cast(pl.String).hash(seed=1) % 3
+        parts = [frame.filter(code == i) for i in range(3)]
+    again = finish(combine([partial(each, plan) for each in parts]), plan)
+    assert all(np.array_equal(one, two) for one, two in zip(whole, again, strict=True))
+
+
+def test_figures_are_the_plain_ones(survey, schema):
+    plan = _plan("SELECT region, COUNT(*), SUM(age) FROM t WHERE age >= 20 GROUP BY region", schema)
+    count, total = compute(load(survey, schema), plan)
+    for position, region in enumerate(("north", "south", "east")):
+        rows = survey.filter((pl.col("age") >= 20) & (pl.col("region") == region))
+        assert (count[position], total[position]) == (rows.height, rows["age"].sum())
+
+
+def test_at_most_m_rows_of_a_person_from_its_own_rows(survey, schema):
+    plan = _plan(
+        "SELECT COUNT(*), SUM(age) FROM t WHERE smoker = TRUE", schema, "group", group=Unit("house", 2)
+    )
+    frame = protect_rows(load(survey, schema), survey, schema, plan.protected)
+    counts = survey.filter("smoker").group_by("house").len()["len"].clip(upper_bound=2).sum()
+    assert compute(frame, plan)[0][0] == counts
+    shuffled = survey.sample(fraction=1.0, shuffle=True, seed=3)
+    again = protect_rows(load(shuffled, schema), shuffled, schema, plan.protected)
+    assert [each.tolist() for each in compute(again, plan)] == [
+        each.tolist() for each in compute(frame, plan)
+    ]
+    # Taking one house away changes nothing but that house's share.
+    house = survey["house"][0]
+    rest = survey.filter(pl.col("house") != house)
+    one = survey.filter(pl.col("house") == house)
+    split = [
+        compute(protect_rows(load(each, schema), each, schema, plan.protected), plan)[1][0]
+        for each in (rest, one)
+    ]
+    assert sum(split) == compute(frame, plan)[1][0]
+
+
+def test_rows_without_a_unit_are_dropped(schema):
+    frame = pl.DataFrame({name: [None] * 5 for name in schema.columns if name != "house"})
+    frame = frame.with_columns(house=pl.Series(["1", None, " ", "?", "1.0"]))
+    facts = schema.with_columns(house={"missing": ("?",)})
+    unit = resolve("group", facts, group=Unit("house", 2))
+    assert protect_rows(load(frame, facts), frame, facts, unit)[UNIT].to_list() == ["1", "1"]
+
+
+def test_cells_are_cut_at_tau(survey, schema):
+    grid = Grid.of_schema(schema)
+    plan = _plan(
+        "SELECT COUNT(*), SUM(income), MAX(income), MIN(age) FROM t", schema, "correlated", model=grid, tau=2
+    )
+    loaded = load(survey, schema)
+    frame = protect_rows(loaded, survey, schema, plan.protected, grid)
+    sizes = np.bincount(grid.cell(loaded), minlength=grid.n_cells)
+    count, total, largest, smallest = compute(frame, plan)
+    assert count[0] == np.minimum(sizes, 2).sum()
+    fixed = plan.flat[1].fixed
+    whole = np.rint(survey["income"].clip(-1000, 200_000).to_numpy() / float(fixed.quantum)).astype(np.int64)
+    sums = np.zeros(grid.n_cells, np.int64)
+    np.add.at(sums, grid.cell(loaded), whole)
+    assert total[0] == np.clip(sums, 2 * fixed.least, 2 * fixed.most).sum()
+    # Tail counts of the outermost rows are the cells' tail counts cut at tau.
+    bins = frame.select((pl.col("age")).cast(pl.Int64)).to_series().to_numpy()
+    cells = frame[CELL].to_numpy()
+    for r in (5, 40, 99):
+        cut = np.minimum(np.bincount(cells[bins <= r], minlength=grid.n_cells), 2).sum()
+        assert smallest[0, : r + 1].sum() == cut
+    assert largest.sum() == count[0]
+
+
+def test_loading_never_fails_on_a_cell(schema):
+    odd = ["", "NA", "1e400", "-inf", "nan", "12", " 13.0 ", "x" * 50, "0x10", "1_000", "٣", None]
+    frame = pl.DataFrame(dict.fromkeys(schema.columns, odd))
+    loaded = load(frame, schema)
+    assert loaded["age"].to_list() == [None, None, 110.0, 0.0, None, 12.0, 13.0, None, None, None, None, None]
+    assert loaded["region"].null_count() == len(odd)
+    assert loaded["born"].null_count() == len(odd)
+    assert loaded["house"].to_list()[5:7] == ["12", "13"]
+    numbers = pl.DataFrame({"age": [math.nan, math.inf, 3.0]})
+    assert load(numbers, Schema({"age": schema.columns["age"]}))["age"].to_list() == [None, 110.0, 3.0]
+
+
+@pytest.mark.parametrize("cells", [[1, 2, 3], [1.0, 2.0, 3.0], ["1", "2.0", " 3"], ["01", "2", "3"]])
+def test_a_level_is_the_same_however_it_was_stored(cells):
+    column = Schema({"v": Column("v", kind="category", levels=("1", "2"), missing=("3",))})
+    assert load(pl.DataFrame({"v": cells}), column)["v"].to_list() == [0, 1, None]
+
+
+def test_missing_codes_are_missing():
+    column = Schema({"v": Column("v", bounds=(0, 9), missing=("-9", "refused"))})
+    assert load(pl.DataFrame({"v": ["-9", "refused", "3"]}), column)["v"].to_list() == [None, None, 3.0]
+    assert load(pl.DataFrame({"v": [-9, 3]}), column)["v"].to_list() == [None, 3.0]
+
+
+def test_structure_that_does_not_fit_is_one_sentence(schema):
+    with pytest.raises(SchemaError, match="declares column 'age'"):
+        load(pl.DataFrame({"x": [1]}), schema)
+    with pytest.raises(SchemaError, match="'v' must hold plain values"):
+        load(pl.DataFrame({"v": [[1], [2]]}), Schema({"v": Column("v")}))
+
+
+def test_the_version_follows_the_rows_not_their_order(survey, schema):
+    loaded = load(survey, schema)
+    assert version(loaded) == version(loaded.reverse())
+    assert version(loaded) != version(loaded[1:])
+
+
+@given(
+    st.lists(st.floats(allow_nan=True, allow_infinity=True, width=64), max_size=20),
+    st.floats(-1e15, 1e15),
+    st.floats(1e-3, 1e15),
+)
+@settings(max_examples=100, deadline=None)
+def test_one_row_moves_a_sum_by_no_more_than_its_sensitivity(values, low, width):
+    facts = Schema({"v": Column("v", bounds=(low, low + max(width, abs(low) * 1e-9)))})
+    for sql in ("SELECT SUM(v) FROM t", "SELECT AVG(v) FROM t", "SELECT VAR_POP(v) FROM t"):
+        plan = _plan(sql, facts)
+        with_row = compute(
+            load(pl.DataFrame({"v": [*values, low - 1.0]}, schema={"v": pl.Float64}), facts), plan
+        )
+        without = compute(load(pl.DataFrame({"v": values}, schema={"v": pl.Float64}), facts), plan)
+        for release, one, two in zip(plan.flat, with_row, without, strict=True):
+            assert abs(int(one[0]) - int(two[0])) <= release.sensitivity

@@ -1,0 +1,113 @@
+"""The kernels for large tables give the labels of the plain ones, whatever the table looks like."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.engine.encode import standardise
+from shoal.engine.trees import farthest, grow_tree, nearest, take, tighten
+from shoal.microaggregation import CBFS, MDAV, VMDAV
+from shoal.microaggregation import _fast_fixed_size as fast
+from shoal.microaggregation._fixed_size import _cbfs, _mdav, _v_mdav
+
+
+def table(kind: str, n: int, p: int, seed: int) -> np.ndarray:
+    rng = np.random.default_rng(seed)
+    normal = rng.normal(size=(n, p))
+    return {
+        "normal": lambda: normal,
+        "grid": lambda: rng.integers(0, 4, size=(n, p)).astype(float),
+        "standardised grid": lambda: standardise(rng.integers(0, 5, size=(n, p)).astype(float)),
+        "duplicated": lambda: normal[rng.integers(0, max(1, n // 5), n)],
+        "clustered": lambda: 0.01 * normal + 5 * rng.normal(size=(6, p))[rng.integers(0, 6, n)],
+        "skewed": lambda: standardise(np.exp(2 * normal)),
+        "correlated": lambda: normal @ (np.ones((p, p)) + 0.1 * np.eye(p)),
+        "mirrored": lambda: np.concatenate([normal[: n // 2], -normal[: n - n // 2]]),
+        "far away": lambda: normal + 1e7,
+        "constant": lambda: np.full((n, p), 0.1),
+        "one line": lambda: np.outer(np.arange(n) % 17, np.ones(p)) / 3,
+        "ones and zeros": lambda: (normal > 0).astype(float),
+    }[kind]()
+
+
+KINDS = [
+    "normal", "grid", "standardised grid", "duplicated", "clustered", "skewed", "correlated", "mirrored",
+    "far away", "constant", "one line", "ones and zeros",
+]  # fmt: skip
+
+
+def same_labels(X: np.ndarray, k: int) -> None:
+    X = np.ascontiguousarray(X)
+    np.testing.assert_array_equal(fast._shrink(X, k, fast.MDAV), _mdav(X, k))
+    np.testing.assert_array_equal(fast._shrink(X, k, fast.CBFS), _cbfs(X, k, False))
+    np.testing.assert_array_equal(fast._shrink(X, k, fast.CBFS_CENTROID), _cbfs(X, k, True))
+    for gamma in (0.2, 1.1):
+        np.testing.assert_array_equal(fast._extend(X, k, gamma), _v_mdav(X, k, gamma))
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    n=st.integers(2, 300),
+    p=st.integers(1, 12),
+    k=st.integers(2, 8),
+    seed=st.integers(0, 10**6),
+)
+def test_labels_equal_those_of_the_plain_kernels(kind, n, p, k, seed):
+    same_labels(table(kind, n, p, seed), min(k, n))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_stay_equal_when_trees_are_built_anew(kind):
+    same_labels(table(kind, 4_000, 4, 1), 3)
+
+
+def test_labels_equal_in_many_columns():
+    same_labels(table("normal", 1_000, 30, 2), 5)
+
+
+@pytest.mark.parametrize("method", [MDAV(k=3), CBFS(k=3), CBFS(k=3, grow="centroid"), VMDAV(k=3, gamma=1.1)])
+def test_estimators_choose_by_size(method, monkeypatch):
+    X = table("clustered", 600, 3, 3)
+    plain = method.fit(X).labels_
+    monkeypatch.setattr(fast, "SMALL", 100)
+    np.testing.assert_array_equal(method.fit(X).labels_, plain)
+
+
+def test_huge_values_take_the_plain_kernel():
+    assert not fast._pays(np.full((10_000, 2), 1e200), 3)
+    assert fast._pays(np.zeros((10_000, 2)), 3)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    n=st.integers(1, 400),
+    p=st.integers(1, 6),
+    gone=st.floats(0, 0.9),
+    seed=st.integers(0, 10**6),
+)
+def test_tree_finds_what_a_scan_finds(kind, n, p, gone, seed):
+    rng = np.random.default_rng(seed)
+    X = np.ascontiguousarray(table(kind, n, p, seed))
+    tree = grow_tree(X, np.arange(n))
+    removed = rng.permutation(n)[: int(gone * n)]
+    for i in removed:
+        take(tree, i)
+    if seed % 2:
+        tighten(tree)
+    left = np.setdiff1d(np.arange(n), removed)
+    point = X[rng.integers(n)] if seed % 3 else rng.normal(size=p)
+    distance = np.zeros(left.size)
+    for a in range(p):
+        distance += (X[left, a] - point[a]) ** 2
+    size = min(3, left.size)
+    found, found_d = np.empty(size, np.int64), np.empty(size)
+    assert nearest(tree, point, size, found, found_d) == size
+    order = np.lexsort((left, distance))[:size]
+    np.testing.assert_array_equal(found, left[order])
+    np.testing.assert_array_equal(found_d, distance[order])
+    assert farthest(tree, point) == (left[np.argmax(distance)], distance.max())

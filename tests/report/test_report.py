@@ -1,0 +1,269 @@
+"""The report: what stands in it, what a public one must not tell, and that it is safe and readable."""
+
+from __future__ import annotations
+
+import ast
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import numpy as np
+import polars as pl
+import pytest
+
+import shoal
+from pages import Page
+from shoal.errors import InputError
+from shoal.privacy import Verdict
+from shoal.report import write_report
+from shoal.report.build import gather
+from shoal.report.html import render_report
+from shoal.schema import Schema
+
+NOW = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
+CERTIFICATE = {"bound": 4.6, "gap": 1.4, "proven": True, "method": "column generation", "seconds": 12.3}
+
+
+def page_of(protection, **options) -> Page:
+    return Page(render_report(gather(protection, now=NOW, **options)))
+
+
+@pytest.fixture(scope="module")
+def full(mixed) -> Page:
+    return page_of(replace(mixed, figures=mixed.figures | {"certificate": CERTIFICATE}))
+
+
+def test_sections_in_order(full, plain):
+    assert full.headings == [
+        "Summary",
+        "What was protected, and how",
+        "Verdicts",
+        "Group sizes",
+        "Original and protected, column by column",
+        "Loss and risk",
+        "What is not protected",
+        "Certificate",
+        "Settings, and how to repeat the run",
+    ]
+    assert "Certificate" not in page_of(plain).headings
+
+
+def test_full_report_is_marked_and_tells_the_figures(full, mixed):
+    assert "Custodian only, since its risk figures use the original" in full.text
+    assert f"{100 * mixed.figures['dld']:.3g} %" in full.text
+    assert f"{mixed.figures['information_loss']:.3g} %" in full.text
+    assert "could save at most 1.4 % of the loss of this one" in full.text
+    assert "written 2024-02-29 12:00 UTC" in full.text
+    # A picture for the groups and each of the nine aggregated columns, and the mark of the house.
+    assert len(full.all("svg")) == 11
+
+
+def test_guarantee_in_the_words_of_the_house(full, plain):
+    words = "taken as quasi-identifiers, and nothing about columns left as they are"
+    assert f"{words}: disease, comment and weight." in full.text
+    assert f"k-anonymity of the aggregated columns {words}; here there is none." in page_of(plain).text
+
+
+@pytest.mark.parametrize("public", [True, False])
+def test_page_is_self_contained_and_accessible(mixed, public):
+    page = page_of(mixed, public=public)
+    assert not {"script", "link", "img", "iframe", "object"} & {tag for tag, _ in page.elements}
+    assert "default-src 'none'" in page.source
+    for _, attributes in page.elements:
+        assert not any(name.startswith("on") or name == "src" for name in attributes)
+        assert attributes.get("href", "#").startswith("#")
+        assert "url(" not in attributes.get("style", "")
+    ids = [attributes["id"] for _, attributes in page.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    targets = {attributes["href"][1:] for _, attributes in page.elements if "href" in attributes}
+    targets |= {attributes["aria-labelledby"] for attributes in page.all("section")}
+    assert targets <= set(ids)
+    assert len(page.all("h1")) == 1
+    assert page.all("html")[0]["lang"] == "en"
+    assert all("scope" in attributes for attributes in page.all("th"))
+    for attributes in page.all("svg"):
+        assert attributes.get("aria-hidden") == "true" or (
+            attributes["role"] == "img" and attributes["aria-label"]
+        )
+
+
+def test_hostile_names_and_values_are_only_text(full, mixed):
+    evil = next(name for name in mixed.settings["columns"] if "<script>" in name)
+    assert evil in full.text
+    assert "<b>job & 0</b>" in full.source.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+    assert "Protection report: survey <i>2020</i>" in full.text
+    assert not full.all("script")
+    assert "49" not in re.findall(r"quoted\" & (\S+)", full.text)
+    assert "\x1b" not in full.source
+
+
+def test_public_report_reads_nothing_of_the_original(mixed):
+    class Untouchable:
+        def __getattr__(self, name):
+            raise AssertionError(f"the public report looked at {name!r}")
+
+        __getitem__ = __contains__ = __iter__ = __len__ = __getattr__
+
+    blind = replace(mixed, original=Untouchable(), figures=Untouchable(), notes=Untouchable())
+    assert render_report(gather(blind, public=True, now=NOW)) == page_of(mixed, public=True).source
+
+
+def test_public_report_leaves_out_risk_and_notes(mixed):
+    told = replace(
+        mixed,
+        notes=(*mixed.notes, "Stratum 'x' has 2 rows."),
+        settings=mixed.settings | {"command": "shoal protect secret.csv", "source": "secret.csv"},
+        figures=mixed.figures | {"certificate": CERTIFICATE},
+    )
+    page = page_of(told, public=True)
+    for word in ("DLD", "Custodian", "custodian", "linked", "loss", "Stratum 'x'", "secret.csv", "4.6 %"):
+        assert word not in page.text, word
+    for word in ("mdav", "k-anonymity", "✓ holds", "disease", "comment", "Group sizes", "stratum"):
+        assert word in page.text, word
+    full = page_of(told)
+    for word in ("DLD", "Stratum 'x'", "shoal protect secret.csv", 'read_table("secret.csv")', "4.6 %"):
+        assert word in full.text, word
+
+
+def test_unprotected_columns_are_counted_in_the_published_table(mixed):
+    left = {each.name: each for each in gather(mixed).left}
+    frame = mixed.original
+    alone = frame["weight"].value_counts().filter(pl.col("count") == 1).height
+    assert (left["weight"].distinct, left["weight"].alone) == (frame["weight"].n_unique(), alone)
+    assert [each.role for each in left.values()] == ["sensitive", "untouched", "weight"]
+
+
+def test_python_of_the_report_repeats_the_run(mixed, plain, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for protection, public in ((plain, False), (plain, True), (mixed, False)):
+        protection.original.write_parquet("table.parquet")
+        told = replace(protection, settings=protection.settings | {"source": "table.parquet"})
+        facts = gather(told, public=public)
+        (tmp_path / "schema.toml").write_text(facts.schema)
+        code = facts.python.replace('"table.csv"', '"table.parquet"')
+        ran: dict = {}
+        exec(compile(ast.parse(code), "report", "exec"), ran)
+        assert ran["protection"].frame.equals(protection.frame)
+    assert Schema.from_toml_text(facts.schema) == mixed.schema
+
+
+def test_parameters_of_the_method_are_in_the_python():
+    frame = pl.DataFrame({"age": [20, 21, 22, 60, 61, 62, 63]})
+    facts = gather(shoal.protect(frame, k=3, method="v-mdav"))
+    assert 'method=shoal.methods()["v-mdav"](k=3, gamma=' in facts.python
+    assert any(name == "method · gamma" for name, _ in facts.settings)
+
+
+def test_python_of_a_search_ended_by_the_clock_repeats_it(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(2)
+    frame = pl.DataFrame({name: rng.normal(size=120) for name in "ab"})
+    frame.write_csv("table.csv")
+    protection = shoal.protect(frame, k=3, method="anneal", time_limit=0.2)
+    facts = gather(protection, public=True)
+    assert f"max_proposals={protection.settings['max_proposals']}" in facts.python
+    ran: dict = {}
+    exec(compile(ast.parse(facts.python), "report", "exec"), ran)
+    assert ran["protection"].frame.equals(protection.frame)
+
+
+def test_settings_that_are_no_plain_values_are_left_to_the_reader(plain):
+    own = {"start": np.zeros(3), "progress": print, "seed": np.int64(4), "gap": None}
+    facts = gather(replace(plain, settings=plain.settings | {"parameters": own}))
+    assert 'shoal.methods()["mdav"](k=5, start=..., progress=..., seed=4)' in facts.python
+    rows = dict(facts.settings)
+    assert (rows["method · start"], rows["method · seed"]) == ("given by the caller", "4")
+    assert "method · gap" not in rows
+
+
+def test_every_setting_is_listed(plain):
+    told = replace(plain, settings=plain.settings | {"small_cells": "merge", "seed": 7})
+    rows = dict(gather(told).settings)
+    assert (rows["small cells"], rows["seed"], rows["k"], rows["strata"]) == ("merge", "7", "5", "none")
+
+
+def test_other_kinds_of_frames():
+    frame = pl.DataFrame({"age": [20, 21, 22, 60, 61, 62], "city": list("AABBCC")})
+    pages = [
+        page_of(shoal.protect(each, k=3, method="mdav"))
+        for each in (frame, frame.to_pandas(), frame.to_arrow())
+    ]
+    texts = [re.sub(r"Time [\d.]+ s", "", page.text) for page in pages]
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_many_columns_are_capped_and_the_file_stays_small(tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({f"column {j}": rng.normal(size=200) for j in range(30)})
+    protection = shoal.protect(frame, k=3, method="mdav")
+    page = page_of(protection)
+    assert len(page.all("svg")) == 24 + 2
+    assert "The first 24 protected columns are drawn; 6 more are left out here." in page.text
+    assert len(page.source) < 500_000
+
+
+def test_report_is_written_whole_or_not_at_all(plain, tmp_path, monkeypatch):
+    path = tmp_path / "report.html"
+    plain.report(path)
+    before = path.read_text()
+    assert before.startswith("<!doctype html>")
+    monkeypatch.setattr("shoal.report.html.render_report", lambda facts: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        write_report(plain, path)
+    assert path.read_text() == before
+    assert [each.name for each in tmp_path.iterdir()] == ["report.html"]
+    with pytest.raises(InputError, match="does not exist"):
+        plain.report(tmp_path / "nowhere" / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"bound": 4.6, "gap": 0.0, "proven": True}, "proven to be optimal"),
+        ({"bound": 4.6, "gap": 0.5, "proven": True}, "can lose less than 4.6 %"),
+        ({"bound": 4.6, "gap": 0.0, "proven": False}, "found but not proven"),
+        ({"bound": None, "gap": None, "proven": False}, "nothing is said about the optimum"),
+    ],
+)
+def test_certificate_says_what_is_proven(plain, given, words):
+    facts = gather(replace(plain, figures=plain.figures | {"certificate": given}))
+    assert facts.certificate is not None
+    assert words in facts.certificate.sentence
+    assert dict(facts.certificate.rows)["Bound proven"] == ("yes" if given["proven"] else "no")
+
+
+def test_failed_demand_is_red_and_said(plain):
+    bad = replace(plain.verdicts[0], value=1, holds=False, records_at_risk=4)
+    facts = gather(replace(plain, verdicts=(bad,)))
+    assert facts.light.colour == "red"
+    assert "k-anonymity does not hold" in facts.light.reasons
+    assert "someone is alone" in facts.sentences[0]
+    assert facts.verdicts[0].state == "fails"
+
+
+def test_every_model_has_its_sentence(plain):
+    first = plain.verdicts[0]
+    told = {
+        "distinct l-diversity": (3, "takes at least 3 different values"),
+        "entropy l-diversity": (1, "all records share one value of “disease”"),
+        "recursive (c, l)-diversity with c = 2": (2, "do not outweigh the rest"),
+        "t-closeness (ordered distance)": (0.25, "farther than 0.25 from the whole table"),
+        "delta-presence": ((0.1, 0.5), "at 0.1 to 0.5"),
+        "something new": (7, "The table reaches 7."),
+    }
+    verdicts = tuple(
+        replace(first, model=model, sensitive="disease", value=each[0]) for model, each in told.items()
+    )
+    assert all(isinstance(each, Verdict) for each in verdicts)
+    facts = gather(replace(plain, verdicts=(first, *verdicts)))
+    for verdict, (_, words) in zip(facts.verdicts[1:], told.values(), strict=True):
+        assert words in verdict.meaning
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_linkage_never_exceeds_groups_by_records(seed):
+    """The ceiling that the report states."""
+    rng = np.random.default_rng(seed)
+    frame = pl.DataFrame({name: rng.integers(0, 6, 80) for name in "abc"})
+    figures = shoal.protect(frame, k=int(rng.integers(2, 6)), method="mdav").figures
+    assert figures["dld"] <= figures["n_groups"] / figures["n_records"] + 1e-12

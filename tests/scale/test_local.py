@@ -1,0 +1,367 @@
+"""Tables protected part by part: what comes out, what is refused, what an interruption leaves."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow.parquet as pq
+import pytest
+
+import shoal
+from shoal import privacy
+from shoal.engine.encode import sum_of_squares
+from shoal.errors import GuaranteeError, InputError, ParameterError
+from shoal.microaggregation import MDAV, mend
+from shoal.scale import local, protect_file, settle_roles
+from shoal.scale.output import Classes
+from shoal.scale.plan import Router, merged_parts, route
+from shoal.scale.source import open_source
+
+
+def numbers(n: int, p: int = 3, seed: int = 0) -> pl.DataFrame:
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {f"x{j}": rng.normal(size=n) for j in range(p)} | {"note": [f"n{i % 7}" for i in range(n)]}
+    )
+
+
+def mixed(n: int = 3_000) -> pl.DataFrame:
+    rng = np.random.default_rng(1)
+    region = rng.choice(["north", "south", "east"], n, p=[0.5, 0.3, 0.2]).astype(object)
+    region[:3] = "tiny"
+    return pl.DataFrame(
+        {
+            "id": np.arange(n),
+            "age": rng.integers(18, 90, n),
+            "income": np.where(rng.random(n) < 0.03, np.nan, rng.lognormal(10, 1, n)),
+            "job": rng.choice(["cook", "nurse", "smith"], n),
+            "region": region.tolist(),
+            "weight": rng.uniform(0.5, 2, n),
+            "disease": rng.choice(["flu", "none"], n),
+        }
+    ).with_columns(pl.col("income").fill_nan(None))
+
+
+SCHEMA = """
+[columns.id]
+kind = "category"
+role = "identifier"
+[columns.age]
+role = "quasi"
+[columns.income]
+role = "quasi"
+policy = "impute"
+[columns.job]
+role = "quasi"
+kind = "category"
+[columns.region]
+role = "stratum"
+kind = "category"
+[columns.weight]
+role = "weight"
+[columns.disease]
+role = "sensitive"
+kind = "category"
+"""
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of about 500 rows, so that small tables have several."""
+    monkeypatch.setattr(local, "part_rows", lambda *_: 500)
+
+
+def test_one_part_in_memory_and_in_the_file_are_the_same(tmp_path):
+    frame = numbers(900)
+    frame.write_parquet(tmp_path / "in.parquet")
+    facts = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", k=4, workers=1)
+    whole = shoal.protect(frame, k=4, method="mdav")
+    out = pl.read_parquet(tmp_path / "out.parquet")
+    assert out.columns == frame.columns
+    for name in ("x0", "x1", "x2"):
+        np.testing.assert_allclose(out[name], whole.frame[name], atol=1e-12)
+    assert facts["information_loss"] == pytest.approx(whole.figures["information_loss"])
+    assert facts["n_groups"] == whole.figures["n_groups"]
+
+
+@pytest.mark.parametrize("ending", [".parquet", ".csv", ".arrow"])
+@pytest.mark.parametrize("any_order", [False, True])
+def test_rows_keep_their_order_and_other_columns(ending, any_order, small_parts, tmp_path):
+    frame = numbers(2_500).with_columns(pl.Series("at", [f"r{i}" for i in range(2_500)]).cast(pl.Categorical))
+    frame = frame.with_columns(pl.col("at").cast(pl.String))
+    path, output = tmp_path / f"in{ending}", tmp_path / f"out{ending}"
+    shoal.io.write_table(frame, path)
+    facts = protect_file(
+        path, output, k=3, columns=["x0", "x1", "x2"], workers=1, any_order=any_order,
+        schema=shoal.schema.Schema({"at": shoal.schema.Column("at", "untouched", "category")}),
+    )  # fmt: skip
+    out = shoal.io.read_table(output)
+    assert facts["settings"]["parts"] == 8
+    if any_order:
+        assert out["at"].to_list() != frame["at"].to_list()
+        out = frame.select("at").join(out, on="at", how="left", maintain_order="left")
+    assert out["at"].to_list() == frame["at"].to_list()
+    assert out["note"].to_list() == frame["note"].to_list()
+    assert privacy.k_anonymity(out, ["x0", "x1", "x2"], k=3).holds
+    np.testing.assert_allclose(out["x0"].mean(), frame["x0"].mean(), atol=1e-9)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_mixed_columns_strata_and_weights(small_parts, tmp_path):
+    frame = mixed()
+    frame.write_parquet(tmp_path / "in.parquet")
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    facts = protect_file(
+        tmp_path / "in.parquet", tmp_path / "out.parquet", k=5, schema=tmp_path / "s.toml", workers=2,
+        identifiers="hash", integers="round",
+    )  # fmt: skip
+    out = pl.read_parquet(tmp_path / "out.parquet")
+    assert privacy.k_anonymity(out, ["age", "income", "job", "region"], k=5).holds
+    assert "tiny" not in out["region"].to_list()
+    assert any("'tiny'" in note for note in facts["notes"])
+    assert out["income"].null_count() == 0
+    assert out["age"].dtype == pl.Int64
+    assert out["disease"].to_list() == frame["disease"].to_list()
+    assert out["id"].n_unique() == frame.height
+    assert set(out["id"]) & set(map(str, range(100))) == set()
+    kept = pl.Series(frame["region"] != "tiny")
+    assert out["region"].filter(kept).to_list() == frame["region"].filter(kept).to_list()
+    weighted = [(each["income"] * each["weight"]).sum() for each in (frame, out)]
+    assert weighted[1] == pytest.approx(weighted[0], rel=0.05)
+    assert facts["verdicts"][0].holds
+
+
+def test_dropped_rows_are_said(small_parts, tmp_path):
+    frame = mixed().select("age", "income")
+    frame.write_parquet(tmp_path / "in.parquet")
+    facts = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", missing="drop", workers=1)
+    assert pl.read_parquet(tmp_path / "out.parquet").height == 3_000 - frame["income"].null_count()
+    assert any("were dropped" in note for note in facts["notes"])
+
+
+def test_blocks_cost_at_most_three_per_cent(tmp_path, monkeypatch):
+    frame = numbers(12_000, p=5).drop("note")
+    frame.write_parquet(tmp_path / "in.parquet")
+    monkeypatch.setattr(local, "part_rows", lambda *_: 6_000)
+    facts = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", k=5, workers=1)
+    whole = MDAV(k=5).fit(frame).information_loss_
+    assert facts["settings"]["parts"] == 2
+    assert facts["information_loss"] <= 1.03 * whole
+
+
+def test_mending_keeps_sizes_and_never_loses(blobs):
+    labels = np.arange(60) % 12
+    mended = mend(blobs, labels)
+    assert sorted(np.bincount(mended)) == sorted(np.bincount(labels))
+    assert sum_of_squares(blobs, mended) < sum_of_squares(blobs, labels)
+    np.testing.assert_array_equal(mend(blobs, mended, 50), mend(blobs, mend(blobs, mended, 50), 50))
+
+
+def test_leaves_below_k_are_merged():
+    rng = np.random.default_rng(0)
+    router = Router.fit(rng.normal(size=(200, 2)), 3)
+    plan = type("P", (), {"method": MDAV(k=5), "routers": {(): (2, router)}})
+    sizes = np.array([9, 9, 3, 1, 7, 0, 2, 9, 8, 1])
+    into = merged_parts(sizes, plan)
+    joined = np.bincount(into, weights=sizes)
+    assert (joined[np.unique(into)] >= 5).all()
+    assert into[:2].tolist() == [0, 1]
+
+
+def test_equal_records_all_go_one_way(small_parts, tmp_path):
+    pl.DataFrame({"x": [1.0] * 2_000 + [2.0] * 3}).write_parquet(tmp_path / "in.parquet")
+    facts = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", k=5, workers=1)
+    assert facts["smallest_group"] >= 5
+    assert facts["n_records"] == 2_003
+
+
+def test_a_folder_is_one_table(small_parts, tmp_path):
+    frame = numbers(1_500)
+    (tmp_path / "in").mkdir()
+    for number in range(3):
+        frame[number * 500 : (number + 1) * 500].write_parquet(tmp_path / "in" / f"{number}.parquet")
+    protect_file(tmp_path / "in", tmp_path / "out.parquet", workers=1)
+    frame.write_parquet(tmp_path / "whole.parquet")
+    protect_file(tmp_path / "whole.parquet", tmp_path / "again.parquet", workers=1)
+    assert pl.read_parquet(tmp_path / "out.parquet").equals(pl.read_parquet(tmp_path / "again.parquet"))
+
+
+def test_number_of_workers_does_not_matter(small_parts, tmp_path):
+    numbers(1_500).write_parquet(tmp_path / "in.parquet")
+    for workers in (1, 2):
+        protect_file(tmp_path / "in.parquet", tmp_path / f"{workers}.parquet", workers=workers)
+    assert pl.read_parquet(tmp_path / "1.parquet").equals(pl.read_parquet(tmp_path / "2.parquet"))
+
+
+def refused(tmp_path, match, error=InputError, source="in.parquet", **options):
+    before = {each: each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()}
+    with pytest.raises(error, match=match) as caught:
+        protect_file(tmp_path / source, tmp_path / "out.parquet", workers=1, **options)
+    assert "\n" not in str(caught.value)
+    assert {each: each.stat().st_size for each in tmp_path.rglob("*") if each.is_file()} == before
+
+
+def test_unreadable_batches(tmp_path):
+    numbers(30_000).write_parquet(tmp_path / "in.parquet")
+    data = bytearray((tmp_path / "in.parquet").read_bytes())
+    with pq.ParquetFile(tmp_path / "in.parquet") as parquet:
+        page = parquet.metadata.row_group(0).column(1).data_page_offset
+    data[page : page + 40] = b"\xff" * 40
+    (tmp_path / "in.parquet").write_bytes(data)
+    refused(tmp_path, "cannot be read")
+    (tmp_path / "short.parquet").write_bytes(data[:1_000])
+    refused(tmp_path, "cannot be read", source="short.parquet")
+
+
+def test_columns_that_change_between_files(tmp_path):
+    (tmp_path / "in").mkdir()
+    numbers(50).write_parquet(tmp_path / "in" / "a.parquet")
+    numbers(50).with_columns(pl.col("x1").cast(pl.String)).write_parquet(tmp_path / "in" / "b.parquet")
+    refused(tmp_path, "'b.parquet' has .* in column 'x1'", source="in")
+    numbers(50).drop("x2").write_parquet(tmp_path / "in" / "b.parquet")
+    refused(tmp_path, "lacks the column 'x2'", source="in")
+
+
+def test_columns_of_nulls_and_missing_cells(tmp_path):
+    frame = numbers(50).with_columns(pl.lit(None, pl.Float64).alias("x1"))
+    frame.write_parquet(tmp_path / "in.parquet")
+    refused(tmp_path, "Column 'x1' must hold values")
+    numbers(50).with_columns(pl.when(pl.col("x0") > 0).then("x0").alias("x0")).write_parquet(
+        tmp_path / "in.parquet"
+    )
+    refused(tmp_path, r"Missing cells need a policy .* 'x0'")
+
+
+def test_bad_settings(tmp_path):
+    numbers(50).write_parquet(tmp_path / "in.parquet")
+    refused(tmp_path, "'k' of MDAV", ParameterError, k=1)
+    refused(tmp_path, "k = 60 records", k=60)
+    refused(tmp_path, "'memory' must be", ParameterError, memory="lots")
+    refused(tmp_path, "'method' must be", ParameterError, method="none")
+    refused(tmp_path, "takes no 'time_limit'", ParameterError, time_limit=3.0)
+    refused(tmp_path, "No file", source="absent.parquet")
+    with pytest.raises(InputError, match="written as"):
+        protect_file(tmp_path / "in.parquet", tmp_path / "out.sav", workers=1)
+
+
+def test_a_broken_promise_is_not_written(tmp_path, monkeypatch):
+    numbers(50).write_parquet(tmp_path / "in.parquet")
+    honest = local.read_result
+
+    def broken(task):
+        rows, solved = honest(task)
+        solved.values[0, 0] = 7.0
+        solved.labels[solved.labels == 0] = 1
+        solved.labels[0] = 0
+        return rows, solved
+
+    monkeypatch.setattr(local, "read_result", broken)
+    refused(tmp_path, "does not keep its promise", GuaranteeError)
+
+
+def test_classes_are_counted_over_batches():
+    classes = Classes(["a"])
+    for rows in ([1, 1, 2], [2, 2, 1], [3]):
+        classes.add(pl.DataFrame({"a": rows}))
+    verdict = classes.verdict(3)
+    assert (verdict.value, verdict.holds, verdict.n_classes, verdict.records_at_risk) == (1, False, 3, 1)
+
+
+def test_disk_full_while_spilling(tmp_path):
+    numbers(60_000).write_parquet(tmp_path / "in.parquet")
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, hard))
+    try:
+        refused(tmp_path, "cannot be written: .*File too large")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+RUN = """
+import sys, time
+from shoal.scale import local, protect_file
+local.part_rows = lambda *_: 500
+solve_part = local.solve_part
+def slowly(table, plan, **options):
+    time.sleep(0.4)
+    return solve_part(table, plan, **options)
+local.solve_part = slowly
+protect_file(sys.argv[1], sys.argv[2], workers=1)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_interrupted_runs_go_on(how, small_parts, tmp_path, monkeypatch):
+    numbers(3_000).write_parquet(tmp_path / "in.parquet")
+    output = tmp_path / "out.parquet"
+    run = subprocess.Popen(
+        [sys.executable, "-c", RUN, str(tmp_path / "in.parquet"), str(output)],
+        env=os.environ | {"PYTHONPATH": str(Path(shoal.__file__).parents[1])},
+        stderr=subprocess.DEVNULL,
+    )
+    work = tmp_path / ".out.parquet.parts"
+    waited = time.monotonic()
+    while len(list(work.glob("solved-*"))) < 2 and time.monotonic() - waited < 120:
+        time.sleep(0.05)
+    run.send_signal(how)
+    run.wait()
+    assert not output.exists()
+    done = {each.name: each.stat().st_mtime_ns for each in work.glob("solved-*[0-9].npz")}
+    assert len(done) >= 2
+    seen = []
+    removed = local.shutil.rmtree
+
+    def look_first(folder, **options):
+        seen.append({each.name: each.stat().st_mtime_ns for each in Path(folder).glob("solved-*")})
+        removed(folder, **options)
+
+    monkeypatch.setattr(local.shutil, "rmtree", look_first)
+    protect_file(tmp_path / "in.parquet", output, workers=1, resume=True)
+    assert {name: seen[-1][name] for name in done} == done
+    protect_file(tmp_path / "in.parquet", tmp_path / "fresh.parquet", workers=1)
+    assert pl.read_parquet(output).equals(pl.read_parquet(tmp_path / "fresh.parquet"))
+    assert not work.exists()
+
+
+def test_resuming_with_other_settings_starts_anew(small_parts, tmp_path):
+    numbers(1_000).write_parquet(tmp_path / "in.parquet")
+    with pytest.raises(KeyboardInterrupt):
+        protect_file(
+            tmp_path / "in.parquet", tmp_path / "out.parquet", k=3, workers=1, progress=_stop_at_writing
+        )
+    assert (tmp_path / ".out.parquet.parts" / "plan.pickle").exists()
+    facts = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", k=7, workers=1, resume=True)
+    assert facts["smallest_group"] >= 7
+
+
+def _stop_at_writing(stage):
+    if stage.startswith("writing"):
+        raise KeyboardInterrupt
+
+
+def test_text_in_other_encodings(tmp_path):
+    rows = ["größe;höhe"] + [f"{i},5;{i * 2},25" for i in range(40)]
+    (tmp_path / "in.csv").write_bytes("\n".join(rows).encode("cp1252"))
+    facts = protect_file(tmp_path / "in.csv", tmp_path / "out.csv", workers=1)
+    assert shoal.io.read_table(tmp_path / "out.csv").columns == ["größe", "höhe"]
+    assert any("cp1252" in note for note in facts["notes"])
+
+
+def test_routes_depend_on_the_row_alone(tmp_path):
+    frame = numbers(2_000)
+    frame.write_parquet(tmp_path / "in.parquet")
+    source = open_source(tmp_path / "in.parquet", tmp_path)
+    roles, _ = settle_roles(frame, None, None, [], None, None)
+    plan, _ = local.plan_source(source, roles, MDAV(k=5), 300, "merge")
+    whole = route(frame, plan)
+    order = np.random.default_rng(0).permutation(2_000)
+    np.testing.assert_array_equal(route(frame[order], plan), whole[order])
+    assert np.bincount(whole, minlength=plan.n_parts).min() > 150

@@ -1,0 +1,140 @@
+"""What the tests of the server share: a real server on loopback, its tokens, and a browser where there is one."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import pytest
+
+from dp.conftest import cluster, postgres  # noqa: F401 - fixtures
+from shoal.datasets import DATASETS
+from shoal.server.accounts import Accounts
+
+CHROMIUM = Path("/usr/bin/chromium")
+
+
+@dataclass
+class House:
+    """A server in a process of its own, and how to reach it."""
+
+    folder: Path
+    extra: str = ""
+    datasets: dict[str, tuple[float, float]] = field(default_factory=lambda: {"survey": (1e5, 1e4)})
+    ledger: str = "ledger.db"
+    workers: int = 1
+    process: subprocess.Popen | None = None
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(exist_ok=True)
+        source = DATASETS["survey"].path
+        shutil.copyfile(source, self.folder / "survey.csv")
+        schema = source.with_suffix(".toml").read_text()
+        lines = ["[server]", f'ledger = "{self.ledger}"', 'accounts = "accounts.db"', self.extra]
+        if "requests_per_minute" not in self.extra:
+            lines.append("requests_per_minute = 60000")
+        for name, (budget, own) in self.datasets.items():
+            (self.folder / f"{name}.toml").write_text(schema.replace('id = "survey"', f'id = "{name}"'))
+            lines += [f"[datasets.{name}]", 'file = "survey.csv"', f'schema = "{name}.toml"']
+            lines += [f"budget = {budget}", f"per_analyst = {own}"]
+        self.path = self.folder / "shoal.toml"
+        self.path.write_text("\n".join(lines) + "\n")
+        self.book = Accounts(self.folder / "accounts.db")
+        self.port = free_port()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def log(self) -> str:
+        return (self.folder / "log").read_text()
+
+    def start(self) -> House:
+        words = [sys.executable, "-m", "shoal", "serve", str(self.path), "--port", str(self.port)]
+        with (self.folder / "log").open("ab") as log:
+            self.process = subprocess.Popen(
+                [*words, "--workers", str(self.workers)], stdout=log, stderr=log, env=dict(os.environ)
+            )
+        for _ in range(900):
+            try:
+                if httpx.get(f"{self.url}/health", timeout=5).status_code == 200:
+                    return self
+            except httpx.TransportError:
+                if self.process.poll() is not None:
+                    raise RuntimeError(self.log) from None
+            time.sleep(0.1)
+        raise RuntimeError(f"the server does not answer: {self.log}")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    def stop(self) -> int:
+        self.process.terminate()
+        return self.process.wait(timeout=60)
+
+    def http(self, token: str | None = None, **words) -> httpx.Client:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=60, **words)
+
+    @contextlib.contextmanager
+    def signed_in(self, token: str) -> Iterator[httpx.Client]:
+        """A client with the cookie of a visit, as a browser would have."""
+        with self.http(follow_redirects=True) as client:
+            client.get("/sign-in")
+            done = client.post("/sign-in", data={"token": token, "stamp": client.cookies["shoal_form"]})
+            assert done.status_code == 200, done.text
+            client.headers["x-csrf-token"] = done.text.split('name="csrf" content="')[1].split('"')[0]
+            yield client
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def question(place: int, epsilon: float = 0.001, dataset: str = "survey") -> tuple[str, dict]:
+    """A question that nobody asked before."""
+    sql = f"SELECT COUNT(*) FROM t WHERE income > {place}"
+    return f"/api/v1/datasets/{dataset}/ask", {"sql": sql, "epsilon": epsilon}
+
+
+@pytest.fixture(scope="session")
+def house(tmp_path_factory):
+    """A server that most tests share; nothing here may spend more than it adds."""
+    datasets = {"survey": (1e5, 1e4), "last": (1.0, 1.0), "gone": (0.3, 0.3)}
+    made = House(tmp_path_factory.mktemp("house"), datasets=datasets).start()
+    yield made
+    made.stop()
+
+
+@pytest.fixture(scope="session")
+def tokens(house):
+    """One token per role."""
+    return {role: house.book.add(f"the-{role}", role) for role in ("owner", "analyst", "auditor")}
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """A headless Chromium, or a skip with the reason."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"Chromium is not installed at {CHROMIUM}")
+    flags = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(
+            executable_path=str(CHROMIUM), args=[*flags, "--disable-component-update"]
+        )
+        yield opened
+        opened.close()

@@ -1,0 +1,268 @@
+"""The API over a real server: answers, refusals, roles, and what malformed clients get."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import socket
+import time
+
+import httpx
+import pytest
+
+from shoal import Client
+from shoal.dp import Answer, Ledger
+from shoal.errors import BudgetError, InputError, QueryError, ShoalError
+from shoal.server.app import WAYS
+
+from .conftest import House, question
+
+ASK = "/api/v1/datasets/survey/ask"
+
+
+def test_the_client_gives_the_same_answer_again_at_no_cost(house, tokens):
+    sql = "SELECT AVG(income), COUNT(*) FROM survey WHERE age >= 40 GROUP BY sex"
+    with Client(house.url, tokens["analyst"], "survey") as client:
+        assert client.cost(sql, 0.5)["epsilon"] == 0.5
+        first = client.ask(sql, 0.5)
+        assert isinstance(first, Answer)
+        assert first.stamp == "guarantee: epsilon-DP, add or remove one record"
+        assert (first.epsilon, [row["sex"] for row in first.value]) == (0.5, ["female", "male"])
+        again = client.ask(sql, 0.5)
+        assert (again.value, again.epsilon) == (first.value, 0)
+        assert client.cost(sql, 0.5)["epsilon"] == 0
+        assert client.answers()[0]["answer"]["value"] == first.value
+        assert client.remaining() == again.remaining
+
+
+@pytest.mark.parametrize(
+    "figure", ["VAR_POP(age)", "QUANTILE(age, 0.25)", "MEDIAN(income)", "MAX(age)", "SUM(rent)"]
+)
+def test_past_answers_come_back_from_the_ledger(house, tokens, figure):
+    with Client(house.url, tokens["analyst"], "survey") as client:
+        answer = client.ask(f"SELECT {figure} FROM t", 0.3)
+        assert client.answers()[0]["answer"]["value"] == answer.value
+
+
+def test_an_error_is_the_same_class_as_at_home(house, tokens):
+    with Client(house.url, tokens["analyst"], "survey") as client:
+        with pytest.raises(QueryError, match="nothere"):
+            client.ask("SELECT AVG(nothere) FROM t", 0.1)
+        with pytest.raises(BudgetError, match="budget"):
+            client.ask("SELECT COUNT(*) FROM t", 99_999)
+        with pytest.raises(InputError, match="no data set"):
+            client.ask("SELECT COUNT(*) FROM t", 1, dataset="other")
+        with pytest.raises(ShoalError):
+            client.ask("SELECT COUNT(*) FROM t", 0)
+        with pytest.raises(QueryError, match="mode"):
+            client.ask("SELECT COUNT(*) FROM t", 0.1, mode="heuristic")
+    with Client(house.url, "shoal-nobody", "survey") as nobody, pytest.raises(ShoalError, match="token"):
+        nobody.ask("SELECT COUNT(*) FROM t", 1)
+    with pytest.raises(InputError, match="reached"):
+        Client("http://127.0.0.1:1", "shoal-x", "survey").ask("SELECT COUNT(*) FROM t", 1)
+
+
+def test_every_route_lets_in_its_roles_and_nobody_else(house, tokens):
+    filled = {"dataset": "survey", "job": "0" * 24, "name": "all.csv"}
+    safe = {"/sign-out", "/owner/users", "/owner/users/revoke"}  # of these only the refusals are tried
+    for way, role in itertools.product(WAYS, ["owner", "analyst", "auditor", None]):
+        allowed = way.roles is None or role in way.roles
+        if allowed and way.path in safe:
+            continue
+        path = way.path.format(**filled)
+        with house.http(tokens.get(role)) as client:
+            status = client.request(way.method, path).status_code
+        if way.roles is None:
+            assert status not in (401,), (way, role, status)
+        elif role is None:
+            redirected = status == 303 and not path.startswith("/api") and way.method == "GET"
+            assert status == 401 or redirected, (way, role, status)
+        elif allowed:
+            assert status not in (401, 403, 405, 500), (way, role, status)
+        else:
+            assert status == 403, (way, role, status)
+
+
+def test_a_cookie_alone_changes_nothing(house, tokens):
+    with house.signed_in(tokens["analyst"]) as browser:
+        body = {"sql": "SELECT COUNT(*) FROM t", "epsilon": 0.01}
+        assert browser.post(ASK, json=body).status_code == 200
+        elsewhere = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
+        assert browser.post(ASK, json=body, headers=elsewhere).status_code == 403
+        browser.headers["x-csrf-token"] = "guess"
+        assert browser.post(ASK, json=body).status_code == 403
+        del browser.headers["x-csrf-token"]
+        assert browser.post(ASK, json=body).status_code == 403
+        assert browser.post("/ask/survey", data={**body, "csrf": ""}).status_code == 403
+        cookie = browser.cookies["shoal_visit"]
+    with house.http() as fresh:
+        assert fresh.post("/sign-in", data={"token": tokens["analyst"]}).status_code == 403
+        got = fresh.get("/sign-in")
+        flags = got.headers["set-cookie"].lower()
+        assert "httponly" in flags
+        assert "samesite=strict" in flags
+        fresh.cookies.set("shoal_visit", cookie)
+        assert fresh.get("/api/v1/me").json()["name"] == "the-analyst"
+
+
+def test_signing_out_ends_the_visit(house, tokens):
+    with house.signed_in(tokens["auditor"]) as browser:
+        cookie = browser.cookies["shoal_visit"]
+        assert browser.post("/sign-out").url.path == "/sign-in"
+    with house.http(cookies={"shoal_visit": cookie}) as again:
+        assert again.get("/api/v1/me").status_code == 401
+
+
+@pytest.mark.parametrize(
+    "target", ["//evil.example", "https://evil.example", "/\\evil", "/\nx", "javascript:1"]
+)
+def test_sign_in_leads_only_to_this_site(house, tokens, target):
+    with house.http() as client:
+        client.get("/sign-in")
+        form = {"token": tokens["analyst"], "stamp": client.cookies["shoal_form"], "next": target}
+        assert client.post("/sign-in", data=form).headers["location"] == "/"
+
+
+def test_pages_carry_a_policy_and_no_inline_script_or_style(house, tokens):
+    visits = {"analyst": ["/ask", "/ask/survey"], "owner": ["/owner", "/publish"], "auditor": ["/audit"]}
+    for role, paths in visits.items():
+        with house.signed_in(tokens[role]) as browser:
+            for path in [*paths, "/sign-in", "/nowhere"]:
+                page = browser.get(path)
+                assert "unsafe" not in page.headers["content-security-policy"]
+                assert page.headers["cache-control"] == "no-store"
+                assert "style=" not in page.text
+                assert "<style" not in page.text
+                assert "onclick" not in page.text
+                assert page.text.count("<script") == page.text.count('<script src="/static/')
+                assert "http://" not in page.text.replace("http://www.w3.org", "")
+
+
+BAD = [
+    b"",
+    b"{",
+    b"[]",
+    b"\xff\xfe{}",
+    b'{"sql": 1, "epsilon": 0.1}',
+    b'{"sql": "SELECT COUNT(*) FROM t", "epsilon": "0.1"}',
+    b'{"sql": "SELECT COUNT(*) FROM t", "epsilon": true}',
+    b'{"sql": "SELECT COUNT(*) FROM t", "epsilon": NaN}',
+    b'{"sql": "SELECT COUNT(*) FROM t", "epsilon": 1e999}',
+    b'{"sql": "SELECT COUNT(*) FROM t", "epsilon": -1}',
+    b'{"sql": "SELECT COUNT(*) FROM t", "epsilon": 1e-9}',
+    b'{"sql": "SELECT COUNT(*) FROM t", "epsilon": 0.1, "more": 1}',
+    b'{"sql": "\\ud800", "epsilon": 0.1}',
+    b'{"sql": "SELECT COUNT(*) FROM t WHERE sex = \'\\u0000\'", "epsilon": 0.1}',
+    b'{"sql": "DROP TABLE shoal_entries", "epsilon": 0.1}',
+    b'{"sql": "SELECT COUNT(*) FROM t; SELECT 1", "epsilon": 0.1}',
+    b"[" * 100_000,
+    json.dumps(
+        {"sql": "SELECT COUNT(*) FROM t WHERE " + "(" * 5000 + "age > 1" + ")" * 5000, "epsilon": 1}
+    ).encode(),
+    json.dumps({"sql": "SELECT COUNT(*) FROM t WHERE " + "NOT " * 4000 + "age > 1", "epsilon": 1}).encode(),
+    json.dumps({"sql": "x" * 10_000_000, "epsilon": 1}).encode(),
+]
+
+
+@pytest.mark.parametrize("body", BAD, ids=range(len(BAD)))
+def test_what_cannot_be_read_is_refused_with_a_sentence(house, tokens, body):
+    with house.http(tokens["analyst"]) as client:
+        got = client.post(ASK, content=body, headers={"content-type": "application/json"})
+        assert got.status_code in (400, 413, 422), got.text
+        assert got.json()["error"].endswith(".")
+        assert len(got.text) < 1000
+        assert client.get("/health").status_code == 200
+
+
+def test_slow_and_broken_clients_do_not_stop_others(house, tokens):
+    slow = [socket.create_connection(("127.0.0.1", house.port)) for _ in range(50)]
+    for place, each in enumerate(slow):
+        each.sendall(b"POST /api/v1/datasets/survey/ask HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n")
+        if place % 2:
+            each.sendall(b"Authorization: Bearer " + tokens["analyst"].encode() + b"\r\n\r\n{")
+    garbage = socket.create_connection(("127.0.0.1", house.port))
+    garbage.sendall(b"\x00\xff\x16\x03 not http\r\n\r\n")
+    with house.http(tokens["analyst"]) as client:
+        started = time.monotonic()
+        assert client.post(ASK, json={"sql": "SELECT COUNT(*) FROM t", "epsilon": 0.02}).status_code == 200
+        assert time.monotonic() - started < 20
+    for each in (*slow, garbage):
+        each.close()
+
+
+def test_guessing_tokens_is_slowed_down_and_known_tokens_are_not(tmp_path):
+    house = House(tmp_path / "h", "requests_per_minute = 40\nslot_seconds = 0.4").start()
+    try:
+        token = house.book.add("ann", "analyst")
+        with house.http(token) as known:
+            assert known.get("/api/v1/me").status_code == 200
+            seen = [house.http(f"shoal-0-{i}").get("/api/v1/me").status_code for i in range(25)]
+            assert seen.count(401) in range(18, 25)
+            assert seen[-1] == 429
+            started = time.monotonic()
+            path, body = question(1)
+            assert known.post(path, json=body).status_code == 200
+            assert time.monotonic() - started >= 0.4  # the slot
+            statuses = [known.get("/api/v1/me").status_code for _ in range(60)]
+            assert 429 in statuses
+            house.book.revoke("ann")
+            time.sleep(1.2)
+            assert known.get("/api/v1/me").status_code == 401
+        assert house.stop() in (0, -15)  # what was begun is ended, then the signal is passed on
+        assert '"event": "stop"' in house.log
+        assert "income" not in house.log
+        assert token not in house.log
+    finally:
+        house.process.kill()
+
+
+def test_the_log_is_verified_in_place_and_hides_the_stored_answers(house, tokens):
+    with house.http(tokens["analyst"]) as client:
+        path, body = question(77)
+        client.post(path, json=body)
+    with house.http(tokens["auditor"]) as auditor:
+        assert auditor.get("/api/v1/log/check").json()["holds"] is True
+        entries = auditor.get("/api/v1/log?last=1000").json()
+        assert {each["kind"] for each in entries} >= {"charge", "settle"}
+        assert not any(each["body"] for each in entries if each["kind"] == "settle")
+        page = auditor.get("/audit").text
+        assert "The chain holds." in page
+
+
+def test_openapi_describes_what_happens(house, tokens):
+    schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
+    import hypothesis
+
+    headers = {"authorization": f"Bearer {tokens['analyst']}"}
+    described = schemathesis.openapi.from_url(f"{house.url}/api/v1/openapi.json")
+    checked = set()
+
+    for found in described.get_all_operations():
+        operation = found.ok()
+
+        @hypothesis.settings(
+            max_examples=8, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
+        )
+        @hypothesis.given(case=operation.as_strategy())
+        def fits(case):
+            got = case.call(base_url=house.url, headers=headers)
+            case.validate_response(
+                got,
+                checks=[
+                    schemathesis.checks.not_a_server_error,
+                    schemathesis.checks.status_code_conformance,
+                    schemathesis.checks.response_schema_conformance,
+                    schemathesis.checks.content_type_conformance,
+                ],
+            )
+
+        fits()
+        checked.add(operation.path)
+    assert len(checked) == 11
+
+
+def test_the_ledger_of_all_this_verifies(house):
+    ledger = Ledger(house.folder / "ledger.db")
+    assert ledger.verify().holds
+    ledger.close()
+    assert isinstance(httpx.get(f"{house.url}/health").json()["version"], str)

@@ -1,0 +1,127 @@
+"""Files in and out: formats, guesses that are said, refusals in one sentence, nothing half-written."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+import numpy as np
+import polars as pl
+import pytest
+
+from shoal import io
+from shoal.errors import InputError
+
+FRAME = pl.DataFrame({"a": [1, 2, 3], "b": [0.5, None, 2.5], "c": ["x", "y", "ä"]})
+
+
+@pytest.mark.parametrize("ending", [".csv", ".tsv", ".parquet", ".arrow", ".feather", ".xlsx"])
+def test_round_trip(tmp_path, ending):
+    path = tmp_path / f"t{ending}"
+    io.write_table(FRAME, path)
+    assert io.read_table(path).equals(FRAME)
+    assert os.listdir(tmp_path) == [path.name]
+
+
+@pytest.mark.parametrize("ending", [".sav", ".zsav", ".dta"])
+def test_statistical_formats_keep_labels(tmp_path, ending):
+    labels = {
+        "column_labels": {"a": "Answer", "b": "Income"},
+        "variable_value_labels": {"a": {1: "yes", 2: "no"}},
+    }
+    path, again = tmp_path / f"t{ending}", tmp_path / f"u{ending}"
+    io.write_table(FRAME, path, io.Source(FRAME, ending, (), labels))
+    source = io.read_source(path)
+    assert source.frame["a"].to_list() == [1, 2, 3]
+    io.write_table(source.frame, again, source)
+    back = io.read_source(again)
+    assert back.labels["column_labels"]["a"] == "Answer"
+    assert {int(code): text for code, text in back.labels["variable_value_labels"]["a"].items()} == {
+        1: "yes",
+        2: "no",
+    }
+    assert back.frame["b"].to_list() == [0.5, None, 2.5]
+    assert back.frame["c"].to_list() == ["x", "y", "ä"]
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_delimiters_are_found(tmp_path, mark):
+    path = tmp_path / "t.csv"
+    path.write_text(mark.join("abc") + "\n" + "\n".join(mark.join(["1", "2.5", "x"]) for _ in range(5)))
+    assert io.read_table(path).columns == ["a", "b", "c"]
+
+
+def test_decimal_commas_and_other_encodings_are_said(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("größe;wert\n1;2,5\n2;3,5\n".encode("cp1252"))
+    source = io.read_source(path)
+    assert source.frame.columns == ["größe", "wert"]
+    assert source.frame["wert"].to_list() == [2.5, 3.5]
+    assert any("cp1252" in note for note in source.notes)
+    assert any("comma" in note for note in source.notes)
+
+
+def test_utf_16_is_read(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("a,b\n1,ü\n".encode("utf-16"))
+    assert io.read_table(path)["b"].to_list() == ["ü"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("empty.csv", b"", "is empty"),
+        ("blank.csv", b" \n\n", "is empty"),
+        ("header.csv", b"a,b\n", "must have rows"),
+        ("binary.csv", bytes(range(256)), "must be text"),
+        ("broken.parquet", b"PAR1nothing", "cannot be read as .parquet"),
+        ("broken.xlsx", b"PK\x03\x04", "cannot be read as .xlsx"),
+        ("broken.sav", b"$FL2 nothing", "cannot be read as .sav"),
+        ("ragged.csv", b"a,b\n1,2\n3,4,5\n", "cannot be read as a table"),
+        ("table.docx", b"x", "must end in one of"),
+    ],
+)
+def test_unreadable_files_are_one_sentence(tmp_path, name, data, message):
+    path = tmp_path / name
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message) as caught:
+        io.read_table(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_missing_files_and_folders(tmp_path):
+    with pytest.raises(InputError, match="No file"):
+        io.read_table(tmp_path / "nope.csv")
+    with pytest.raises(InputError, match="Got the folder"):
+        io.read_table(tmp_path)
+    with pytest.raises(InputError, match="does not exist"):
+        io.write_table(FRAME, tmp_path / "no" / "t.csv")
+    with pytest.raises(InputError, match="must end in"):
+        io.write_table(FRAME, tmp_path / "t.sas7bdat")
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path):
+    path = tmp_path / "t.csv"
+    io.write_table(FRAME, path)
+    before = path.read_bytes()
+    big = pl.DataFrame({"x": np.random.default_rng(0).normal(size=20_000)})
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(InputError, match="cannot be written"):
+            io.write_table(big, path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["t.csv"]
+
+
+def test_interruption_leaves_the_old_file(tmp_path):
+    path = tmp_path / "t.csv"
+    io.write_table(FRAME, path)
+    before = path.read_bytes()
+    with pytest.raises(KeyboardInterrupt), io.atomic(path) as temporary:
+        temporary.write_text("half")
+        raise KeyboardInterrupt
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["t.csv"]
