@@ -175,6 +175,8 @@ class Anneal(Microaggregator):
         if self.start not in known or self.start == self.name:
             names = ", ".join(name for name in known if name != self.name)
             raise ParameterError(f"'start' of Anneal must be one of {names}, or labels. Got {self.start!r}.")
+        if self.start == "mdav":
+            return _mdav(Z, self.k)
         return repair(Z, known[self.start](k=self.k)._partition(Z), self.k)
 
 
@@ -184,7 +186,7 @@ def _compile() -> None:
     Z = np.random.default_rng(0).normal(size=(24, 2))
     work = Work(None, 2_000)
     with ThreadPoolExecutor(1) as workers:
-        Search(Z, 2, repair(Z, _mdav(Z, 2), 2), work, workers, np.random.default_rng(0), lambda _: None).run()
+        Search(Z, 2, _mdav(Z, 2), work, workers, np.random.default_rng(0), lambda _: None).run()
 
 
 class _Report:

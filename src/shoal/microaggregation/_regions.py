@@ -78,23 +78,20 @@ class Block:
     def reheat(
         self, labels: np.ndarray, records: np.ndarray, settings: Reheating, seed: int
     ) -> tuple[np.ndarray, float]:
-        """New labels of the records of a region, and by how much their SSE has fallen."""
-        proposals = settings.proposals(records.size)
-        return reheat(
-            self.X,
-            self.near,
-            self.reach,
-            self.heat,
-            labels,
-            records,
-            self.k,
-            0.0,
-            settings.hot,
-            COLD,
-            proposals,
-            seed,
-            LOGS,
-        )
+        """Anneal the records of whole groups among themselves, at temperatures scaled to their own SSE.
+
+        Their labels 0..c-1, and by how much their SSE has fallen; 0 where it has not, whatever the labels.
+        """
+        X, near, reach, heat, old = cut_out(self.X, self.near, self.reach, self.heat, labels, records)
+        part = Block(X, near, reach, heat, self.k)
+        before = part.sse(old)
+        if before <= 0:
+            return old, 0.0
+        scale = before / records.size
+        hot, cold = settings.hot * scale, COLD * scale
+        new = part.anneal(old, hot, cold, settings.proposals(records.size), seed)
+        fall = before - part.sse(new)
+        return new, fall if fall > 1e-9 * before else 0.0
 
     def regions(
         self, labels: np.ndarray, count: int, size: int, rng: np.random.Generator
@@ -116,7 +113,7 @@ class Block:
 
     def sse(self, labels: np.ndarray) -> float:
         """SSE of labels 0..c-1."""
-        return energy(self.X, labels, int(labels.max()) + 1)
+        return float(self.added(labels).sum())
 
 
 # Kernels: a region is made of whole groups, annealed among themselves, kept if that lowers their SSE
@@ -173,11 +170,16 @@ def regions(X, labels, c, seeds, target):
                     distance[g] += t * t
         distance[labels[seed]] = -1.0
         got = 0
-        for g in np.argsort(distance, kind="mergesort"):
-            if got >= target or distance[g] == np.inf:
+        while got < target:
+            nearest = 0
+            for g in range(1, c):
+                if distance[g] < distance[nearest]:
+                    nearest = g
+            if distance[nearest] == np.inf:
                 break
-            owner[g] = made
-            got += sizes[g]
+            distance[nearest] = np.inf
+            owner[nearest] = made
+            got += sizes[nearest]
         made += 1
     found = np.empty(n, np.int64)
     for i in range(n):
@@ -186,12 +188,8 @@ def regions(X, labels, c, seeds, target):
 
 
 @kernel()
-def reheat(X, near, reach, heat, labels, records, k, scale, hot, cold, proposals, seed, logs):
-    """Anneal the records of whole groups among themselves, at temperatures scaled to their own SSE.
-
-    Labels 0..c-1 of the records, and by how much their SSE has fallen (0 where it has not: the labels are
-    then those they came with).
-    """
+def cut_out(X, near, reach, heat, labels, records):
+    """Rows, neighbours, their number, heat and labels 0..c-1 of some records, neighbours numbered among them."""
     n, p = X.shape
     m, q = near.shape[1], records.size
     at, number = np.full(n, -1, np.int32), np.full(n, -1, np.int64)
@@ -201,45 +199,24 @@ def reheat(X, near, reach, heat, labels, records, k, scale, hot, cold, proposals
         mean_heat += heat[records[i]] / q
     rows, row_heat = np.empty((q, p), np.float32), np.empty(q, np.float32)
     row_near, row_reach = np.zeros((q, m), np.int32), np.zeros(q, np.int32)
-    old = np.empty(q, np.int64)
+    row_labels = np.empty(q, np.int64)
     c = 0
     for i in range(q):
         record = records[i]
-        rows[i] = X[record]
+        for a in range(p):
+            rows[i, a] = X[record, a]
         row_heat[i] = heat[record] / mean_heat
         if number[labels[record]] < 0:
             number[labels[record]] = c
             c += 1
-        old[i] = number[labels[record]]
+        row_labels[i] = number[labels[record]]
         row_near[i, 0] = i  # a record without neighbours here proposes its own group: nothing
         for b in range(reach[record]):
             j = at[near[record, b]]
             if j >= 0:
                 row_near[i, row_reach[i]] = j
                 row_reach[i] += 1
-    before = energy(rows, old, c)
-    if before <= 0.0:
-        return old, 0.0
-    new = old.copy()
-    own = scale <= 0.0
-    if own:
-        scale = before / q
-    else:
-        row_heat *= np.float32(mean_heat)
-    c = anneal(rows, row_near, row_reach, row_heat, new, k, hot * scale, cold * scale, proposals, seed, logs)
-    fall = before - energy(rows, new, c)
-    if own and fall <= 1e-9 * before:
-        return old, 0.0
-    return new, fall
-
-
-@kernel()
-def energy(X, labels, c):
-    """SSE of labels 0..c-1, in float64."""
-    total = 0.0
-    for each in contributions(X, labels, c):
-        total += each
-    return total
+    return rows, row_near, row_reach, row_heat, row_labels
 
 
 @kernel()
