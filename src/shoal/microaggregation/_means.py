@@ -196,6 +196,7 @@ def _strategy_two(X, start, c, k, by_relocation):
 def _k_means(X, labels, c, least_to_leave):
     """Passes of all records to their nearest centre, in place; groups below `least_to_leave` keep theirs."""
     n, p = X.shape
+    nothing = _rounding(X)
     while True:
         centres, sizes = _centres(X, labels, c)
         moved = False
@@ -204,6 +205,8 @@ def _k_means(X, labels, c, least_to_leave):
             if sizes[own] < least_to_leave:
                 continue
             best, best_d = own, _gap(X, i, centres, own)
+            if best_d <= nothing:
+                continue
             # A nearer centre must be nearer by more than rounding, or two could swap for ever.
             limit = best_d * (1.0 - 1e-12)
             for g in range(c):
@@ -231,6 +234,7 @@ def _h_means(X, labels, c, least_to_leave):
     """Best single relocations in place, from groups of at least `least_to_leave` records."""
     n, p = X.shape
     centres, sizes = _centres(X, labels, c)
+    nothing = _rounding(X)
     target = np.empty(n, np.int64)
     price = np.empty(n)  # what joining the target costs
     relief = np.empty(n)  # what leaving its own group saves
@@ -242,7 +246,7 @@ def _h_means(X, labels, c, least_to_leave):
         for i in range(n):
             if relief[i] - price[i] > gain:
                 mover, gain = i, relief[i] - price[i]
-        if mover < 0 or gain <= 1e-12 * (relief[mover] + price[mover]):
+        if mover < 0 or gain <= 1e-12 * (relief[mover] + price[mover]) + nothing:
             return
         source, sink = labels[mover], target[mover]
         labels[mover] = sink
@@ -267,6 +271,16 @@ def _h_means(X, labels, c, least_to_leave):
                     if cost < price[i] or (cost == price[i] and g < target[i]):
                         target[i] = g
                         price[i] = cost
+
+
+@kernel()
+def _rounding(X):
+    """A squared distance that is nothing beside the data: records that lie together must not move for ever."""
+    total = 0.0
+    for i in range(X.shape[0]):
+        for a in range(X.shape[1]):
+            total += X[i, a] * X[i, a]
+    return 1e-13 * total / X.shape[0]
 
 
 @kernel()
