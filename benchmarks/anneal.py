@@ -47,7 +47,22 @@ def measure(X, k, seeds, **budget):
     )
 
 
-def main():
+def run(full: bool) -> None:
+    """The goals at 10 s, k = 3 and one seed; all k, three seeds and both limits if full."""
+    for seconds in (10, 60) if full else (10,):
+        main(
+            [
+                "--seconds",
+                str(seconds),
+                "--seeds",
+                "3" if full else "1",
+                "--k",
+                "3,4,5,10,25" if full else "3",
+            ]
+        )
+
+
+def main(words=None):
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--proposals", type=float)
@@ -55,12 +70,13 @@ def main():
     parser.add_argument("--tables", default="census,tarragona,eia")
     parser.add_argument("--k", default="3,4,5,10,25")
     parser.add_argument("--large", action="store_true")
-    options = parser.parse_args()
+    options = parser.parse_args(words)
     budget = {"time_limit": options.seconds}
     if options.proposals:
         budget = {"max_proposals": int(options.proposals)}
     Anneal(k=2, max_proposals=2_000).fit(np.random.default_rng(0).normal(size=(30, 2)))  # compiles
-    tables = {name: table(name) for name in options.tables.split(",")}
+    at_hand = [name for name in options.tables.split(",") if datasets.DATASETS[name].path is not None]
+    tables = {name: table(name) for name in at_hand}
     if options.large:
         tables = {"normal": np.random.default_rng(0).normal(size=(100_000, 10))}
     for name, X in tables.items():
