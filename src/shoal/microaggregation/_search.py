@@ -149,7 +149,7 @@ class Search:
         if pool is not None and not self.work.over():
             self.recombine(pool, (1000, 4000) if length >= 4 * MANY * n else (2000,))
         self.polish(self.labels, None, None)
-        self.warm_up(length // (2 * CHAINS))
+        self.warm_up(min(length // (2 * CHAINS), self.patience))
 
     def warm_up(self, length: int) -> None:
         """Anneal the best partition again, less hot, while that brings anything."""
