@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -36,6 +37,11 @@ class House:
 
     def __post_init__(self) -> None:
         self.folder.mkdir(exist_ok=True)
+        self.port = free_port()
+        self.refill()
+
+    def refill(self) -> None:
+        """Write the folder: table, schemas, configuration, and an empty book of accounts."""
         source = DATASETS["survey"].path
         shutil.copyfile(source, self.folder / "survey.csv")
         schema = source.with_suffix(".toml").read_text()
@@ -49,7 +55,6 @@ class House:
         self.path = self.folder / "shoal.toml"
         self.path.write_text("\n".join(lines) + "\n")
         self.book = Accounts(self.folder / "accounts.db")
-        self.port = free_port()
 
     @property
     def url(self) -> str:
@@ -63,7 +68,7 @@ class House:
         words = [sys.executable, "-m", "shoal", "serve", str(self.path), "--port", str(self.port)]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*words, "--workers", str(self.workers)], stdout=log, stderr=log, env=dict(os.environ)
+                [*words, "--workers", str(self.workers)], stdout=log, stderr=log, start_new_session=True
             )
         for _ in range(900):
             try:
@@ -76,7 +81,9 @@ class House:
         raise RuntimeError(f"the server does not answer: {self.log}")
 
     def kill(self) -> None:
-        self.process.kill()
+        """kill -9 of the server with all its workers."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> int:

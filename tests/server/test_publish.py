@@ -30,7 +30,7 @@ def upload(owner, name: str, data: bytes):
 def wait(owner, path: str) -> str:
     for _ in range(600):
         page = owner.get(path).text
-        if "Working" not in page:
+        if "Look again" not in page:
             return page
         time.sleep(0.2)
     raise AssertionError("the work does not end")
