@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -33,6 +34,7 @@ class House:
     datasets: dict[str, tuple[float, float]] = field(default_factory=lambda: {"survey": (1e5, 1e4)})
     ledger: str = "ledger.db"
     workers: int = 1
+    certificate: Path | None = None
     process: subprocess.Popen | None = None
 
     def __post_init__(self) -> None:
@@ -58,7 +60,12 @@ class House:
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self.certificate else ''}://127.0.0.1:{self.port}"
+
+    @property
+    def verify(self) -> ssl.SSLContext | bool:
+        """What a client trusts: the server's own certificate where it has one."""
+        return True if self.certificate is None else ssl.create_default_context(cafile=self.certificate)
 
     @property
     def log(self) -> str:
@@ -70,9 +77,9 @@ class House:
             self.process = subprocess.Popen(
                 [*words, "--workers", str(self.workers)], stdout=log, stderr=log, start_new_session=True
             )
-        for _ in range(900):
+        for _ in range(3000):
             try:
-                if httpx.get(f"{self.url}/health", timeout=5).status_code == 200:
+                if httpx.get(f"{self.url}/health", timeout=5, verify=self.verify).status_code == 200:
                     return self
             except httpx.TransportError:
                 if self.process.poll() is not None:
@@ -88,11 +95,11 @@ class House:
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=120)
 
     def http(self, token: str | None = None, **words) -> httpx.Client:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60, **words)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=300, verify=self.verify, **words)
 
     @contextlib.contextmanager
     def signed_in(self, token: str) -> Iterator[httpx.Client]:

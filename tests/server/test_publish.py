@@ -28,7 +28,7 @@ def upload(owner, name: str, data: bytes):
 
 
 def wait(owner, path: str) -> str:
-    for _ in range(600):
+    for _ in range(1500):
         page = owner.get(path).text
         if "Look again" not in page:
             return page

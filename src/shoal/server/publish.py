@@ -32,6 +32,15 @@ FILES = {
 }
 _OF_A_RUN = ("result.json", "protected.csv", "report.html", "public-report.html", "schema.toml")
 _OF_A_MAP = ("map.json", "map.html")
+MEANINGS = {
+    "identifier": "names a person; left out of the protected table",
+    "quasi": "others may know it; replaced by its group's centre",
+    "sensitive": "what is to be kept secret; left as it is, and checked",
+    "weight": "survey weight; counts in the centres",
+    "stratum": "groups never cross its values",
+    "group": "rows with the same value stay together, as in a household",
+    "untouched": "left as it is, and not protected",
+}
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 _MOST_AT_ONCE = 4
 
@@ -93,7 +102,7 @@ def job_page(request: Request, job: str) -> Response:
         request, "job.html.j2", job=job, facts=facts, look=_found(folder, "look.json"),
         result=_found(folder, "result.json"), map=_found(folder, "map.json"), roles=ROLES,
         policies=MISSING_POLICIES, steps=steps(folder), answered=list(request.app.state.config.datasets),
-        methods=method_names(), wanted=wanted, chosen=wanted.get("roles", {}),
+        methods=method_names(), meanings=MEANINGS, wanted=wanted, chosen=wanted.get("roles", {}),
     )  # fmt: skip
 
 

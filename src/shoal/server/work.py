@@ -48,7 +48,7 @@ def look(folder: Path) -> None:
         for each in schema.columns.values()
     ]
     notes = [_without(each, folder) for each in source.notes]
-    missing = sum(source.frame.null_count().row(0))
+    missing = _missing(source.frame, schema)
     facts = {"columns": columns, "rows": source.frame.height, "notes": notes, "missing": missing}
     write(folder / "look.json", facts | {"codebook": known})
 
@@ -108,6 +108,18 @@ def compare(folder: Path) -> None:
         notes = [_without(each, folder) for each in found.notes]
         best = {"method": found.recommended.method, "k": found.recommended.k}
         write(folder / "map.json", {"reason": found.reason, "best": best, "notes": notes, "ks": ks})
+
+
+def _missing(frame: Any, schema: Schema) -> int:
+    """Cells that are empty, or hold one of the codes that the schema declares as missing."""
+    import polars as pl
+
+    found = 0
+    for name in frame.columns:
+        codes = schema.columns[name].missing if name in schema.columns else ()
+        cells = frame[name].cast(pl.String, strict=False)
+        found += frame[name].null_count() + int(cells.is_in([str(code) for code in codes or ()]).sum())
+    return found
 
 
 @contextlib.contextmanager
