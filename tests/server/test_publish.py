@@ -28,9 +28,9 @@ def upload(owner, name: str, data: bytes):
 
 
 def wait(owner, path: str) -> str:
-    for _ in range(600):
+    for _ in range(1500):
         page = owner.get(path).text
-        if "Working" not in page:
+        if "Look again" not in page:
             return page
         time.sleep(0.2)
     raise AssertionError("the work does not end")

@@ -98,9 +98,9 @@ def gauge(budget: dict[str, Any]) -> Markup:
     share = max(0.0, min(1.0, left / cap))
     state = "gone" if share == 0 else "low" if share < 0.2 else "fine"
     width = WIDTH * share
-    body = f'<rect class="trough" width="{WIDTH}" height="18" rx="9"/>'
+    body = f'<rect class="trough" width="{WIDTH}" height="18"/>'
     if share:
-        body += f'<rect class="left {state}" width="{max(width, 18):.1f}" height="18" rx="9"/>'
+        body += f'<rect class="left {state}" width="{max(width, 6):.1f}" height="18"/>'
     return _svg(18, body, f"{left:g} of {cap:g} epsilon left", "gauge")
 
 
