@@ -35,10 +35,10 @@ def measure(ground: Ground, after: list[TypedColumn], labels: np.ndarray) -> dic
         rows = (
             slice(None)
             if Z.shape[0] <= MEASURED_RECORDS
-            else slice(None, None, Z.shape[0] // MEASURED_RECORDS)
+            else slice(None, None, -(-Z.shape[0] // MEASURED_RECORDS))
         )
         X, X_after = (np.stack([each[j].values for j in numbers], axis=1) for each in (filled, after))
-        figures |= evaluate(X[rows], X_after[rows])
+        figures |= evaluate(X[rows], X_after[rows], linkage=False)
     sizes = np.bincount(labels)
     return figures | {
         "n_records": int(Z.shape[0]),
