@@ -40,8 +40,9 @@ class Door(HttpToolsProtocol):
             self.send_400_response("The head of the request is too long.")
 
     def on_message_begin(self) -> None:
-        """A request begins."""
-        self._in_head, self._seen = True, 0
+        """A request begins, perhaps in the same breath as the one before."""
+        if self._patience is None:
+            self._wait()
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
@@ -50,10 +51,10 @@ class Door(HttpToolsProtocol):
         self._stop_waiting()
         super().on_headers_complete()
 
-    def on_response_complete(self) -> None:
-        """The answer left; what comes next is a new request, or the end."""
+    def on_message_complete(self) -> None:
+        """It is complete; what comes next is another head, or the end."""
         self._in_head, self._seen = True, 0
-        super().on_response_complete()
+        super().on_message_complete()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """They went."""
