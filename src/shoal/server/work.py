@@ -40,7 +40,7 @@ def look(folder: Path) -> None:
     from shoal.engine.guess import guess_schema
 
     source = _read(folder)
-    guessed = guess_schema(source.frame)
+    guessed = guess_schema(source.frame, source.labelled())
     columns = [
         {"name": each.name, "role": each.effective_role, "kind": each.kind, "reason": each.reason}
         for each in guessed.columns.values()
@@ -71,7 +71,7 @@ def run(folder: Path) -> None:
 
         say("reading the table")
         source = _read(folder)
-        schema = guess_schema(source.frame)
+        schema = guess_schema(source.frame, source.labelled())
         schema = schema.with_columns(**{name: {"role": role} for name, role in wanted["roles"].items()})
         (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
         searches: dict[str, Any] = (
