@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -135,6 +135,7 @@ def compare(
     search: bool = False,
     random_state: int = 0,
     n_jobs: int = 2,
+    labelled: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:
     """Run several methods for several k on one table and say which to take.
@@ -145,7 +146,7 @@ def compare(
     k : list of int, default (3, 5, 10)
     methods : list of str, optional
         Names from `shoal.methods()`; a spread over the families if left open.
-    columns, strata, weights, schema, missing
+    columns, strata, weights, schema, missing, labelled
         As in `shoal.protect`.
     time_limit : float, default 5
         Seconds for each cell of a method that searches until told to stop.
@@ -180,6 +181,7 @@ def compare(
         weights,
         None,
         missing,
+        labelled,
     )
     ground = Ground.of(job)
     cells: list[Cell] = []

@@ -7,7 +7,7 @@ file beside this one. Nothing is returned unless the check of what would be publ
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +19,7 @@ from shoal.protect.choices import Progress, check_choices, listed, resolve_metho
 from shoal.protect.figures import certificate, measure
 from shoal.protect.ground import Ground
 from shoal.protect.groups import form_groups, reach_models
+from shoal.protect.identification import identification
 from shoal.protect.result import Protection, notes_of, settings_of
 from shoal.protect.steps import apply_steps, publish
 from shoal.protect.strata import settle_strata
@@ -47,6 +48,7 @@ def protect(
     max_proposals: int | None = None,
     random_state: int | None = 0,
     certify: bool | str | float = False,
+    labelled: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Protection:
     """Protect a table: replace each record by the centre of a group of at least `k`.
@@ -82,6 +84,8 @@ def protect(
         Handed to the method where it takes them.
     certify : bool, or an effort of `shoal.bounds.information_loss_bound`, default False
         Also bound from below what any partition would lose, as `figures["certificate"]`.
+    labelled : list of str, optional
+        Columns whose numbers are codes with labels (SPSS, Stata, SAS): categories where no schema says otherwise.
     progress : callable, optional
         Called with a sentence at each stage.
 
@@ -111,7 +115,7 @@ def protect(
 
     say("reading the schema")
     given, steps = apply_steps(Frame(frame), schema)
-    job = prepare(given, schema, columns, listed(strata), weights, households, missing)
+    job = prepare(given, schema, columns, listed(strata), weights, households, missing, labelled)
     say("encoding")
     ground = Ground.of(job)
     estimator = resolve_method(method, k, time_limit, max_proposals, random_state)
@@ -124,7 +128,9 @@ def protect(
     say("checking")
     verdicts = check_or_refuse(protected, job, list(new), k, l, t)
     say("measuring")
-    figures = measure(ground, ground.reread(Frame(protected).to_polars()), labels)
+    published = Frame(protected).to_polars()
+    figures = measure(ground, ground.reread(published), labels)
+    figures["identification"] = identification(job, published)
     figures["seconds"] = time.perf_counter() - started
     if certify is not False:
         say("certifying: bounding what any partition would lose")
