@@ -19,7 +19,7 @@ version = release = __version__
 extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "formulas"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_build", "generated/published-*.md", "generated/references-*.md"]
-myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block"]
 myst_heading_anchors = 3
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -10,8 +11,14 @@ from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
 
+# What the writers of formulas use and docutils does not know: sizes of brackets, which MathML finds itself, and dots.
+_OTHERWISE = {r"\bigl": "", r"\bigr": "", r"\Bigl": "", r"\Bigr": "", r"\dots": r"\ldots"}
+
+
 def _mathml(text: str, *, block: bool) -> str:
-    return latex2mathml.tex2mathml(text.replace(r"\bigl", "").replace(r"\bigr", "").replace(r"\Bigl", "").replace(r"\Bigr", ""), as_block=block)
+    for ours, theirs in _OTHERWISE.items():
+        text = re.sub(re.escape(ours) + r"(?![a-zA-Z])", lambda _, to=theirs: to, text)
+    return latex2mathml.tex2mathml(text, as_block=block)
 
 
 def inline(translator: HTML5Translator, node: nodes.math) -> None:

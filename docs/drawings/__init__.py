@@ -13,6 +13,7 @@ from drawings import figures, house, partitions
 
 PICTURES: dict[str, Callable[[], str]] = {
     **{f"family-{name}": (lambda name=name: partitions.family(name)) for name in partitions.FAMILIES},
+    "cover": partitions.cover,
     "forming": partitions.forming,
     "film": partitions.film,
     "il-against-seconds": figures.loss_against_seconds,

@@ -13,7 +13,7 @@ from shoal.report.canvas import AFTER, CARD, INK, MUTED, SERIES, canvas, drawing
 
 ROOT = Path(__file__).parents[2]
 DOORS = {"cli", "server", "client", "reproduce"}
-WIDE, HIGH, STEP = 92.0, 25.0, 49.0
+WIDE, HIGH, GAP, STEP, SLAB = 98.0, 25.0, 14.0, 55.0, 33.0
 
 
 def floors() -> list[list[str]]:
@@ -58,43 +58,58 @@ def needed(edges: dict[str, dict[str, int]]) -> dict[str, set[str]]:
 
 
 def house() -> str:
-    """Rooms on their floors, joined by what they use."""
+    """Rooms on their floors, joined by what they use; the ground floor carries them all."""
     rows, edges = floors(), uses()
-    width = max(len(row) for row in rows) * (WIDE + 16) + 16
-    height = len(rows) * STEP + 6
+    above = rows[: rows.index(["io"])]
+    ground = rows[len(above) :]
+    width = max(len(row) for row in above) * (WIDE + GAP) + GAP
+    height = len(above) * STEP + len(ground) * SLAB + 6
     place = {
-        room: (width * (position + 1) / (len(row) + 1) if len(row) < 4 else 16 + WIDE / 2 + position * (WIDE + 16),
-               height - 20 - floor * STEP)
-        for floor, row in enumerate(rows)
+        room: (width / 2 + (position - (len(row) - 1) / 2) * min(width / len(row), 2.1 * WIDE), height - 20 - floor * STEP)
+        for floor, row in enumerate(above)
         for position, room in enumerate(row)
-    }  # fmt: skip
+    }
     with drawing():
         axes = canvas(width, height, left=0, bottom=0, right=0, top=0)
         axes.set(xlim=(0, width), ylim=(0, height))
         axes.axis("off")
-        for room, others in needed(edges).items():
-            for other in others:
+        upper = {room: {each: 1 for each in edges[room] if each in place} for room in place}
+        for room, others in needed(upper).items():
+            for other in sorted(others):
                 _line(axes, place[room], place[other])
         tips = {}
         for room, (x, y) in place.items():
             colour = SERIES[1] if room in ("protect", "dp") else AFTER if room in DOORS else MUTED
-            box = FancyBboxPatch(
-                (x - WIDE / 2, y - HIGH / 2), WIDE, HIGH, boxstyle="round,pad=0,rounding_size=6",
-                facecolor=CARD, edgecolor=colour, linewidth=1.3, zorder=3, gid=f"room-{room}",
-            )  # fmt: skip
-            axes.add_patch(box)
-            size = 10 if len(room) > 12 else 11.5
-            axes.text(x, y, room, ha="center", va="center", color=INK, fontsize=size, zorder=4)
-            tips[f"room-{room}"] = f"{room} uses " + (", ".join(edges[room]) or "nothing of the house")
-        label = f"The {len(place)} rooms of Shoal on {len(rows)} floors; lines join a room with what it uses below"
+            _box(axes, room, x, y, WIDE, colour)
+            tips[f"room-{room}"] = f"{room} uses " + ", ".join(edges[room])
+        for floor, row in enumerate(ground):
+            y = height - len(above) * STEP - floor * SLAB - 6
+            each = (width - 2 * GAP - (len(row) - 1) * GAP) / len(row)
+            for position, room in enumerate(row):
+                x = GAP + each / 2 + position * (each + GAP)
+                users = [other for other in edges if room in edges[other]]
+                _box(axes, room, x, y, each, MUTED, f"{room}, used by {len(users)} rooms")
+                tips[f"room-{room}"] = f"{room} is used by " + ", ".join(users)
+        label = f"The {len(tips)} rooms of Shoal on {len(rows)} floors; lines join a room with what it uses below"
         return str(to_svg(axes, label, tips))
+
+
+def _box(axes, room: str, x: float, y: float, width: float, colour: str, words: str = "") -> None:
+    axes.add_patch(
+        FancyBboxPatch(
+            (x - width / 2, y - HIGH / 2), width, HIGH, boxstyle="round,pad=0,rounding_size=6",
+            facecolor=CARD, edgecolor=colour, linewidth=1.3, zorder=3, gid=f"room-{room}",
+        )
+    )  # fmt: skip
+    size = 10 if len(room) > 12 else 11.5
+    axes.text(x, y, words or room, ha="center", va="center", color=INK, fontsize=size, zorder=4)
 
 
 def _line(axes, start: tuple[float, float], end: tuple[float, float]) -> None:
     """A line that bends around the floors it passes."""
     passed = round((start[1] - end[1]) / STEP)
     side = 1 if start[0] >= end[0] else -1
-    bend = 0.0 if passed < 2 else 0.12 * side if abs(start[0] - end[0]) > WIDE else 0.3 * side
+    bend = 0.0 if passed < 2 else 0.1 * side if abs(start[0] - end[0]) > WIDE else 0.35 * side
     axes.add_patch(
         FancyArrowPatch(
             (start[0], start[1] - HIGH / 2), (end[0], end[1] + HIGH / 2 + 1),

@@ -44,7 +44,7 @@ SAND = SERIES[1]
 K = 4
 
 FAMILIES: dict[str, list[Any]] = {
-    "fixed-size": [MDAV(K), MD(K), CBFS(K), VMDAV(K, gamma=1.1)],
+    "fixed-size": [MDAV(K), MD(K), CBFS(K), VMDAV(K)],
     "path": [
         Univariate(K), NPNMHM(K), MDMHM(K), MDAVMHM(K),
         CBFSMHM(K), MicTSP(K), FDM(K), IMHM(K),
@@ -70,7 +70,7 @@ def family(name: str) -> str:
     methods = FAMILIES[name]
     fitted = [method.fit(X[:, :1] if isinstance(method, Univariate) else X) for method in methods]
     with drawing():
-        panels = _panels(len(methods), per_row=4 if len(methods) > 5 else min(len(methods), 3))
+        panels = _panels(len(methods), per_row=2 if len(methods) in (2, 4) else 3)
         for axes, each in zip(panels, fitted, strict=True):
             _records(axes, X)
             if isinstance(each, Univariate):

@@ -31,7 +31,7 @@ assert privacy.k_anonymity(searched.frame, names, k=5).holds
 
 # %%
 # And the risk that is left: the intruder knows every original figure and links each published record to the nearest
-# original. More than one in k he cannot be right about, whatever he does.
+# original. The records of a group are alike, so he can expect to be right about one in five of them at most.
 linked = measures.dld(census, searched.frame)
 print(f"linked by distance: {100 * linked:.1f} % of the records (at most {100 / 5:.0f} %)")
 assert linked <= 1 / 5
