@@ -12,7 +12,7 @@ from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.missing import impute
 from shoal.engine.roles import row_codes
 from shoal.measures._risk import linked_share
-from shoal.microaggregation import mend
+from shoal.microaggregation._mend import blocks_of, mend
 from shoal.scale.plan import Plan
 from shoal.scale.routing import joined_strata
 from shoal.scale.survey import ROW
@@ -66,7 +66,8 @@ def solve_part(table: pl.DataFrame, plan: Plan, *, measure: bool = True) -> Solv
         Whether linkage is measured.
     """
     order = np.argsort(table[ROW].to_numpy(), kind="stable")
-    table = table[order]
+    if not table[ROW].is_sorted():
+        table = table[order]
     filled = impute(plan.typed(table))
     Z = plan.encoder.transform(filled)
     labels = _groups(Z, table.with_columns(**joined_strata(table, plan)), plan)
@@ -78,18 +79,16 @@ def solve_part(table: pl.DataFrame, plan: Plan, *, measure: bool = True) -> Solv
     medoids = medoids_of(Z, labels) if asked else np.empty(0, np.int64)
     pairs = [aggregate_column(column, labels, weights, medoids) for column in filled]
     values, gone = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-    published = [
-        replace(column, values=values[labels, j], missing=gone[labels, j]) for j, column in enumerate(filled)
-    ]
-    Y = plan.encoder.transform(published)
+    published = [replace(each, values=values[:, j], missing=gone[:, j]) for j, each in enumerate(filled)]
+    Y = plan.encoder.transform(published)[labels]
     back = np.empty_like(labels)
     back[order] = labels
     return Solved(
         back,
         values,
         gone,
-        float(((Z - Y) ** 2).sum()),
-        float((Z**2).sum()),
+        float(np.vdot(Z - Y, Z - Y)),
+        float(np.vdot(Z, Z)),
         linked_share(Z, Y, max_records=MEASURED) if measure else np.nan,
     )
 
@@ -104,37 +103,30 @@ def replaced(batch: pl.DataFrame, plan: Plan, values: np.ndarray, gone: np.ndarr
 
 
 def _groups(Z: np.ndarray, table: pl.DataFrame, plan: Plan) -> np.ndarray:
-    """Labels of a part: the method within strata and blocks, then exchanges across the blocks' borders."""
+    """Labels of a part, stratum by stratum."""
     strata = row_codes(table, list(plan.roles.strata))
-    if strata is None:
-        strata = np.zeros(Z.shape[0], np.int64)
+    if strata is None or strata.max() == 0:
+        return _in_blocks(Z, plan)
     labels, following = np.empty(Z.shape[0], np.int64), 0
-    whole = plan.method.takes("max_proposals")  # a search cuts large tables into blocks by itself
     for stratum in range(int(strata.max()) + 1):
         rows = np.flatnonzero(strata == stratum)
-        blocks = [rows] if whole else _blocks(Z, rows, max(BLOCK_ROWS, 10 * plan.method.k))
-        start = following
-        for block in blocks:
-            method = clone(plan.method)
-            if plan.share_of_time is not None:
-                method.set_params(time_limit=plan.share_of_time * block.size)
-            found = method.partition(Z[block])
-            labels[block] = following + found
-            following += int(found.max()) + 1
-        if len(blocks) > 1:
-            labels[rows] = start + mend(Z[rows], labels[rows] - start, MENDING)
+        labels[rows] = following + _in_blocks(Z[rows], plan)
+        following = int(labels[rows].max()) + 1
     return labels
 
 
-def _blocks(Z: np.ndarray, rows: np.ndarray, most: int) -> list[np.ndarray]:
-    """Halves along the axis of largest spread until none has more than `most` records."""
-    if rows.size <= most:
-        return [rows]
-    part = Z[rows]
-    part -= part.mean(axis=0)
-    axis = np.linalg.eigh(part.T @ part)[1][:, -1]
-    order = np.argpartition(part @ axis, rows.size // 2)
-    return [
-        *_blocks(Z, np.sort(rows[order[: rows.size // 2]]), most),
-        *_blocks(Z, np.sort(rows[order[rows.size // 2 :]]), most),
-    ]
+def _in_blocks(Z: np.ndarray, plan: Plan) -> np.ndarray:
+    """The method within blocks, then exchanges across the blocks' borders."""
+    most = max(BLOCK_ROWS, 10 * plan.method.k)
+    if plan.method.takes("max_proposals"):  # a search cuts large tables into blocks by itself
+        most = Z.shape[0]
+    blocks = [np.sort(rows) for rows in blocks_of(Z, most)]
+    labels, following = np.empty(Z.shape[0], np.int64), 0
+    for rows in blocks:
+        method = clone(plan.method)
+        if plan.share_of_time is not None:
+            method.set_params(time_limit=plan.share_of_time * rows.size)
+        found = method.partition(Z[rows])
+        labels[rows] = following + found
+        following += int(found.max()) + 1
+    return mend(Z, labels, MENDING) if len(blocks) > 1 else labels
