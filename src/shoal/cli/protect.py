@@ -121,7 +121,7 @@ def protect(
             source.frame, k, names(columns), method or "anneal", names(strata), weights, schema,
             households=households, l=l, t=t, missing=missing, small_strata=small_strata, integers=integers,
             identifiers=identifiers, time_limit=time_limit, max_proposals=max_proposals, random_state=seed,
-            certify=certify, progress=say,
+            certify=certify, labelled=source.labelled(), progress=say,
         )  # fmt: skip
         given = {
             "columns": columns, "schema": schema, "strata": strata, "weights": weights, "households": households,

@@ -72,6 +72,7 @@ def task(name: str) -> Task:
     schema = Schema(
         {each: Column(each, role="quasi", bounds=ends, step=1) for each, ends in bounds.items()},
         id="adult",
+        budget=EPSILON,
         group=HOUSEHOLD,
         cells=Cells(tuple(bounds), (73, 15, 49), 32),
     )
