@@ -96,8 +96,8 @@ def _against_k(comparison: Comparison) -> Section:
     ]
     linked = [Series(name, [c.k for c in cells], [100 * c.dld for c in cells]) for name, cells in of.items()]
     pictures = [
-        figure(lines(lost, x_label="k", y_label="information loss (%)"), "What is lost."),
-        figure(lines(linked, x_label="k", y_label="records linked (%)"), "What can be linked."),
+        figure(lines(lost, x_label="k", y_label="information loss (%)", width=440), "What is lost."),
+        figure(lines(linked, x_label="k", y_label="records linked (%)", width=440), "What can be linked."),
     ]
     return Section("Loss and risk against k", side_by_side(pictures))
 

@@ -238,8 +238,9 @@ def lines(
     log_x: bool = False,
     log_y: bool = False,
     label: str = "",
+    width: int = 600,
 ) -> Markup:
-    """Lines over a common axis, each with its own colour, dash and mark.
+    """Lines over a common axis, each with its own colour, dash and mark; `width` is that of the page's place.
 
     Examples
     --------
@@ -249,7 +250,7 @@ def lines(
     True
     """
     with drawing():
-        axes = canvas(600, 340, left=60, bottom=44, top=14 + 18 * -(-len(series) // 3), right=16)
+        axes = canvas(width, 340, left=60, bottom=44, top=14 + 18 * -(-len(series) // 3), right=16)
         for position, each in enumerate(series):
             colour = SERIES[position % len(SERIES)]
             if each.low is not None and each.high is not None:
