@@ -49,14 +49,16 @@ def aggregate_column(
     c = int(labels.max()) + 1
     if how == "medoid":
         return column.values[medoids], column.missing[medoids]
-    present = np.flatnonzero(~column.missing)
-    values, groups, mass = column.values[present], labels[present], weights[present]
+    values, groups, mass = column.values, labels, weights
+    if column.missing.any():
+        present = np.flatnonzero(~column.missing)
+        values, groups, mass = values[present], labels[present], weights[present]
     filled = np.bincount(groups, minlength=c) > 0
     out = np.zeros(c)
-    if present.size == 0:
+    if values.size == 0:
         return out, ~filled
     if how == "mean":
-        _, dense = np.unique(groups, return_inverse=True)
+        dense = groups if filled.all() else np.cumsum(filled)[groups] - 1
         out[filled] = group_means(values[:, None], dense, mass)[:, 0]
     elif how == "median":
         out[filled] = _medians(values, groups, mass)
