@@ -66,18 +66,7 @@ def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
         # have met theirs on both sides of a border.
         since = clock - sizes.size if turn > 1 else -1
         made = _exchange(
-            G,
-            order,
-            starts,
-            centres,
-            away,
-            np.concatenate(blocks),
-            edges,
-            known,
-            looked,
-            changed,
-            clock,
-            since,
+            G, order, starts, centres, away, np.concatenate(blocks), edges, known, looked, changed, clock, since
         )
         if made == 0:
             break
