@@ -6,6 +6,7 @@ A page is run from top to bottom in an empty folder. A block that cannot be run 
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import re
 import shlex
@@ -135,3 +136,23 @@ def test_every_command_is_on_a_page():
     text = "\n".join(path.read_text(encoding="utf-8") for path in pages())
     absent = [name for name in typer.main.get_command(app).commands if f"shoal {name}" not in text]
     assert not absent
+
+
+def test_every_name_on_a_page_exists():
+    for path in pages():
+        for name in re.findall(r"`(shoal(?:\.\w+)+)", path.read_text(encoding="utf-8")):
+            if name.rpartition(".")[2] not in ("csv", "toml", "svg", "db", "html"):
+                assert _resolves(name), f"{named(path)}: {name}"
+
+
+def _resolves(name: str) -> bool:
+    """Whether a dotted name is a module or something in one."""
+    module, _, attribute = name.rpartition(".")
+    if importlib.util.find_spec(module) is not None:
+        try:
+            if importlib.util.find_spec(name) is not None:
+                return True
+        except ModuleNotFoundError:
+            pass  # its parent is no package, so it is a name within
+        return hasattr(importlib.import_module(module), attribute)
+    return False
