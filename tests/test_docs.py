@@ -77,7 +77,9 @@ def test_every_block_says_what_it_is(path):
     if named(path) in ELSEWHERE:
         return
     for block in blocks(path):
-        assert block.kind.split(" ")[0] in ("sh", "python", *PLAIN), f"{named(path)}:{block.line}: ```{block.kind}"
+        assert block.kind.split(" ")[0] in ("sh", "python", *PLAIN), (
+            f"{named(path)}:{block.line}: ```{block.kind}"
+        )
 
 
 def test_few_blocks_are_not_run():
@@ -117,7 +119,10 @@ def _shoal(words: list[str], monkeypatch) -> int:
 
 
 def test_links_lead_somewhere():
-    made = {f"generated/{name}" for name in ("benchmarks.md", "census-published.md", "adult-queried.md", "hapt-by-subject.md")}
+    made = {
+        f"generated/{name}"
+        for name in ("benchmarks.md", "census-published.md", "adult-queried.md", "hapt-by-subject.md")
+    }
     for path in pages():
         text = BLOCK.sub("", path.read_text(encoding="utf-8"))
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
