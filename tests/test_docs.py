@@ -161,3 +161,12 @@ def _resolves(name: str) -> bool:
             pass  # its parent is no package, so it is a name within
         return hasattr(importlib.import_module(module), attribute)
     return False
+
+
+def test_every_page_is_in_the_table_of_contents():
+    listed = set(
+        re.findall(r"^([\w./-]+)$", "\n".join(block.code for block in blocks(DOCS / "index.md")), flags=re.M)
+    )
+    for path in pages():
+        if DOCS in path.parents and path.name != "index.md":
+            assert path.relative_to(DOCS).with_suffix("").as_posix() in listed, named(path)
