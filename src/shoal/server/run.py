@@ -13,7 +13,8 @@ from typing import Any
 
 from shoal.errors import MissingExtraError
 from shoal.server.config import Config
-from shoal.server.publish import Room
+from shoal.server.door import Door
+from shoal.server.room import Room
 
 try:
     import uvicorn
@@ -58,7 +59,8 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
                 server_header=False,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=GRACE_SECONDS,
-                h11_max_incomplete_event_size=64 * 1024,
+                http=Door,
+                ws="none",
                 backlog=512,
             )
         finally:
