@@ -118,7 +118,7 @@ def _name(axes: Any, points: list[tuple[float, float, str]]) -> None:
         for shift, side in (((7, -4), "left"), ((0, 8), "center"), ((0, -16), "center"), ((-7, -4), "right")):
             text = axes.annotate(name, (x, y), xytext=shift, textcoords="offset points", color=MUTED, ha=side)
             box = text.get_window_extent()
-            if not any(box.overlaps(other) for other in taken):
+            if box.x1 <= axes.bbox.x1 and not any(box.overlaps(other) for other in taken):
                 taken.append(box)
                 break
             text.remove()
