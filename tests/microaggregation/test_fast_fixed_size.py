@@ -12,6 +12,7 @@ from shoal.engine.trees import farthest, grow_tree, nearest, take, tighten
 from shoal.microaggregation import CBFS, MDAV, VMDAV
 from shoal.microaggregation import _fast_fixed_size as fast
 from shoal.microaggregation._fixed_size import _cbfs, _mdav, _v_mdav
+from shoal.microaggregation._scan_fixed_size import scan_rounds
 
 
 def table(kind: str, n: int, p: int, seed: int) -> np.ndarray:
@@ -41,8 +42,12 @@ KINDS = [
 
 def same_labels(X: np.ndarray, k: int) -> None:
     X = np.ascontiguousarray(X)
-    np.testing.assert_array_equal(fast._shrink(X, k, fast.MDAV), _mdav(X, k))
-    np.testing.assert_array_equal(fast._shrink(X, k, fast.CBFS), _cbfs(X, k, False))
+    mdav, cbfs = _mdav(X, k), _cbfs(X, k, False)
+    for least in (0, 150):
+        np.testing.assert_array_equal(fast._shrink(X, k, fast.MDAV, least), mdav)
+        np.testing.assert_array_equal(fast._shrink(X, k, fast.CBFS, least), cbfs)
+    np.testing.assert_array_equal(scan_rounds(X, k, True), mdav)
+    np.testing.assert_array_equal(scan_rounds(X, k, False), cbfs)
     np.testing.assert_array_equal(fast._shrink(X, k, fast.CBFS_CENTROID), _cbfs(X, k, True))
     for gamma in (0.2, 1.1):
         np.testing.assert_array_equal(fast._extend(X, k, gamma), _v_mdav(X, k, gamma))
@@ -74,12 +79,13 @@ def test_estimators_choose_by_size(method, monkeypatch):
     X = table("clustered", 600, 3, 3)
     plain = method.fit(X).labels_
     monkeypatch.setattr(fast, "SMALL", 100)
+    monkeypatch.setattr(fast, "SCANNED", 10)
     np.testing.assert_array_equal(method.fit(X).labels_, plain)
 
 
 def test_huge_values_take_the_plain_kernel():
-    assert not fast._pays(np.full((10_000, 2), 1e200), 3)
-    assert fast._pays(np.zeros((10_000, 2)), 3)
+    assert not fast._bounded(np.full((10_000, 2), 1e200))
+    assert fast._bounded(np.zeros((10_000, 2)))
 
 
 @settings(max_examples=60, deadline=None)

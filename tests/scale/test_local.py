@@ -20,9 +20,9 @@ from shoal import privacy
 from shoal.engine.encode import sum_of_squares
 from shoal.errors import GuaranteeError, InputError, ParameterError
 from shoal.microaggregation import MDAV, mend
-from shoal.scale import local, protect_file, settle_roles
+from shoal.scale import local, output, protect_file, resuming, settle_roles
 from shoal.scale.output import Classes
-from shoal.scale.plan import Router, merged_parts, route
+from shoal.scale.routing import Router, merged_parts, route
 from shoal.scale.source import open_source
 
 
@@ -254,7 +254,7 @@ def test_bad_settings(tmp_path):
 
 def test_a_broken_promise_is_not_written(tmp_path, monkeypatch):
     numbers(50).write_parquet(tmp_path / "in.parquet")
-    honest = local.read_result
+    honest = output.read_result
 
     def broken(task):
         rows, solved = honest(task)
@@ -263,7 +263,7 @@ def test_a_broken_promise_is_not_written(tmp_path, monkeypatch):
         solved.labels[0] = 0
         return rows, solved
 
-    monkeypatch.setattr(local, "read_result", broken)
+    monkeypatch.setattr(output, "read_result", broken)
     refused(tmp_path, "does not keep its promise", GuaranteeError)
 
 
@@ -287,13 +287,13 @@ def test_disk_full_while_spilling(tmp_path):
 
 RUN = """
 import sys, time
-from shoal.scale import local, protect_file
+from shoal.scale import local, pool, protect_file
 local.part_rows = lambda *_: 500
-solve_part = local.solve_part
+solve_part = pool.solve_part
 def slowly(table, plan, **options):
     time.sleep(0.4)
     return solve_part(table, plan, **options)
-local.solve_part = slowly
+pool.solve_part = slowly
 protect_file(sys.argv[1], sys.argv[2], workers=1)
 """
 
@@ -317,13 +317,13 @@ def test_interrupted_runs_go_on(how, small_parts, tmp_path, monkeypatch):
     done = {each.name: each.stat().st_mtime_ns for each in work.glob("solved-*[0-9].npz")}
     assert len(done) >= 2
     seen = []
-    removed = local.shutil.rmtree
+    removed = resuming.shutil.rmtree
 
     def look_first(folder, **options):
         seen.append({each.name: each.stat().st_mtime_ns for each in Path(folder).glob("solved-*")})
         removed(folder, **options)
 
-    monkeypatch.setattr(local.shutil, "rmtree", look_first)
+    monkeypatch.setattr(resuming.shutil, "rmtree", look_first)
     protect_file(tmp_path / "in.parquet", output, workers=1, resume=True)
     assert {name: seen[-1][name] for name in done} == done
     protect_file(tmp_path / "in.parquet", tmp_path / "fresh.parquet", workers=1)

@@ -7,9 +7,25 @@ missing cells never spread.
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from shoal.engine.columns import TypedColumn
 from shoal.engine.encode import group_means
+
+
+def aggregate(
+    columns: list[TypedColumn], labels: np.ndarray, Z: np.ndarray, weights: np.ndarray, round_integers: bool
+) -> dict[str, pl.Series]:
+    """The columns as they will be published, in original units."""
+    mass = weights.copy()
+    # A group without any weight counts each record alike.
+    mass[np.bincount(labels, weights)[labels] == 0] = 1.0
+    medoids = medoids_of(Z, labels)
+    new = {}
+    for column in columns:
+        values, gone = aggregate_column(column, labels, mass, medoids)
+        new[column.name] = column.native(values[labels], gone[labels], round_integers=round_integers)
+    return new
 
 
 def aggregate_column(
@@ -33,14 +49,16 @@ def aggregate_column(
     c = int(labels.max()) + 1
     if how == "medoid":
         return column.values[medoids], column.missing[medoids]
-    present = np.flatnonzero(~column.missing)
-    values, groups, mass = column.values[present], labels[present], weights[present]
+    values, groups, mass = column.values, labels, weights
+    if column.missing.any():
+        present = np.flatnonzero(~column.missing)
+        values, groups, mass = values[present], labels[present], weights[present]
     filled = np.bincount(groups, minlength=c) > 0
     out = np.zeros(c)
-    if present.size == 0:
+    if values.size == 0:
         return out, ~filled
     if how == "mean":
-        _, dense = np.unique(groups, return_inverse=True)
+        dense = groups if filled.all() else np.cumsum(filled)[groups] - 1
         out[filled] = group_means(values[:, None], dense, mass)[:, 0]
     elif how == "median":
         out[filled] = _medians(values, groups, mass)

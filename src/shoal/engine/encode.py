@@ -110,7 +110,9 @@ def group_means(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = 
     c = int(labels.max()) + 1
     mass = np.bincount(labels, weights=weights, minlength=c)
     # Around a member of each group: a large common offset does not cancel, and equal values keep their mean.
-    anchors = X[np.unique(labels, return_index=True)[1]]
+    first = np.zeros(c, np.int64)
+    first[labels[::-1]] = np.arange(labels.size - 1, -1, -1)
+    anchors = X[first]
     means = np.empty((c, X.shape[1]))
     for j in range(X.shape[1]):
         centred = X[:, j] - anchors[labels, j]

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal.engine.compile import kernel
+from shoal.engine.scan import squares_to
 
 LEAF = 32
 FAN = 8
@@ -140,7 +141,7 @@ def nearest(tree, point, size, found, distance):
             continue
         leaf = -1 - node
         count = alive[down.size - (cells.shape[0] + FAN - 1) // FAN + leaf // FAN, leaf % FAN]
-        _scan(cells[leaf], point, ds[:count])
+        squares_to(cells[leaf], point, ds[:count])
         for j in range(count):
             d = ds[j]
             if d > worst:
@@ -199,7 +200,7 @@ def farthest(tree, point):
             continue
         leaf = -1 - node
         count = alive[down.size - (cells.shape[0] + FAN - 1) // FAN + leaf // FAN, leaf % FAN]
-        _scan(cells[leaf], point, ds[:count])
+        squares_to(cells[leaf], point, ds[:count])
         for j in range(count):
             if ds[j] > best_d or (ds[j] == best_d and who[leaf, j] < best):
                 best, best_d = who[leaf, j], ds[j]
@@ -208,20 +209,6 @@ def farthest(tree, point):
 
 # The loops below run over array sizes, not constants: a loop of known length is unrolled before it can be
 # turned into vector instructions.
-
-
-@kernel()
-def _scan(leaf, point, ds):
-    """Squared distances of a leaf's records to a point."""
-    n = ds.size
-    for j in range(n):
-        ds[j] = 0.0
-    for a in range(point.size):
-        y = point[a]
-        row = leaf[a]
-        for j in range(n):
-            t = row[j] - y
-            ds[j] += t * t
 
 
 @kernel()

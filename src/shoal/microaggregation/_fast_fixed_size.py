@@ -17,9 +17,13 @@ import numpy as np
 from shoal.engine.compile import kernel
 from shoal.engine.trees import Tree, farthest, grow_tree, nearest, take, tighten
 from shoal.microaggregation._fixed_size import _cbfs, _distance, _mdav, _to_nearest_group, _v_mdav
+from shoal.microaggregation._scan_fixed_size import scan_rounds
 
-# Below this many records the plain scan is about as fast, and spares compiling the tree.
+# Below this many records a plain scan is about as fast as the tree, and spares compiling it.
 SMALL = 8_000
+# A scan with vector instructions keeps up with the tree to this many records, times the columns squared: in many
+# columns few boxes can be skipped.
+SCANNED = 250
 # Share of a tree that may be gone before it is built anew.
 KEPT = 0.6
 # Boxes are shrunk to what is left in them whenever one in so many records has gone.
@@ -32,19 +36,25 @@ MDAV, CBFS, CBFS_CENTROID = 0, 1, 2
 
 def fast_mdav(X: np.ndarray, k: int) -> np.ndarray:
     """Labels of the plain MDAV kernel."""
-    return _shrink(X, k, MDAV) if _pays(X, k) else _mdav(X, k)
+    if not _bounded(X):
+        return _mdav(X, k)
+    least = SCANNED * X.shape[1] ** 2
+    return _shrink(X, k, MDAV, least) if _pays(X, k, least) else scan_rounds(X, k, True)
 
 
 def fast_cbfs(X: np.ndarray, k: int, towards_centroid: bool) -> np.ndarray:
     """Labels of the plain CBFS kernel."""
-    if not _pays(X, k):
+    if not _bounded(X):
         return _cbfs(X, k, towards_centroid)
-    return _shrink(X, k, CBFS_CENTROID if towards_centroid else CBFS)
+    if towards_centroid:
+        return _shrink(X, k, CBFS_CENTROID) if _pays(X, k) else _cbfs(X, k, towards_centroid)
+    least = SCANNED * X.shape[1] ** 2
+    return _shrink(X, k, CBFS, least) if _pays(X, k, least) else scan_rounds(X, k, False)
 
 
 def fast_v_mdav(X: np.ndarray, k: int, gamma: float) -> np.ndarray:
     """Labels of the plain V-MDAV kernel."""
-    return _extend(X, k, gamma) if _pays(X, k) else _v_mdav(X, k, gamma)
+    return _extend(X, k, gamma) if _bounded(X) and _pays(X, k) else _v_mdav(X, k, gamma)
 
 
 def _extend(X: np.ndarray, k: int, gamma: float) -> np.ndarray:
@@ -64,9 +74,12 @@ def _extend(X: np.ndarray, k: int, gamma: float) -> np.ndarray:
     return labels
 
 
-def _pays(X: np.ndarray, k: int) -> bool:
-    n = X.shape[0]
-    return n >= SMALL and n >= 8 * k and bool(np.abs(X).max() < LARGEST)
+def _bounded(X: np.ndarray) -> bool:
+    return bool(np.abs(X).max() < LARGEST)
+
+
+def _pays(X: np.ndarray, k: int, least: int = 0) -> bool:
+    return X.shape[0] >= max(SMALL, least, 8 * k)
 
 
 def _stop(free: int, k: int) -> int:
@@ -74,27 +87,29 @@ def _stop(free: int, k: int) -> int:
     return int(KEPT * free) if free > 2_000 else 0
 
 
-def _shrink(X: np.ndarray, k: int, method: int) -> np.ndarray:
-    """Build the tree and the rim, run rounds until they are worn, and again until all have a group."""
+def _shrink(X: np.ndarray, k: int, method: int, least: int = 0) -> np.ndarray:
+    """Build the tree and the rim, run rounds until they are worn, and again until all have a group.
+
+    Scans end what is left when fewer than `least` records are (not where groups grow towards their centroid).
+    """
     labels = np.full(X.shape[0], -1, np.int64)
     last = 3 * k if method == MDAV else 2 * k
     group = 0
     rows = np.arange(X.shape[0])
     tree: Tree | None = None
     built = 0
-    while rows.size >= last:
+    while rows.size >= max(last, least):
         if tree is None or rows.size <= _stop(built, k):
             tree, built = grow_tree(X, rows), rows.size
         middle = _plain_centroid(X, labels, rows)
         rim, distance = _rim(X, rows, middle)
         group = _rounds(
-            X, labels, rows, tree, rim, distance, middle, k, group, max(last, _stop(built, k) + 1), method
+            X, labels, rows, tree, rim, distance, middle, k, group, max(last, least, _stop(built, k) + 1), method
         )
         rows = rows[labels[rows] < 0]
-    if method == MDAV and rows.size >= 2 * k:
-        labels[rows] = _mdav(np.ascontiguousarray(X[rows]), k) + group
-    else:
-        labels[rows] = group
+    labels[rows] = group
+    if method != CBFS_CENTROID:
+        labels[rows] += scan_rounds(X[rows], k, method == MDAV)
     return labels
 
 

@@ -2,6 +2,7 @@
 
 Sizes never change. For records x of group A and y of group B with a and b records, the exchange changes
 the SSE by  |y-A|^2 - |x-A|^2 - |x-y|^2 / a  +  |x-B|^2 - |y-B|^2 - |x-y|^2 / b  (A, B the centroids).
+What x adds by itself, |x-B|^2 - |x-A|^2, is linear in x: one product with B - A.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.microaggregation._fixed_size import _distance
+from shoal.engine.scan import squares_to
 
 NEIGHBOURS = 6
 # Groups whose centroids are compared with each other: the time for finding neighbours grows with it.
 BLOCK = 800
+# Neighbours are first sought within this share of the last squared distance.
+SLACK = np.float32(1.4)
+# Rows from which an axis is found.
+SAMPLE = 1_000
 
 
 def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
@@ -34,7 +39,7 @@ def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
 
     Notes
     -----
-    O(n * BLOCK) time, O(n) memory. Deterministic.
+    O(n * BLOCK / k) time, O(n) memory. Deterministic.
 
     Examples
     --------
@@ -50,18 +55,18 @@ def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
     starts = np.concatenate([[0], np.cumsum(sizes)])
     # Records lie group by group and are moved with every exchange, so that a group is read at one place.
     G = Z[order]
-    centres = np.add.reduceat(G, starts[:-1], axis=0) / sizes[:, None]
+    centres, away = _centres(G, starts)
     # Which neighbours each group had when it was last looked at, when that was, and when it last changed:
     # a pair that was looked at and has not changed since need not be looked at again.
     known = np.full((sizes.size, NEIGHBOURS), -1, np.int64)
     looked, changed = np.zeros(sizes.size, np.int64), np.zeros(sizes.size, np.int64)
+    limits = np.full(sizes.size, np.inf, np.float32)
     for turn in range(passes):
-        blocks: list[np.ndarray] = []
-        _cut(centres, np.arange(sizes.size), turn, blocks)
+        blocks = blocks_of(centres, BLOCK, (0.38, 0.62, 0.5)[turn % 3])  # so that borders move
         edges = np.cumsum([0, *(block.size for block in blocks)])
         clock = 1 + turn * sizes.size
         made = _exchange(
-            G, order, starts, centres, np.concatenate(blocks), edges, known, looked, changed, clock
+            G, order, starts, centres, away, np.concatenate(blocks), edges, known, looked, changed, clock, limits
         )
         if made == 0:
             break
@@ -69,62 +74,135 @@ def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
     return labels
 
 
-def _cut(centres: np.ndarray, rows: np.ndarray, turn: int, blocks: list[np.ndarray]) -> None:
-    """Cut along the axis of largest spread, each turn at another quantile so that borders move."""
-    if rows.size <= BLOCK:
-        blocks.append(rows)
-        return
-    part = centres[rows] - centres[rows].mean(axis=0)
-    axis = np.linalg.eigh(part.T @ part)[1][:, -1]
-    along = part @ (axis if axis[np.argmax(np.abs(axis))] > 0 else -axis)
-    at = int(rows.size * (0.38, 0.62, 0.5)[turn % 3])
-    order = np.argpartition(along, at)
-    _cut(centres, rows[order[:at]], turn, blocks)
-    _cut(centres, rows[order[at:]], turn, blocks)
+def blocks_of(Z: np.ndarray, most: int, share: float = 0.5) -> list[np.ndarray]:
+    """Rows cut in two along the axis of largest spread until no block has more than `most`.
+
+    Parameters
+    ----------
+    share : float, default 0.5
+        Share of the rows on the lower side of each cut.
+    """
+    waiting, blocks = [np.arange(Z.shape[0])], []
+    while waiting:
+        rows = waiting.pop()
+        if rows.size <= most:
+            blocks.append(rows)
+            continue
+        sample = Z[rows[:: max(1, rows.size // SAMPLE)]]
+        sample -= sample.mean(axis=0)
+        axis = np.linalg.eigh(sample.T @ sample)[1][:, -1]
+        along = _project(Z, rows, axis if axis[np.argmax(np.abs(axis))] > 0 else -axis)
+        at = int(rows.size * share)
+        halves = np.argpartition(along, at)
+        waiting += [rows[halves[at:]], rows[halves[:at]]]
+    return blocks
 
 
 # Kernels
 
 
 @kernel()
-def _exchange(G, order, starts, centres, groups, edges, known, looked, changed, clock):
+def _project(Z, rows, axis):
+    along = np.zeros(rows.size)
+    for j in range(rows.size):
+        for a in range(axis.size):
+            along[j] += Z[rows[j], a] * axis[a]
+    return along
+
+
+@kernel()
+def _centres(G, starts):
+    """Centroids of the groups, and how far each record is from its own."""
+    n, p = G.shape
+    centres = np.zeros((starts.size - 1, p))
+    away = np.empty(n)
+    for g in range(starts.size - 1):
+        s, e = starts[g], starts[g + 1]
+        for i in range(s, e):
+            for c in range(p):
+                centres[g, c] += G[i, c]
+        for c in range(p):
+            centres[g, c] /= e - s
+        for i in range(s, e):
+            away[i] = np.sqrt(_gap(G, i, centres, g))
+    return centres, away
+
+
+@kernel()
+def _exchange(G, order, starts, centres, away, groups, edges, known, looked, changed, clock, limits):
     """Better each group with its nearest groups of the same block; how many exchanges were made."""
     made = 0
     reach = known.shape[1]
     near = np.empty(reach, np.int64)
-    near_d = np.empty(reach)
-    scratch = np.empty((3, np.max(np.diff(starts))))
+    near_d = np.empty(reach, np.float32)
+    most = np.max(np.diff(starts))
+    scratch = np.empty((2, most))
+    between = np.empty((2, G.shape[1]))
     for block in range(edges.size - 1):
         inside = groups[edges[block] : edges[block + 1]]
-        columns = np.ascontiguousarray(centres[inside].T)
-        ds = np.empty(inside.size)
-        for g in inside:
-            _spread(columns, centres[g], ds)
-            filled = 0
-            for j in range(inside.size):
-                d = ds[j]
-                if inside[j] == g or (filled == reach and d >= near_d[reach - 1]):
-                    continue
-                at = min(filled, reach - 1)
-                while at > 0 and near_d[at - 1] > d:
-                    near_d[at] = near_d[at - 1]
-                    near[at] = near[at - 1]
-                    at -= 1
-                near_d[at] = d
-                near[at] = inside[j]
-                filled = min(filled + 1, reach)
+        # Neighbours need not be exact: half the digits, twice as many at a time.
+        rows = centres[inside].astype(np.float32)
+        columns = np.ascontiguousarray(rows.T)
+        low = np.empty((inside.size + 3) // 4, np.float32)
+        ds = np.full(4 * low.size, np.inf, np.float32)
+        limit = np.float32(np.inf)
+        for at_g in range(inside.size):
+            g = inside[at_g]
             clock += 1
+            squares_to(columns, rows[at_g], ds[: inside.size])
+            ds[at_g] = np.inf
+            # About as near as last time or, the first time, as the neighbours of the group before.
+            filled = _smallest(ds, low, min(limits[g], limit), near, near_d)
+            if filled < reach:
+                filled = _smallest(ds, low, np.float32(np.inf), near, near_d)
+            if filled == reach:
+                limits[g] = SLACK * near_d[reach - 1]
+                limit = limits[g] if clock <= starts.size else np.float32(np.inf)
             for j in range(filled):
-                h = near[j]
+                h = inside[near[j]]
+                near[j] = h
                 if _settled(known, looked, changed, g, h) or _settled(known, looked, changed, h, g):
                     continue
-                while _best_exchange(G, order, starts, centres, g, h, scratch):
+                # A bound on the number, so that rounding can never exchange two records for ever.
+                for _ in range(2 * most):
+                    if not _best_exchange(G, order, starts, centres, away, g, h, scratch, between):
+                        break
                     made += 1
                     changed[g] = clock
                     changed[h] = clock
             known[g, :filled] = near[:filled]
             looked[g] = clock
     return made
+
+
+@kernel()
+def _smallest(ds, low, worst, near, near_d):
+    """Write where the smallest values below `worst` stand, smallest first; how many there are."""
+    reach, n = near.size, low.size
+    d0, d1, d2, d3 = ds[:n], ds[n : 2 * n], ds[2 * n : 3 * n], ds[3 * n :]
+    for j in range(n):
+        a = d0[j] if d0[j] < d1[j] else d1[j]
+        b = d2[j] if d2[j] < d3[j] else d3[j]
+        low[j] = a if a < b else b
+    filled = 0
+    for j in range(n):
+        if low[j] >= worst:
+            continue
+        for i in range(j, 4 * n, n):
+            d = ds[i]
+            if d >= worst:
+                continue
+            at = min(filled, reach - 1)
+            while at > 0 and near_d[at - 1] > d:
+                near_d[at] = near_d[at - 1]
+                near[at] = near[at - 1]
+                at -= 1
+            near_d[at] = d
+            near[at] = i
+            filled = min(filled + 1, reach)
+            if filled == reach:
+                worst = near_d[reach - 1]
+    return filled
 
 
 @kernel()
@@ -139,40 +217,31 @@ def _settled(known, looked, changed, g, h):
 
 
 @kernel()
-def _spread(columns, point, ds):
-    for j in range(ds.size):
-        ds[j] = 0.0
-    for a in range(point.size):
-        y = point[a]
-        row = columns[a]
-        for j in range(ds.size):
-            t = row[j] - y
-            ds[j] += t * t
-
-
-@kernel()
-def _best_exchange(G, order, starts, centres, g, h, scratch):
+def _best_exchange(G, order, starts, centres, away, g, h, scratch, between):
     """Make the exchange between two groups that lowers the SSE most; whether there was one."""
     p = G.shape[1]
     s, t = starts[g], starts[h]
     a, b = starts[g + 1] - s, starts[h + 1] - t
     share = 1.0 / a + 1.0 / b
-    wants, own, other = scratch[0], scratch[1], scratch[2]
+    wants, other = scratch[0], scratch[1]
+    step, middle = between[0], between[1]
+    for c in range(p):
+        step[c] = 2 * (centres[g, c] - centres[h, c])
+        middle[c] = 0.5 * (centres[g, c] + centres[h, c])
     for x in range(a):
-        d_own, d_other = _distance(G[s + x], centres[g]), _distance(G[s + x], centres[h])
-        wants[x] = d_other - d_own
-        own[x], other[x] = np.sqrt(d_own), np.sqrt(d_other)
+        wants[x] = _wish(G, s + x, middle, step)
+        other[x] = np.sqrt(max(away[s + x] * away[s + x] + wants[x], 0.0))
     best, best_x, best_y = -1e-9, -1, -1
     for y in range(b):
-        d_other, d_own = _distance(G[t + y], centres[g]), _distance(G[t + y], centres[h])
-        want = d_other - d_own
-        y_own, y_other = np.sqrt(d_own), np.sqrt(d_other)
+        want = -_wish(G, t + y, middle, step)
+        y_own = away[t + y]
+        y_other = np.sqrt(max(y_own * y_own + want, 0.0))
         for x in range(a):
             # x and y are at most as far apart as by way of either centroid: most pairs end here.
-            way = min(own[x] + y_other, other[x] + y_own)
+            way = min(away[s + x] + y_other, other[x] + y_own)
             if want + wants[x] - share * way * way >= best:
                 continue
-            change = want + wants[x] - share * _distance(G[s + x], G[t + y])
+            change = want + wants[x] - share * _gap(G, s + x, G, t + y)
             if change < best:
                 best, best_x, best_y = change, x, y
     if best_x < 0:
@@ -184,4 +253,50 @@ def _best_exchange(G, order, starts, centres, g, h, scratch):
         centres[g, c] += move / a
         centres[h, c] -= move / b
         G[i, c], G[j, c] = G[j, c], G[i, c]
+    for x in range(s, s + a):
+        away[x] = np.sqrt(_gap(G, x, centres, g))
+    for y in range(t, t + b):
+        away[y] = np.sqrt(_gap(G, y, centres, h))
     return True
+
+
+# Sums of four strands: each waits for itself alone, and four fit into one vector.
+
+
+@kernel(inline=True)
+def _wish(G, i, middle, step):
+    """What record i adds by going from the group of centroid A to that of B: 2 (A - B) . (x - (A + B) / 2)."""
+    p = middle.size
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    for q in range(p // 4):
+        c = 4 * q
+        s0 += (G[i, c] - middle[c]) * step[c]
+        s1 += (G[i, c + 1] - middle[c + 1]) * step[c + 1]
+        s2 += (G[i, c + 2] - middle[c + 2]) * step[c + 2]
+        s3 += (G[i, c + 3] - middle[c + 3]) * step[c + 3]
+    for c in range(p - p % 4, p):
+        s0 += (G[i, c] - middle[c]) * step[c]
+    return (s0 + s1) + (s2 + s3)
+
+
+@kernel(inline=True)
+def _gap(A, i, B, j):
+    """Squared distance of a row to a row. By index: numba counts references of rows cut out of a matrix."""
+    p = A.shape[1]
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    for q in range(p // 4):
+        c = 4 * q
+        t0, t1, t2, t3 = (
+            A[i, c] - B[j, c],
+            A[i, c + 1] - B[j, c + 1],
+            A[i, c + 2] - B[j, c + 2],
+            A[i, c + 3] - B[j, c + 3],
+        )
+        s0 += t0 * t0
+        s1 += t1 * t1
+        s2 += t2 * t2
+        s3 += t3 * t3
+    for c in range(p - p % 4, p):
+        t = A[i, c] - B[j, c]
+        s0 += t * t
+    return (s0 + s1) + (s2 + s3)

@@ -6,20 +6,17 @@ import re
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-import polars as pl
-
-from shoal import io
-from shoal.engine.roles import settled_schema
-from shoal.errors import InputError, ParameterError
+from shoal.errors import ParameterError
 from shoal.microaggregation import Microaggregator, methods
 from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
-from shoal.scale.plan import Plan, Roles, Router, Solved, make_plan, route, solve_part
-from shoal.scale.source import Source, open_source
+from shoal.scale.plan import Plan, make_plan
+from shoal.scale.roles import Roles, settle_roles
+from shoal.scale.routing import Router, route
+from shoal.scale.solving import Solved, solve_part
 from shoal.schema import Schema
 
 __all__ = [
@@ -35,8 +32,6 @@ __all__ = [
     "solve_part",
 ]
 
-# Rows from which roles are guessed where no schema gives them.
-GUESSED_ROWS = 50_000
 _UNITS = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
@@ -140,7 +135,9 @@ def protect_file(
 
         facts = run_spark(path, output, estimator, asked, say)
     else:
-        facts = _run_local(Path(path), Path(output), estimator, asked, workers, resume, say)
+        from shoal.scale.local import run_local
+
+        facts = run_local(Path(path), Path(output), estimator, asked, workers, resume, say)
     facts["seconds"] = time.perf_counter() - started
     facts["settings"] |= {
         "engine": engine, "memory": bytes_of(memory), "any_order": any_order, "integers": integers,
@@ -163,136 +160,6 @@ def bytes_of(memory: int | str) -> int:
     if size < 1:
         raise ParameterError(f"'memory' must be a size such as 500MB or 2GB. Got {memory!r}.")
     return int(size)
-
-
-def settle_roles(
-    head: pl.DataFrame,
-    schema: Schema | str | Path | None,
-    columns: Sequence[str] | None,
-    strata: Sequence[str],
-    weights: str | None,
-    missing: str | None,
-) -> tuple[Roles, list[str]]:
-    """What every column is, given or guessed from the first rows, and what to say about it."""
-    settled, notes = settled_schema(head, schema, columns, list(strata), weights, None)
-    names = settled.names("quasi")
-    if not names:
-        raise InputError(
-            "At least one column must be aggregated. None is a number and none has the role 'quasi'."
-        )
-    if settled.names("group"):
-        raise ParameterError(
-            "Households are kept whole only where the table is held in memory: protect it without --memory."
-        )
-    quasi = tuple(
-        replace(settled.columns[name], policy=missing or settled.columns[name].policy) for name in names
-    )
-    roles = Roles(
-        settled,
-        quasi,
-        tuple(settled.names("stratum")),
-        next(iter(settled.names("weight")), None),
-        tuple(settled.names("identifier")),
-        tuple(settled.names("sensitive")),
-        tuple(settled.names("untouched")),
-    )
-    left = [*roles.sensitive, *roles.untouched, *([roles.weight] if roles.weight else [])]
-    if left:
-        notes.append(f"Not protected, published as they are: {', '.join(left)}.")
-    return roles, notes
-
-
-def facts_of(plan: Plan, figures: dict[str, Any], notes: Sequence[str]) -> dict[str, Any]:
-    """What both engines tell about a run."""
-    merged = [
-        f"Stratum {', '.join(map(str, small))!r} has fewer than k rows: they joined the nearest stratum, "
-        f"{', '.join(map(str, large))!r}, and are published with that value."
-        for small, large in plan.joins.items()
-    ]
-    params = {name: value for name, value in plan.method.get_params(deep=False).items() if name != "k"}
-    settings = {
-        "method": plan.method.name,
-        "k": plan.method.k,
-        "parameters": params,
-        "columns": [fact.name for fact in plan.roles.quasi],
-        "strata": list(plan.roles.strata),
-        "weights": plan.roles.weight,
-        "sensitive": list(plan.roles.sensitive),
-        "untouched": list(plan.roles.untouched),
-        "identifiers": list(plan.roles.identifiers),
-        "parts": plan.n_parts,
-    }
-    return figures | {"notes": [*notes, *merged], "settings": settings}
-
-
-def _run_local(
-    path: Path,
-    output: Path,
-    estimator: Microaggregator,
-    asked: dict[str, Any],
-    workers: int | None,
-    resume: bool,
-    say: Callable[[str], None],
-) -> dict[str, Any]:
-    from shoal.scale import local
-
-    io.check_writable(output)
-    n_workers = local.workers_of(workers)
-    with local.work_folder(output, resume) as folder:
-        say(f"opening {path}")
-        source = open_source(path, folder)
-        roles, notes = settle_roles(
-            _head(source),
-            asked["schema"],
-            asked["columns"],
-            asked["strata"],
-            asked["weights"],
-            asked["missing"],
-        )
-        mark = local.fingerprint(
-            [(str(file), file.stat().st_size) for file in source.files],
-            path.stat().st_mtime_ns, roles, estimator.name, estimator.get_params(), sorted(asked.items(), key=str)
-            if asked["secret"] is None else None,
-        )  # fmt: skip
-        known = local.recall(folder, mark) if resume else None
-        if known is None:
-            local.forget(folder)
-            say("looking through the table")
-            rows = local.part_rows(asked["memory"], n_workers, len(roles.needed), source.n_rows)
-            limit = asked["time_limit"]
-            plan, _ = local.plan_source(
-                source, roles, estimator, rows, asked["small"], round_integers=asked["round"],
-                share_of_time=None if limit is None else limit * n_workers / source.n_rows,
-            )  # fmt: skip
-            say(f"spilling {source.n_rows:,} rows to {plan.n_parts} parts")
-            sizes = local.spill(source, plan, folder, everything=asked["any_order"])
-            local.remember(folder, mark, plan, sizes)
-        else:
-            plan, sizes = known
-        tasks = local.tasks_of(plan, sizes, folder)
-        peak = local.solve(tasks, plan, n_workers, say)
-        say("writing and checking")
-        figures = local.write(
-            source, plan, tasks, folder, output, any_order=asked["any_order"], key=asked["secret"]
-        )
-        figures["peak_memory"] = peak + local.peak_memory()
-    dropped = source.n_rows - plan.n_rows
-    said = [f"{dropped} rows with missing cells were dropped."] if dropped else []
-    if roles.identifiers:
-        what = "dropped" if asked["secret"] is None else "replaced by keyed hashes"
-        said.append(f"Identifiers {what}: {', '.join(roles.identifiers)}.")
-    return facts_of(plan, figures, [*source.notes, *notes, *said])
-
-
-def _head(source: Source) -> pl.DataFrame:
-    """The first rows, from which roles are guessed."""
-    frames, rows = [], 0
-    for batch in source.batches():
-        frames.append(batch)
-        rows += batch.height
-        if rows >= GUESSED_ROWS:
-            break
-    return pl.concat(frames).head(GUESSED_ROWS)
 
 
 def _resolve(

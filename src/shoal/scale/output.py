@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal import io
-from shoal.errors import InputError
+from shoal.engine.pseudonyms import pseudonyms
+from shoal.errors import GuaranteeError, InputError
 from shoal.privacy import Verdict
+from shoal.scale.figures import MEASURED_ROWS, Figures, before_and_after, sampled
+from shoal.scale.plan import Plan
+from shoal.scale.solving import replaced
+from shoal.scale.source import Source
+from shoal.scale.spilling import Task, read_result, read_spill
+from shoal.scale.survey import ROW
 
 # Classes are added up whenever this many entries are waiting.
 WAITING = 4_000_000
@@ -98,3 +107,89 @@ class Classes:
             records_at_risk=int(sizes.filter(sizes < k).sum()),
             notes=("Counted while the file was written, classes told apart by a 64-bit hash.",),
         )
+
+
+def write(
+    source: Source,
+    plan: Plan,
+    tasks: list[Task],
+    folder: Path,
+    output: Path,
+    *,
+    any_order: bool,
+    key: bytes | None,
+) -> dict[str, Any]:
+    """Write and check the protected table; its figures."""
+    quasi = [*(fact.name for fact in plan.roles.quasi), *plan.roles.strata]
+    classes = Classes(quasi)
+    share = min(1.0, MEASURED_ROWS / plan.n_rows)
+    pairs: list[tuple[pl.DataFrame, pl.DataFrame]] = []
+    figures, batches = (_by_part if any_order else _in_order)(source, plan, tasks, folder)
+    with io.atomic(output) as temporary:
+        writer = Writer(temporary, output.suffix.lower())
+        try:
+            for batch, values, gone in batches:
+                published = replaced(batch, plan, values, gone)
+                if key is not None:
+                    published = published.with_columns(
+                        pseudonyms(batch[name], key) for name in plan.roles.identifiers
+                    )
+                published = published.drop(ROW)
+                classes.add(published)
+                pairs.append(sampled(batch, published, share))
+                writer.write(published)
+        finally:
+            writer.close()
+        verdict = classes.verdict(plan.method.k)
+        if not verdict.holds:
+            raise GuaranteeError(
+                f"The protected table does not keep its promise, so it is not given out: {verdict}"
+            )
+    return figures | before_and_after(plan, pairs) | {"verdicts": [verdict]}
+
+
+def _in_order(
+    source: Source, plan: Plan, tasks: list[Task], folder: Path
+) -> tuple[dict[str, Any], Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray]]]:
+    """Batches as they came in, each with its rows' group values."""
+    group_of = np.lib.format.open_memmap(folder / "groups.npy", "w+", np.int64, (source.n_rows,))
+    group_of[:] = -1
+    # Files, too, since there are as many as records / k: the system keeps in memory what it has room for.
+    shape = (source.n_rows // plan.method.k + 1, len(plan.templates))
+    values = np.lib.format.open_memmap(folder / "values.npy", "w+", np.float64, shape)
+    gone = np.lib.format.open_memmap(folder / "gone.npy", "w+", np.bool_, shape)
+    figures, following = Figures(), 0
+    for task in tasks:
+        rows, solved = read_result(task)
+        group_of[rows] = following + solved.labels
+        end = following + solved.values.shape[0]
+        values[following:end], gone[following:end] = solved.values, solved.gone
+        following = end
+        figures.add(solved)
+
+    def batches() -> Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray]]:
+        for batch in source.numbered():
+            start = batch[ROW][0]
+            groups = np.asarray(group_of[start : start + batch.height])
+            kept = groups >= 0
+            groups = groups[kept]
+            yield batch.filter(pl.Series(kept)), values[groups], gone[groups]
+
+    return figures.facts(), batches()
+
+
+def _by_part(
+    source: Source, plan: Plan, tasks: list[Task], folder: Path
+) -> tuple[dict[str, Any], Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray]]]:
+    """Part after part, each with its rows' group values."""
+    del source, plan, folder
+    figures = Figures()
+    for task in tasks:
+        figures.add(read_result(task)[1])
+
+    def batches() -> Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray]]:
+        for task in tasks:
+            solved = read_result(task)[1]
+            yield read_spill(task), solved.values[solved.labels], solved.gone[solved.labels]
+
+    return figures.facts(), batches()

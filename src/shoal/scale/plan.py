@@ -1,7 +1,7 @@
-"""Plan, route, solve: how a table of any size is cut into parts, and how a part is protected.
+"""Plan: how a table of any size is encoded and cut into parts, decided from a survey of all batches.
 
-Three pure functions over tables with their schema, and no engine inside: `make_plan` (from a survey of all
-batches), `route` (a batch's rows to parts) and `solve_part`. The local pool and Spark run the same three.
+`make_plan` here, `route` (a batch's rows to parts) and `solve_part` are pure functions over tables with
+their schema, and no engine inside: the local pool and Spark run the same three.
 """
 
 from __future__ import annotations
@@ -12,85 +12,14 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from sklearn.base import clone
 
-from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.encode import Encoder, Standardiser
-from shoal.engine.missing import impute
-from shoal.engine.roles import row_codes
 from shoal.errors import InputError
-from shoal.measures._risk import linked_share
-from shoal.microaggregation import Microaggregator, mend
-from shoal.scale.survey import ROW, Survey, kept_rows
-from shoal.schema import Column, Schema
-
-# Within a part, methods of more than linear time work on blocks of this many records.
-BLOCK_ROWS = 2_000
-# Rounds of exchanges across the borders of these blocks.
-MENDING = 5
-# Records of a part for which linkage is measured.
-MEASURED = 500
-
-
-@dataclass(frozen=True)
-class Roles:
-    """What every column is, settled before the first pass."""
-
-    schema: Schema
-    quasi: tuple[Column, ...]
-    strata: tuple[str, ...]
-    weight: str | None
-    identifiers: tuple[str, ...]
-    sensitive: tuple[str, ...]
-    untouched: tuple[str, ...]
-
-    @property
-    def needed(self) -> list[str]:
-        """Columns that decide about groups and their values."""
-        return [
-            *(fact.name for fact in self.quasi),
-            *self.strata,
-            *([self.weight] if self.weight else []),
-        ]
-
-
-@dataclass(frozen=True)
-class Router:
-    """A median tree along principal axes: heap order, 2^depth leaves."""
-
-    axes: np.ndarray
-    cuts: np.ndarray
-
-    @property
-    def n_leaves(self) -> int:
-        """Number of leaves."""
-        return self.cuts.size + 1
-
-    def leaf(self, Z: np.ndarray) -> np.ndarray:
-        """The leaf of each row."""
-        node = np.zeros(Z.shape[0], np.int64)
-        for level in range(self.n_leaves.bit_length() - 1):
-            base = (1 << level) - 1
-            along = np.einsum("ij,ij->i", Z, self.axes[base + node])
-            node = 2 * node + (along > self.cuts[base + node])
-        return node
-
-    @classmethod
-    def fit(cls, Z: np.ndarray, depth: int) -> Router:
-        """Learn axes and medians from a sample."""
-        d = Z.shape[1]
-        axes, cuts = np.zeros(((1 << depth) - 1, d)), np.zeros((1 << depth) - 1)
-        members = [np.arange(Z.shape[0])]
-        for node in range((1 << depth) - 1):
-            rows = members[node]
-            part = Z[rows] - Z[rows].mean(axis=0) if rows.size else np.zeros((1, d))
-            axis = np.linalg.eigh(part.T @ part)[1][:, -1]
-            axes[node] = axis if axis[np.argmax(np.abs(axis))] > 0 else -axis
-            along = Z[rows] @ axes[node]
-            cuts[node] = np.median(along) if rows.size else 0.0
-            members += [rows[along <= cuts[node]], rows[along > cuts[node]]]
-        return cls(axes, cuts)
+from shoal.microaggregation import Microaggregator
+from shoal.scale.roles import Roles
+from shoal.scale.routing import Router, strata_keys
+from shoal.scale.survey import Survey
 
 
 @dataclass(frozen=True)
@@ -134,32 +63,6 @@ class Plan:
             replace(read_column(table[each.name], each.facts, each.levels), dtype=each.dtype)
             for each in self.templates
         ]
-
-
-@dataclass(frozen=True)
-class Solved:
-    """The groups of a part.
-
-    Attributes
-    ----------
-    labels : array of int64
-        Group 0..c-1 of each row.
-    values : array of float64, (c, n_columns)
-        The published value of each group and quasi-identifier, as number or code.
-    gone : array of bool, (c, n_columns)
-        Where it is missing.
-    loss, total : float
-        Squared distances to the published values and to the middle, summed.
-    linked : float
-        Share of the part's records whose nearest record in the part is their own; NaN if not measured.
-    """
-
-    labels: np.ndarray
-    values: np.ndarray
-    gone: np.ndarray
-    loss: float
-    total: float
-    linked: float
 
 
 def make_plan(
@@ -254,173 +157,6 @@ def encoder_of(found: Survey, templates: tuple[TypedColumn, ...]) -> Encoder:
             Standardiser(np.array([unit]), np.array([moments.mean / unit]), np.array([deviation or 1.0]))
         )
     return Encoder(tuple(standardisers), tuple(shares), tuple(each.facts.weight for each in templates))
-
-
-def stratum_sums(batch: pl.DataFrame, plan: Plan) -> dict[tuple[Any, ...], tuple[int, np.ndarray]]:
-    """Records and summed coordinates of each stratum in a batch."""
-    batch = kept_rows(batch, plan.roles.quasi)
-    Z = plan.encoder.transform(plan.typed(batch))
-    codes = row_codes(batch, list(plan.roles.strata))
-    if codes is None or not codes.size:
-        return {}
-    keys = strata_keys(batch, plan)
-    first = np.unique(codes, return_index=True)[1]
-    counts = np.bincount(codes)
-    sums = np.stack([np.bincount(codes, Z[:, j]) for j in range(Z.shape[1])], axis=1)
-    return {keys[row]: (int(counts[code]), sums[code]) for code, row in enumerate(first)}
-
-
-def strata_keys(batch: pl.DataFrame, plan: Plan) -> list[tuple[Any, ...]]:
-    """The stratum of each row, as it came."""
-    return batch.select(plan.roles.strata).rows() if plan.roles.strata else [()] * batch.height
-
-
-def route(batch: pl.DataFrame, plan: Plan) -> np.ndarray:
-    """The part of each row of a batch; -1 for rows that are dropped for a missing cell."""
-    parts = np.full(batch.height, -1, np.int64)
-    numbered = batch.with_columns(pl.Series("__at__", np.arange(batch.height)))
-    kept = kept_rows(numbered, plan.roles.quasi)
-    rows = kept["__at__"].to_numpy()
-    if plan.n_parts == 1:
-        parts[rows] = 0
-        return parts
-    Z = plan.encoder.transform(plan.typed(kept)) if plan.routers else None
-    codes = row_codes(kept, list(plan.roles.strata))
-    if codes is None:
-        codes = np.zeros(kept.height, np.int64)
-    if not codes.size:
-        return parts
-    first = np.unique(codes, return_index=True)[1]
-    keys = strata_keys(kept[first], plan)
-    for code, found in enumerate(keys):
-        key = plan.joins.get(found, found)
-        inside = np.flatnonzero(codes == code)
-        if key in plan.homes:
-            parts[rows[inside]] = plan.homes[key]
-        elif key in plan.routers and Z is not None:
-            start, router = plan.routers[key]
-            parts[rows[inside]] = start + router.leaf(Z[inside])
-        else:
-            raise InputError(f"The table changed while it was read: stratum {key!r} is new.")
-    return parts
-
-
-def merged_parts(sizes: np.ndarray, plan: Plan) -> np.ndarray:
-    """For each part the part it is solved with: itself, or a neighbour where it has fewer than k records."""
-    k = plan.method.k
-    into = np.arange(sizes.size)
-    for start, router in plan.routers.values():
-        leaves = range(start, start + router.n_leaves)
-        current, count = start, 0
-        for leaf in leaves:
-            # Leaves in heap order are neighbours: collect until there are k records.
-            if count >= k:
-                current, count = leaf, 0
-            into[leaf] = current
-            count += int(sizes[leaf])
-        if count < k:
-            into[[leaf for leaf in leaves if into[leaf] == current]] = into[max(start, current - 1)]
-    return into
-
-
-def joined_strata(batch: pl.DataFrame, plan: Plan) -> dict[str, pl.Series]:
-    """The strata columns as published: those of the stratum that a small one became part of."""
-    if not plan.joins:
-        return {}
-    keys = [plan.joins.get(key, key) for key in strata_keys(batch, plan)]
-    return {
-        name: pl.Series(name, [key[j] for key in keys], dtype=batch.schema[name])
-        for j, name in enumerate(plan.roles.strata)
-    }
-
-
-def solve_part(table: pl.DataFrame, plan: Plan, *, measure: bool = True) -> Solved:
-    """Group and aggregate the records of a part.
-
-    The records are taken in the order of their row numbers, so that the groups do not depend on the order
-    in which they arrive.
-
-    Parameters
-    ----------
-    table : polars.DataFrame
-        The part's rows, with the columns the plan needs and their row number `__row__`.
-    plan : Plan
-    measure : bool, default True
-        Whether linkage is measured.
-    """
-    order = np.argsort(table[ROW].to_numpy(), kind="stable")
-    table = table[order]
-    filled = impute(plan.typed(table))
-    Z = plan.encoder.transform(filled)
-    labels = _groups(Z, table.with_columns(**joined_strata(table, plan)), plan)
-    weights = np.ones(table.height)
-    if plan.roles.weight is not None:
-        weights = table[plan.roles.weight].cast(pl.Float64).to_numpy().copy()
-        weights[np.bincount(labels, weights)[labels] == 0] = 1.0
-    asked = any(each.facts.aggregate == "medoid" for each in filled)
-    medoids = medoids_of(Z, labels) if asked else np.empty(0, np.int64)
-    pairs = [aggregate_column(column, labels, weights, medoids) for column in filled]
-    values, gone = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
-    published = [
-        replace(column, values=values[labels, j], missing=gone[labels, j]) for j, column in enumerate(filled)
-    ]
-    Y = plan.encoder.transform(published)
-    back = np.empty_like(labels)
-    back[order] = labels
-    return Solved(
-        back,
-        values,
-        gone,
-        float(((Z - Y) ** 2).sum()),
-        float((Z**2).sum()),
-        linked_share(Z, Y, max_records=MEASURED) if measure else np.nan,
-    )
-
-
-def replaced(batch: pl.DataFrame, plan: Plan, values: np.ndarray, gone: np.ndarray) -> pl.DataFrame:
-    """A batch as published: its rows' group values in place of the quasi-identifiers, identifiers gone."""
-    new = [
-        each.native(values[:, j], gone[:, j], round_integers=plan.round_integers)
-        for j, each in enumerate(plan.templates)
-    ]
-    return batch.with_columns(*new, **joined_strata(batch, plan)).drop(plan.roles.identifiers)
-
-
-def _groups(Z: np.ndarray, table: pl.DataFrame, plan: Plan) -> np.ndarray:
-    """Labels of a part: the method within strata and blocks, then exchanges across the blocks' borders."""
-    strata = row_codes(table, list(plan.roles.strata))
-    if strata is None:
-        strata = np.zeros(Z.shape[0], np.int64)
-    labels, following = np.empty(Z.shape[0], np.int64), 0
-    whole = plan.method.takes("max_proposals")  # a search cuts large tables into blocks by itself
-    for stratum in range(int(strata.max()) + 1):
-        rows = np.flatnonzero(strata == stratum)
-        blocks = [rows] if whole else _blocks(Z, rows, max(BLOCK_ROWS, 10 * plan.method.k))
-        start = following
-        for block in blocks:
-            method = clone(plan.method)
-            if plan.share_of_time is not None:
-                method.set_params(time_limit=plan.share_of_time * block.size)
-            found = method.partition(Z[block])
-            labels[block] = following + found
-            following += int(found.max()) + 1
-        if len(blocks) > 1:
-            labels[rows] = start + mend(Z[rows], labels[rows] - start, MENDING)
-    return labels
-
-
-def _blocks(Z: np.ndarray, rows: np.ndarray, most: int) -> list[np.ndarray]:
-    """Halves along the axis of largest spread until none has more than `most` records."""
-    if rows.size <= most:
-        return [rows]
-    part = Z[rows]
-    part -= part.mean(axis=0)
-    axis = np.linalg.eigh(part.T @ part)[1][:, -1]
-    order = np.argpartition(part @ axis, rows.size // 2)
-    return [
-        *_blocks(Z, np.sort(rows[order[: rows.size // 2]]), most),
-        *_blocks(Z, np.sort(rows[order[rows.size // 2 :]]), most),
-    ]
 
 
 def _joins(

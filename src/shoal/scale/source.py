@@ -11,12 +11,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal import io
 from shoal.errors import InputError
+from shoal.scale.survey import ROW
 
 ENDINGS = (".parquet", ".arrow", ".feather", ".ipc", ".csv", ".tsv", ".txt")
 BATCH_ROWS = 1 << 16
@@ -49,6 +51,13 @@ class Source:
                 raise InputError(
                     f"A batch of the file {str(file)!r} cannot be read: {_line(error)}"
                 ) from None
+
+    def numbered(self, columns: list[str] | None = None) -> Iterator[pl.DataFrame]:
+        """The batches with their row numbers in the whole table."""
+        start = 0
+        for batch in self.batches(columns):
+            yield batch.with_columns(pl.Series(ROW, np.arange(start, start + batch.height)))
+            start += batch.height
 
 
 def open_source(path: str | Path, work: Path) -> Source:

@@ -22,19 +22,11 @@ import pyarrow as pa
 from shoal.engine.pseudonyms import pseudonyms
 from shoal.errors import GuaranteeError, InputError, MissingExtraError
 from shoal.privacy import Verdict
-from shoal.scale.plan import (
-    Plan,
-    Roles,
-    encoder_of,
-    make_plan,
-    merged_parts,
-    replaced,
-    route,
-    small_strata,
-    solve_part,
-    stratum_sums,
-    templates_of,
-)
+from shoal.scale.figures import facts_of
+from shoal.scale.plan import Plan, encoder_of, make_plan, small_strata, templates_of
+from shoal.scale.roles import GUESSED_ROWS, Roles, settle_roles
+from shoal.scale.routing import merged_parts, route, stratum_sums
+from shoal.scale.solving import replaced, solve_part
 from shoal.scale.survey import ROW, Survey, survey, survey_batch
 
 if TYPE_CHECKING:
@@ -199,8 +191,6 @@ def run_spark(
     path: str | Path, output: str | Path, estimator: Any, asked: dict[str, Any], say: Callable[[str], None]
 ) -> dict[str, Any]:
     """Protect a Parquet table on Spark; the facts of the run."""
-    from shoal.scale import GUESSED_ROWS, facts_of, settle_roles
-
     output = Path(output)
     if output.exists():
         raise InputError(f"The output folder must not exist yet. Got {str(output)!r}.")

@@ -42,7 +42,7 @@ def main(what: str, folder: Path) -> None:
 def look(folder: Path) -> None:
     """Guess roles and kinds."""
     source = _read(folder)
-    schema, known = _schema(folder, source.frame)
+    schema, known = _schema(folder, source)
     columns = [
         {"name": each.name, "role": each.effective_role, "kind": each.kind, "reason": each.reason}
         for each in schema.columns.values()
@@ -141,16 +141,18 @@ def _ready(folder: Path, wanted: dict[str, Any], say: Callable[[str], None]) -> 
     """The table, and its schema with the roles that the form gave."""
     say("reading the table")
     source = _read(folder)
-    schema, _ = _schema(folder, source.frame)
+    schema, _ = _schema(folder, source)
     return source, schema.with_columns(**{name: {"role": role} for name, role in wanted["roles"].items()})
 
 
-def _schema(folder: Path, frame: Any) -> tuple[Schema, bool]:
+def _schema(folder: Path, source: Any) -> tuple[Schema, bool]:
     """The table's own codebook where it came with one, else a guess."""
     from shoal.engine.guess import guess_schema
 
     codebook = folder / "codebook.toml"
-    return (Schema.from_toml(codebook), True) if codebook.exists() else (guess_schema(frame), False)
+    if codebook.exists():
+        return Schema.from_toml(codebook), True
+    return guess_schema(source.frame, source.labelled()), False
 
 
 def _escaped(frame: Any) -> Any:

@@ -1,0 +1,103 @@
+"""Parts solved by a pool of processes, one thread each."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import resource
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
+
+from shoal.errors import InputError
+from shoal.scale.plan import Plan
+from shoal.scale.solving import solve_part
+from shoal.scale.spilling import Task, read_spill, write_result
+from shoal.scale.survey import ROW
+
+Progress = Callable[[str], None]
+
+
+def workers_of(workers: int | None) -> int:
+    """Number of processes: as asked for, or one for each core."""
+    return workers if workers is not None else len(os.sched_getaffinity(0))
+
+
+def solve(tasks: list[Task], plan: Plan, workers: int, say: Progress) -> int:
+    """Solve what is not solved yet; the peak memory of all workers together."""
+    waiting = [task for task in tasks if not task.result.exists()]
+    if len(waiting) < len(tasks):
+        say(f"going on: {len(tasks) - len(waiting)} of {len(tasks)} parts are solved already")
+    done = len(tasks) - len(waiting)
+    if workers <= 1 or len(waiting) <= 1:
+        for task in waiting:
+            run_task(task, plan)
+            done += 1
+            say(f"forming groups: part {done} of {len(tasks)}")
+        return 0
+    peak = 0
+    with _one_thread_each():
+        pool = ProcessPoolExecutor(
+            workers, mp_context=multiprocessing.get_context("spawn"), initializer=_ready, initargs=(plan,)
+        )
+        try:
+            for future in as_completed([pool.submit(_solve_in_pool, task) for task in waiting]):
+                peak = max(peak, future.result()[1])
+                done += 1
+                say(f"forming groups: part {done} of {len(tasks)}")
+        except BrokenProcessPool:
+            raise InputError(
+                "A worker process was ended from outside, most likely for lack of memory: "
+                "lower --memory, or go on with --resume."
+            ) from None
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return peak * workers
+
+
+def run_task(task: Task, plan: Plan) -> tuple[int, int]:
+    """Solve a part and leave the result beside its spill; its number, and this process's peak memory."""
+    table = read_spill(task)
+    solved = solve_part(table, plan, measure=task.measured)
+    write_result(task, table[ROW].to_numpy(), solved)
+    return task.number, peak_memory()
+
+
+def peak_memory() -> int:
+    """Largest resident memory of this process so far, in bytes."""
+    try:
+        # What the system counts for a started process includes its parent's memory: ask for its own.
+        lines = Path("/proc/self/status").read_text().splitlines()
+        return int(next(line for line in lines if line.startswith("VmHWM")).split()[1]) * 1024
+    except (OSError, StopIteration):
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+_plan: Plan
+
+
+def _ready(plan: Plan) -> None:
+    global _plan  # noqa: PLW0603 (a worker keeps the plan instead of getting it with every part)
+    _plan = plan
+
+
+def _solve_in_pool(task: Task) -> tuple[int, int]:
+    return run_task(task, _plan)
+
+
+@contextlib.contextmanager
+def _one_thread_each() -> Iterator[None]:
+    """Workers started inside use one thread each: the processes are the parallelism."""
+    names = ("POLARS_MAX_THREADS", "NUMBA_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    before = {name: os.environ.get(name) for name in names}
+    os.environ.update(dict.fromkeys(names, "1"))
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

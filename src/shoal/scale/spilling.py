@@ -1,0 +1,102 @@
+"""The parts as files in the work folder: rows waiting to be solved, and groups found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from shoal.scale.plan import Plan
+from shoal.scale.routing import merged_parts, route
+from shoal.scale.solving import Solved
+from shoal.scale.source import Source
+
+# Parts in which linkage is measured, about.
+MEASURED_PARTS = 8
+
+
+@dataclass(frozen=True)
+class Task:
+    """A part to be solved: its spill files and where the result goes."""
+
+    number: int
+    spills: tuple[Path, ...]
+    result: Path
+    measured: bool = True
+
+
+def spill(source: Source, plan: Plan, folder: Path, everything: bool) -> np.ndarray:
+    """Route all rows to one file per part; the size of each part."""
+    sizes = np.zeros(plan.n_parts, np.int64)
+    sinks: dict[int, Any] = {}
+    try:
+        for batch in source.numbered(None if everything else plan.roles.needed):
+            parts = route(batch, plan)
+            order = np.argsort(parts, kind="stable")
+            edges = np.searchsorted(parts[order], np.arange(plan.n_parts + 1))
+            table = batch[order].to_arrow(compat_level=pl.CompatLevel.oldest())
+            for part in np.flatnonzero(np.diff(edges)).tolist():
+                piece = table.slice(edges[part], edges[part + 1] - edges[part]).combine_chunks()
+                if part not in sinks:
+                    sinks[part] = pa.ipc.new_stream(str(_spill_path(folder, part)), table.schema)
+                sinks[part].write_table(piece)
+                sizes[part] += piece.num_rows
+    finally:
+        for sink in sinks.values():
+            sink.close()
+    return sizes
+
+
+def tasks_of(plan: Plan, sizes: np.ndarray, folder: Path) -> list[Task]:
+    """The parts to be solved, small ones merged, largest first."""
+    into = merged_parts(sizes, plan)
+    tasks: list[tuple[int, Task]] = []
+    for part in np.unique(into):
+        members = np.flatnonzero((into == part) & (sizes > 0))
+        if members.size:
+            spills = tuple(_spill_path(folder, each) for each in members.tolist())
+            result = folder / f"solved-{part:05d}.npz"
+            measured = len(tasks) % max(1, plan.n_parts // MEASURED_PARTS) == 0
+            tasks.append((int(sizes[members].sum()), Task(int(part), spills, result, measured)))
+    return [task for _, task in sorted(tasks, key=lambda each: (-each[0], each[1].number))]
+
+
+def read_spill(task: Task) -> pl.DataFrame:
+    """The rows of a part."""
+    tables = []
+    for path in task.spills:
+        with pa.memory_map(str(path)) as data, pa.ipc.open_stream(data) as reader:
+            tables.append(reader.read_all())
+    frame = pl.from_arrow(pa.concat_tables(tables))
+    return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
+
+
+def write_result(task: Task, rows: np.ndarray, solved: Solved) -> None:
+    """Leave the groups of a part beside its spill."""
+    temporary = task.result.with_suffix(".tmp.npz")
+    np.savez(
+        temporary,
+        rows=rows,
+        labels=solved.labels,
+        values=solved.values,
+        gone=solved.gone,
+        figures=np.array([solved.loss, solved.total, solved.linked]),
+    )
+    temporary.replace(task.result)
+
+
+def read_result(task: Task) -> tuple[np.ndarray, Solved]:
+    """Row numbers and groups of a solved part."""
+    with np.load(task.result) as data:
+        loss, total, linked = data["figures"]
+        return data["rows"], Solved(
+            data["labels"], data["values"], data["gone"], float(loss), float(total), float(linked)
+        )
+
+
+def _spill_path(folder: Path, part: int) -> Path:
+    return folder / f"part-{part:05d}.arrow"
