@@ -76,6 +76,19 @@ def test_strata_gaps_and_models_in_one_go_and_checked(run, survey):
     assert facts["t"] <= 0.4
 
 
+def test_the_bundled_survey_reaches_l_and_t_and_is_checked(run, tmp_path):
+    assert run("datasets", "--copy", ".", cwd=tmp_path).returncode == 0
+    words = ["--schema", "survey.toml", "--l", 2, "--t", 0.2]
+    done = run("protect", "survey.csv", "-k", 5, *MDAV, *words, "-o", "o.csv", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    checked = run("check", "o.csv", "-k", 5, *words, "--json", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stdout
+    facts = json.loads(checked.stdout)
+    assert facts["k"] >= 5
+    assert facts["l_distinct"] >= 2
+    assert facts["t"] <= 0.2
+
+
 def test_weighted_means_are_kept(run, survey):
     words = ["--columns", "income", "--weights", "w", "-o", "o.csv"]
     done = run("protect", "s.csv", "-k", 4, *MDAV, *words, cwd=survey)
