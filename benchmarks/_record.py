@@ -33,7 +33,9 @@ def machine() -> dict[str, str | int | float]:
     }
 
 
-def record(name: str, title: str, *, full: bool, rows: list[dict], text: str = "", folder: Path = FOLDER) -> Path:
+def record(
+    name: str, title: str, *, full: bool, rows: list[dict], text: str = "", folder: Path = FOLDER
+) -> Path:
     """Write the facts of one benchmark."""
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"{name}.json"

@@ -1,6 +1,6 @@
 """Every method on the benchmark tables: information loss against CPU seconds, so that a busy machine counts less.
 
-    python -m benchmarks methods
+python -m benchmarks methods
 """
 
 from __future__ import annotations

@@ -10,7 +10,6 @@ from docutils.utils.math import latex2mathml
 from sphinx.application import Sphinx
 from sphinx.writers.html5 import HTML5Translator
 
-
 # What the writers of formulas use and docutils does not know: sizes of brackets, which MathML finds itself, and dots.
 _OTHERWISE = {r"\bigl": "", r"\bigr": "", r"\Bigl": "", r"\Bigr": "", r"\dots": r"\ldots"}
 

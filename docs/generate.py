@@ -1,6 +1,6 @@
 """Pages made from the code: the command line's own help, the methods, what `make bench` measured, pictures, stories.
 
-Run by `conf.py` at each build; `python docs/generate.py` does the same by hand.
+Run by `conf.py` at each build; `python docs/generate.py` does the same by hand, and draws the README's picture.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from drawings import draw_all
+from drawings import draw_all, draw_cover
 from drawings.partitions import FAMILIES
 from stories import story_page, story_paths
 
@@ -25,6 +25,10 @@ ROOMS = {
     "shoal.bounds": None,
     "shoal.dp": None,
     "shoal.release": None,
+    "shoal.audit": None,
+    "shoal.scale": None,
+    "shoal.client": ["Client"],
+    "shoal.reproduce": ["reproduce", "Reproduction", "Row"],
     "shoal.datasets": None,
     "shoal.schema": ["Schema", "Column", "Unit"],
     "shoal.io": ["read_table", "read_source", "write_table", "Source"],
@@ -109,7 +113,9 @@ def benchmarks_page(folder: Path) -> str:
         "Seconds depend on the machine, which is named below each title; losses do not, unless the clock ended a search.",
         "",
     ]
-    for path in sorted(folder.glob("*.json"), key=lambda each: (each.stem.startswith("reproduce"), each.stem)):
+    for path in sorted(
+        folder.glob("*.json"), key=lambda each: (each.stem.startswith("reproduce"), each.stem)
+    ):
         facts = json.loads(path.read_text(encoding="utf-8"))
         facts = {"records": facts} if isinstance(facts, list) else facts
         lines += _measured(facts.get("title") or path.stem.replace("-", " "), facts)
@@ -136,7 +142,10 @@ def published(folder: Path, methods: list[str]) -> str:
             lines.append(f"| {data} | {name} | published | {' | '.join(cells)} |")
         cells = (f"{each[k][1]:.3f}" if k in each else "" for k in ks)
         lines.append(f"| {data} | {name} | ours | {' | '.join(cells)} |")
-    lines += ["", "Information loss in per cent, by `shoal reproduce table1`; see the [benchmarks](../generated/benchmarks.md)."]
+    lines += [
+        "",
+        "Information loss in per cent, by `shoal reproduce table1`; see the [benchmarks](../generated/benchmarks.md).",
+    ]
     return "\n".join([*lines, ""])
 
 
@@ -199,3 +208,4 @@ def _write(path: Path, text: str) -> None:
 
 if __name__ == "__main__":
     write_pages(Path(__file__).parent)
+    draw_cover(Path(__file__).parent / "pictures" / "shoal.svg")

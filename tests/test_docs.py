@@ -6,6 +6,7 @@ A page is run from top to bottom in an empty folder. A block that cannot be run 
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import re
 import shlex
@@ -76,7 +77,9 @@ def test_every_block_says_what_it_is(path):
     if named(path) in ELSEWHERE:
         return
     for block in blocks(path):
-        assert block.kind.split(" ")[0] in ("sh", "python", *PLAIN), f"{named(path)}:{block.line}: ```{block.kind}"
+        assert block.kind.split(" ")[0] in ("sh", "python", *PLAIN), (
+            f"{named(path)}:{block.line}: ```{block.kind}"
+        )
 
 
 def test_few_blocks_are_not_run():
@@ -116,7 +119,10 @@ def _shoal(words: list[str], monkeypatch) -> int:
 
 
 def test_links_lead_somewhere():
-    made = {f"generated/{name}" for name in ("benchmarks.md", "census-published.md", "adult-queried.md", "hapt-by-subject.md")}
+    made = {
+        f"generated/{name}"
+        for name in ("benchmarks.md", "census-published.md", "adult-queried.md", "hapt-by-subject.md")
+    }
     for path in pages():
         text = BLOCK.sub("", path.read_text(encoding="utf-8"))
         for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
@@ -135,3 +141,32 @@ def test_every_command_is_on_a_page():
     text = "\n".join(path.read_text(encoding="utf-8") for path in pages())
     absent = [name for name in typer.main.get_command(app).commands if f"shoal {name}" not in text]
     assert not absent
+
+
+def test_every_name_on_a_page_exists():
+    for path in pages():
+        for name in re.findall(r"`(shoal(?:\.\w+)+)", path.read_text(encoding="utf-8")):
+            if name.rpartition(".")[2] not in ("csv", "toml", "svg", "db", "html"):
+                assert _resolves(name), f"{named(path)}: {name}"
+
+
+def _resolves(name: str) -> bool:
+    """Whether a dotted name is a module or something in one."""
+    module, _, attribute = name.rpartition(".")
+    if importlib.util.find_spec(module) is not None:
+        try:
+            if importlib.util.find_spec(name) is not None:
+                return True
+        except ModuleNotFoundError:
+            pass  # its parent is no package, so it is a name within
+        return hasattr(importlib.import_module(module), attribute)
+    return False
+
+
+def test_every_page_is_in_the_table_of_contents():
+    listed = set(
+        re.findall(r"^([\w./-]+)$", "\n".join(block.code for block in blocks(DOCS / "index.md")), flags=re.M)
+    )
+    for path in pages():
+        if DOCS in path.parents and path.name != "index.md":
+            assert path.relative_to(DOCS).with_suffix("").as_posix() in listed, named(path)

@@ -25,7 +25,11 @@ def test_the_house_is_as_its_contract_says():
     floor = {room: level for level, rooms in enumerate(house.floors()) for room in rooms}
     edges = house.uses()
     assert set(edges) == set(floor)
-    found = {path.stem for path in (house.ROOT / "src" / "shoal").iterdir() if path.suffix == ".py" or path.is_dir()}
+    found = {
+        path.stem
+        for path in (house.ROOT / "src" / "shoal").iterdir()
+        if path.suffix == ".py" or path.is_dir()
+    }
     assert {each for each in found if not each.startswith("__")} - {"py"} == set(floor)
     for room, others in edges.items():
         for other in others:
@@ -34,7 +38,11 @@ def test_the_house_is_as_its_contract_says():
 
 
 def test_lines_that_follow_from_others_are_left_out():
-    assert house.needed({"a": {"b": 1, "c": 1}, "b": {"c": 1}, "c": {}}) == {"a": {"b"}, "b": {"c"}, "c": set()}
+    assert house.needed({"a": {"b": 1, "c": 1}, "b": {"c": 1}, "c": {}}) == {
+        "a": {"b"},
+        "b": {"c"},
+        "c": set(),
+    }
 
 
 def test_every_method_has_a_picture():
@@ -66,7 +74,11 @@ def test_what_is_measured_has_its_machine():
 
 
 def test_the_benchmarks_page_shows_every_file(tmp_path):
-    facts = {"title": "A title", "machine": {"cores": 2}, "records": [{"method": "mdav", "il": 1.23456, "kept": True}]}
+    facts = {
+        "title": "A title",
+        "machine": {"cores": 2},
+        "records": [{"method": "mdav", "il": 1.23456, "kept": True}],
+    }
     (tmp_path / "one.json").write_text(json.dumps(facts), encoding="utf-8")
     (tmp_path / "two.json").write_text(json.dumps({"title": "Printed", "text": "a line"}), encoding="utf-8")
     page = generate.benchmarks_page(tmp_path)

@@ -59,7 +59,8 @@ def test_weights_are_those_of_the_record_whatever_the_order_of_rows(mixed):
     options = {"columns": ["age", "income"], "weights": "weight", "method": "mdav"}
     first = shoal.protect(mixed, 5, **options).frame
     second = shoal.protect(shuffled.drop("index"), 5, **options).frame
-    assert second.with_columns(shuffled["index"]).sort("index").drop("index").equals(first)
+    back = second.with_columns(shuffled["index"]).sort("index").select("age", "income")
+    np.testing.assert_allclose(back.to_numpy(), first.select("age", "income").to_numpy(), rtol=1e-12)
     for name in ("age", "income"):
         means = [float(np.average(each[name], weights=each["weight"])) for each in (mixed, first)]
         assert means[0] == pytest.approx(means[1], rel=1e-9)

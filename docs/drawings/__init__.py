@@ -46,7 +46,3 @@ def draw_cover(path: Path) -> None:
     opening, rest = text.split(">", 1)
     opening = opening.replace("<svg", '<svg xmlns="http://www.w3.org/2000/svg"', 1)
     path.write_text(f"{opening}>{ALONE}{rest}\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    draw_cover(Path(__file__).parents[1] / "pictures" / "shoal.svg")

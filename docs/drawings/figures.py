@@ -90,10 +90,14 @@ def correlated_noise() -> str:
             ratio = np.exp(-epsilon / rows)
             density = (1 - ratio) / (1 + ratio) * ratio ** np.abs(values - count)
             height = 0.8 * density / density.max()
-            axes.fill_between(values, floor, floor + height, step="mid", facecolor=colour, alpha=0.28, linewidth=0)
+            axes.fill_between(
+                values, floor, floor + height, step="mid", facecolor=colour, alpha=0.28, linewidth=0
+            )
             axes.step(values, floor + height, where="mid", color=colour, linewidth=1.3)
             half = int(np.ceil(np.log(0.05 * (1 + ratio) / 2) / np.log(ratio))) - 1
-            axes.plot([count - half, count + half], [floor, floor], color=colour, linewidth=4, solid_capstyle="butt")
+            axes.plot(
+                [count - half, count + half], [floor, floor], color=colour, linewidth=4, solid_capstyle="butt"
+            )
             axes.text(values[0], floor + 0.62, name, color=INK, fontsize=12.5, fontweight="bold")
             axes.text(values[0], floor + 0.42, hidden, color=MUTED)
             axes.text(values[0], floor + 0.22, f"95 % within {half}", color=MUTED)

@@ -65,7 +65,10 @@ def house() -> str:
     width = max(len(row) for row in above) * (WIDE + GAP) + GAP
     height = len(above) * STEP + len(ground) * SLAB + 6
     place = {
-        room: (width / 2 + (position - (len(row) - 1) / 2) * min(width / len(row), 2.1 * WIDE), height - 20 - floor * STEP)
+        room: (
+            width / 2 + (position - (len(row) - 1) / 2) * min(width / len(row), 2.1 * WIDE),
+            height - 20 - floor * STEP,
+        )
         for floor, row in enumerate(above)
         for position, room in enumerate(row)
     }
@@ -90,7 +93,9 @@ def house() -> str:
                 users = [other for other in edges if room in edges[other]]
                 _box(axes, room, x, y, each, MUTED, f"{room}, used by {len(users)} rooms")
                 tips[f"room-{room}"] = f"{room} is used by " + ", ".join(users)
-        label = f"The {len(tips)} rooms of Shoal on {len(rows)} floors; lines join a room with what it uses below"
+        label = (
+            f"The {len(tips)} rooms of Shoal on {len(rows)} floors; lines join a room with what it uses below"
+        )
         return str(to_svg(axes, label, tips))
 
 

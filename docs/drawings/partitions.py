@@ -96,7 +96,9 @@ def film() -> str:
     frames.append(("MDAV, done", f"{start.information_loss_:.2f} % lost", order))
     for proposals in (300, 200_000):
         each = Anneal(K, max_proposals=proposals, random_state=0).fit(X)
-        title = f"annealing, {each.n_proposals_ / 1000:,.0f}k moves" if proposals > 1000 else "annealing begins"
+        title = (
+            f"annealing, {each.n_proposals_ / 1000:,.0f}k moves" if proposals > 1000 else "annealing begins"
+        )
         frames.append((title, f"{each.information_loss_:.2f} % lost", each.labels_))
     with drawing():
         panels = _panels(len(frames), per_row=3)

@@ -38,7 +38,9 @@ assert linked <= 1 / 5
 
 # %%
 # Totals are kept, since means of groups add up; what is lost lies within the groups.
-worst = max(abs(searched.frame[name].mean() / census[name].mean() - 1) for name in names if census[name].mean())
+worst = max(
+    abs(searched.frame[name].mean() / census[name].mean() - 1) for name in names if census[name].mean()
+)
 print(f"largest change of a column's mean: {100 * worst:.1e} %")
 assert worst < 1e-9
 

@@ -8,7 +8,9 @@ import polars as pl
 from shoal import datasets, dp, privacy, protect
 from shoal.schema import Column, Schema, Unit
 
-hapt = datasets.load_hapt().select("subject", "activity", "tBodyAcc-Mean-1", "tBodyAcc-STD-1", "tBodyAcc-STD-2")
+hapt = datasets.load_hapt().select(
+    "subject", "activity", "tBodyAcc-Mean-1", "tBodyAcc-STD-1", "tBodyAcc-STD-2"
+)
 hapt = hapt.rename({"tBodyAcc-Mean-1": "mean", "tBodyAcc-STD-1": "forward", "tBodyAcc-STD-2": "sideways"})
 print(hapt.height, "rows of", hapt["subject"].n_unique(), "subjects")
 

@@ -43,13 +43,12 @@ class Pounders:
         ]
         self.answered: Answered = []
         self.refused: dict[int, int] = {}
-        self._on, self._start, self.seconds = threading.Event(), 0.0, 0.0
+        self._on = threading.Event()
         self._threads: list[threading.Thread] = []
 
     def begin(self) -> None:
         """Start asking."""
         self._on.set()
-        self._start = time.monotonic()
         first = time.monotonic_ns() // 1000 % 10**9 * 10**6
         self._threads = [
             threading.Thread(
@@ -65,12 +64,6 @@ class Pounders:
         self._on.clear()
         for each in self._threads:
             each.join()
-        self.seconds = time.monotonic() - self._start
-
-    @property
-    def rate(self) -> float:
-        """Answers a second."""
-        return len(self.answered) / self.seconds
 
     def _ask(self, house: House, token: str, place: int) -> None:
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
@@ -109,18 +102,21 @@ def uncharged(where: str | Path, answered: Answered) -> tuple[int, Any]:
 
 
 def load(house: House, analysts: int, seconds: float, where: str | Path | None = None) -> dict[str, Any]:
-    """Sustained answers a second; every one of them is looked up in the ledger."""
+    """Sustained answers a second, once every analyst is known; each answer is looked up in the ledger."""
     pounders = Pounders([house], analysts)
-    before = cpu(house)
     pounders.begin()
+    until = time.monotonic() + 60
+    while len(pounders.answered) < 2 * analysts and time.monotonic() < until:
+        time.sleep(0.05)
+    first, used, started = len(pounders.answered), cpu(house), time.monotonic()
     time.sleep(seconds)
+    answers, used, took = len(pounders.answered) - first, cpu(house) - used, time.monotonic() - started
     pounders.end()
-    spent = cpu(house) - before
     missing, check = uncharged(where or house.folder / "ledger.db", pounders.answered)
     return {
-        "answers/s": round(pounders.rate, 1),
-        "answers": len(pounders.answered),
-        "server CPU ms/answer": round(1000 * spent / max(1, len(pounders.answered)), 2),
+        "answers/s": round(answers / took, 1),
+        "answers": answers,
+        "server CPU ms/answer": round(1000 * used / max(1, answers), 2),
         "refused": pounders.refused,
         "answers without charge": missing,
         "ledger holds": check.holds,

@@ -39,7 +39,7 @@ def suppress(codes: np.ndarray, k: int) -> np.ndarray:
         open_columns = [j for j in range(work.shape[1]) if not gone[risky, j].all()]
         if not open_columns:
             # Only a few records are left, all their cells gone: others must join them.
-            joining = _company(work, sizes, gone.all(axis=1), k)
+            joining = _company(work, sizes, np.asarray(gone.all(axis=1)), k)
             work[joining], gone[joining] = -1, True
             continue
         left = []

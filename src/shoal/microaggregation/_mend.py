@@ -15,6 +15,8 @@ from shoal.engine.scan import squares_to
 NEIGHBOURS = 6
 # Groups whose centroids are compared with each other: the time for finding neighbours grows with it.
 BLOCK = 800
+# Neighbours are first sought within this share of the last squared distance.
+SLACK = np.float32(1.4)
 # Rows from which an axis is found.
 SAMPLE = 1_000
 
@@ -58,15 +60,13 @@ def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
     # a pair that was looked at and has not changed since need not be looked at again.
     known = np.full((sizes.size, NEIGHBOURS), -1, np.int64)
     looked, changed = np.zeros(sizes.size, np.int64), np.zeros(sizes.size, np.int64)
+    limits = np.full(sizes.size, np.inf, np.float32)
     for turn in range(passes):
         blocks = blocks_of(centres, BLOCK, (0.38, 0.62, 0.5)[turn % 3])  # so that borders move
         edges = np.cumsum([0, *(block.size for block in blocks)])
         clock = 1 + turn * sizes.size
-        # From the third turn on only groups that changed in the last one look for neighbours; the others
-        # have met theirs on both sides of a border.
-        since = clock - sizes.size if turn > 1 else -1
         made = _exchange(
-            G, order, starts, centres, away, np.concatenate(blocks), edges, known, looked, changed, clock, since
+            G, order, starts, centres, away, np.concatenate(blocks), edges, known, looked, changed, clock, limits
         )
         if made == 0:
             break
@@ -129,7 +129,7 @@ def _centres(G, starts):
 
 
 @kernel()
-def _exchange(G, order, starts, centres, away, groups, edges, known, looked, changed, clock, since):
+def _exchange(G, order, starts, centres, away, groups, edges, known, looked, changed, clock, limits):
     """Better each group with its nearest groups of the same block; how many exchanges were made."""
     made = 0
     reach = known.shape[1]
@@ -143,15 +143,21 @@ def _exchange(G, order, starts, centres, away, groups, edges, known, looked, cha
         # Neighbours need not be exact: half the digits, twice as many at a time.
         rows = centres[inside].astype(np.float32)
         columns = np.ascontiguousarray(rows.T)
-        ds = np.empty(inside.size, np.float32)
+        low = np.empty((inside.size + 3) // 4, np.float32)
+        ds = np.full(4 * low.size, np.inf, np.float32)
+        limit = np.float32(np.inf)
         for at_g in range(inside.size):
             g = inside[at_g]
             clock += 1
-            if changed[g] < since:
-                continue
-            squares_to(columns, rows[at_g], ds)
+            squares_to(columns, rows[at_g], ds[: inside.size])
             ds[at_g] = np.inf
-            filled = _smallest(ds, near, near_d)
+            # About as near as last time or, the first time, as the neighbours of the group before.
+            filled = _smallest(ds, low, min(limits[g], limit), near, near_d)
+            if filled < reach:
+                filled = _smallest(ds, low, np.float32(np.inf), near, near_d)
+            if filled == reach:
+                limits[g] = SLACK * near_d[reach - 1]
+                limit = limits[g] if clock <= starts.size else np.float32(np.inf)
             for j in range(filled):
                 h = inside[near[j]]
                 near[j] = h
@@ -170,25 +176,32 @@ def _exchange(G, order, starts, centres, away, groups, edges, known, looked, cha
 
 
 @kernel()
-def _smallest(ds, near, near_d):
-    """Write where the smallest finite values stand, smallest first; how many there are."""
-    reach = near.size
+def _smallest(ds, low, worst, near, near_d):
+    """Write where the smallest values below `worst` stand, smallest first; how many there are."""
+    reach, n = near.size, low.size
+    d0, d1, d2, d3 = ds[:n], ds[n : 2 * n], ds[2 * n : 3 * n], ds[3 * n :]
+    for j in range(n):
+        a = d0[j] if d0[j] < d1[j] else d1[j]
+        b = d2[j] if d2[j] < d3[j] else d3[j]
+        low[j] = a if a < b else b
     filled = 0
-    worst = np.float32(np.inf)
-    for j in range(ds.size):
-        d = ds[j]
-        if d >= worst:
+    for j in range(n):
+        if low[j] >= worst:
             continue
-        at = min(filled, reach - 1)
-        while at > 0 and near_d[at - 1] > d:
-            near_d[at] = near_d[at - 1]
-            near[at] = near[at - 1]
-            at -= 1
-        near_d[at] = d
-        near[at] = j
-        filled = min(filled + 1, reach)
-        if filled == reach:
-            worst = near_d[reach - 1]
+        for i in range(j, 4 * n, n):
+            d = ds[i]
+            if d >= worst:
+                continue
+            at = min(filled, reach - 1)
+            while at > 0 and near_d[at - 1] > d:
+                near_d[at] = near_d[at - 1]
+                near[at] = near[at - 1]
+                at -= 1
+            near_d[at] = d
+            near[at] = i
+            filled = min(filled + 1, reach)
+            if filled == reach:
+                worst = near_d[reach - 1]
     return filled
 
 
@@ -247,24 +260,43 @@ def _best_exchange(G, order, starts, centres, away, g, h, scratch, between):
     return True
 
 
+# Sums of four strands: each waits for itself alone, and four fit into one vector.
+
+
 @kernel(inline=True)
 def _wish(G, i, middle, step):
     """What record i adds by going from the group of centroid A to that of B: 2 (A - B) . (x - (A + B) / 2)."""
-    even, odd = 0.0, 0.0
-    half = middle.size // 2
-    for c in range(half):
-        even += (G[i, 2 * c] - middle[2 * c]) * step[2 * c]
-        odd += (G[i, 2 * c + 1] - middle[2 * c + 1]) * step[2 * c + 1]
-    if 2 * half < middle.size:
-        even += (G[i, 2 * half] - middle[2 * half]) * step[2 * half]
-    return even + odd
+    p = middle.size
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    for q in range(p // 4):
+        c = 4 * q
+        s0 += (G[i, c] - middle[c]) * step[c]
+        s1 += (G[i, c + 1] - middle[c + 1]) * step[c + 1]
+        s2 += (G[i, c + 2] - middle[c + 2]) * step[c + 2]
+        s3 += (G[i, c + 3] - middle[c + 3]) * step[c + 3]
+    for c in range(p - p % 4, p):
+        s0 += (G[i, c] - middle[c]) * step[c]
+    return (s0 + s1) + (s2 + s3)
 
 
 @kernel(inline=True)
 def _gap(A, i, B, j):
     """Squared distance of a row to a row. By index: numba counts references of rows cut out of a matrix."""
-    total = 0.0
-    for c in range(A.shape[1]):
+    p = A.shape[1]
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    for q in range(p // 4):
+        c = 4 * q
+        t0, t1, t2, t3 = (
+            A[i, c] - B[j, c],
+            A[i, c + 1] - B[j, c + 1],
+            A[i, c + 2] - B[j, c + 2],
+            A[i, c + 3] - B[j, c + 3],
+        )
+        s0 += t0 * t0
+        s1 += t1 * t1
+        s2 += t2 * t2
+        s3 += t3 * t3
+    for c in range(p - p % 4, p):
         t = A[i, c] - B[j, c]
-        total += t * t
-    return total
+        s0 += t * t
+    return (s0 + s1) + (s2 + s3)

@@ -316,7 +316,11 @@ def _verdict(verdict: Any) -> VerdictFact:
 
 def _measured(figures: Mapping[str, Any]) -> str:
     count = figures.get("measured_records")
-    return f"Measured on an even selection of {count:,} records." if count else ""
+    if not count or count == figures.get("n_records"):
+        return ""
+    return (
+        f"Linkage and the figures of number columns were measured on an even selection of {count:,} records."
+    )
 
 
 def _losses(per_column: Mapping[str, float]) -> tuple[ColumnLoss, ...]:

@@ -141,7 +141,7 @@ def compare_levels(name: str, levels: Sequence[str], before: np.ndarray, after: 
 class MapPoint:
     """One method at one k: what it loses (per cent) and what can be linked back (a share in 0..1).
 
-    Points that are `named` carry their method's name on the map.
+    Points that are `named` carry their method's name on the map; a `chosen` one has a ring around it.
     """
 
     method: str
@@ -149,6 +149,7 @@ class MapPoint:
     loss: float
     risk: float
     named: bool = True
+    chosen: bool = False
 
 
 def pareto_front(points: Sequence[MapPoint]) -> list[bool]:
@@ -202,6 +203,9 @@ def scatter_map(points: Sequence[MapPoint]) -> Markup:
                 gid=f"tip-{position}",
                 zorder=4 if best else 3,
             )
+            if point.chosen:
+                ring = {"markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 1.6}
+                axes.plot([point.loss], [100 * point.risk], "o", markersize=19, zorder=2, **ring)
             tips[f"tip-{position}"] = _told(point, best)
         _front_line(axes, [point for point, best in zip(points, front, strict=True) if best])
         _frame_map(axes, points)
@@ -235,8 +239,9 @@ def lines(
     log_x: bool = False,
     log_y: bool = False,
     label: str = "",
+    width: int = 600,
 ) -> Markup:
-    """Lines over a common axis, each with its own colour, dash and mark.
+    """Lines over a common axis, each with its own colour, dash and mark; `width` is that of the page's place.
 
     Examples
     --------
@@ -246,7 +251,7 @@ def lines(
     True
     """
     with drawing():
-        axes = canvas(600, 340, left=60, bottom=44, top=14 + 18 * -(-len(series) // 3), right=16)
+        axes = canvas(width, 340, left=60, bottom=44, top=14 + 18 * -(-len(series) // 3), right=16)
         for position, each in enumerate(series):
             colour = SERIES[position % len(SERIES)]
             look = position + position // len(SERIES)  # where colours begin again, dashes and marks differ

@@ -181,7 +181,7 @@ def riskiest_column(figures: Mapping[str, Any]) -> str:
     name, gain = next(iter(gains.items()), ("", 0.0))
     if gain <= 0:
         return ""
-    return f"Before protection {name} brought the most: without it the mean risk would have been {percent(100 * gain)} lower."
+    return f"Before protection {name} brought the most: without it the mean risk would have been {number(100 * gain)} percentage points lower."
 
 
 def _shown(value: float, unit: str) -> str:
