@@ -24,7 +24,7 @@ ELSEWHERE = {
     "docs/scale.md": "tests/scale",
     "docs/theory/attacks.md": "tests/privacy/test_attacks.py",
 }
-PLAIN = ("text", "toml", "ini", "dockerfile", "{toctree}", "{raw}", "{include}")
+PLAIN = ("text", "toml", "ini", "dockerfile", "{toctree}", "{raw}", "{include}", "{figure}")
 BLOCK = re.compile(r"^(?P<fence>`{3,})(?P<kind>[^\n`]*)\n(?P<code>.*?)^(?P=fence)\s*$", flags=re.M | re.S)
 # Seconds that a search may take here; the pages leave the default.
 SHORT = {"protect": ["--time-limit", "1"], "compare": ["--time-limit", "1", "--methods", "mdav,fdm"]}

@@ -101,6 +101,12 @@ class Guard:
             raise TooLargeError(f"The body must have at most {most} bytes.")
         deadline, seen, complete = asyncio.get_running_loop().time() + BODY_SECONDS, 0, False
 
+        refused: list[ShoalError] = []
+
+        def refuse(error: ShoalError) -> ShoalError:
+            refused.append(error)
+            return error
+
         async def receiving() -> Message:
             nonlocal seen, complete
             if complete:
@@ -109,14 +115,19 @@ class Guard:
                 async with asyncio.timeout_at(deadline):
                     message = await receive()
             except TimeoutError:
-                raise TooSlowError("The body did not arrive in time.") from None
+                raise refuse(TooSlowError("The body did not arrive in time.")) from None
             seen += len(message.get("body", b""))
             complete = not message.get("more_body", False)
             if seen > most:
-                raise TooLargeError(f"The body must have at most {most} bytes.")
+                raise refuse(TooLargeError(f"The body must have at most {most} bytes."))
             return message
 
-        await self.app(scope, receiving, send)
+        async def sending(message: Message) -> None:
+            if refused:  # whoever read the body took the refusal for a broken body and would say so
+                raise refused[0]
+            await send(message)
+
+        await self.app(scope, receiving, sending)
 
     def _headers(self, given: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
         named = {name.lower() for name, _ in given}
