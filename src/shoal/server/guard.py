@@ -127,7 +127,12 @@ class Guard:
                 raise refused[0]
             await send(message)
 
-        await self.app(scope, receiving, sending)
+        try:
+            await self.app(scope, receiving, sending)
+        except Exception:
+            if refused:
+                raise refused[0] from None
+            raise
 
     def _headers(self, given: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
         named = {name.lower() for name, _ in given}
