@@ -53,7 +53,11 @@ class Writer:
         if self._sink is None:
             self._schema = table.schema
             if self._kind == ".parquet":
-                self._sink = pq.ParquetWriter(self._path, table.schema, compression="zstd")
+                # Means seldom repeat within a batch, so that a dictionary of them only costs time.
+                listed = [each.name for each in table.schema if not pa.types.is_floating(each.type)]
+                self._sink = pq.ParquetWriter(
+                    self._path, table.schema, compression="zstd", use_dictionary=listed or False
+                )
             else:
                 self._sink = pa.ipc.new_file(str(self._path), table.schema)
         self._sink.write_table(table.cast(self._schema))

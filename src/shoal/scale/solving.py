@@ -20,7 +20,7 @@ from shoal.scale.survey import ROW
 # Within a part, methods of more than linear time work on blocks of this many records.
 BLOCK_ROWS = 2_000
 # Rounds of exchanges across the borders of these blocks.
-MENDING = 5
+MENDING = 6
 # Records of a part for which linkage is measured.
 MEASURED = 500
 
