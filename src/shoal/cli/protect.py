@@ -206,9 +206,8 @@ def _protect_parts(whole: dict[str, Any], *args: Any, as_json: bool, **options: 
         f"{facts['n_records']:,} records in {facts['n_groups']:,} groups, smallest {facts['smallest_group']} "
         f"({facts['method']}, k = {facts['k']}, {facts['seconds']:.1f} s)"
     )
-    typer.echo(
-        f"information loss {facts['information_loss']:.3f} %, records linked by distance {100 * facts['dld']:.1f} % (DLD)"
-    )
+    linked = "" if facts["dld"] is None else f", records linked by distance {100 * facts['dld']:.1f} % (DLD)"
+    typer.echo(f"information loss {facts['information_loss']:.3f} %{linked}")
     typer.echo(f"written: {args[1]}")
 
 
