@@ -147,6 +147,24 @@ def test_dropped_rows_are_said(small_parts, tmp_path):
     assert any("were dropped" in note for note in facts["notes"])
 
 
+def test_a_column_missing_throughout_a_part_takes_the_middle_of_the_table(small_parts, tmp_path):
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame(
+        {
+            "region": ["a"] * 600 + ["b"] * 700,
+            "age": rng.normal(40, 9, 1_300),
+            "pay": rng.normal(900, 1, 1_300),
+        }
+    ).with_columns(pl.when(pl.col("region") == "b").then("pay").alias("pay"))
+    frame.write_parquet(tmp_path / "in.parquet")
+    protect_file(
+        tmp_path / "in.parquet", tmp_path / "out.parquet", columns=["age", "pay"], strata=["region"],
+        missing="impute", workers=1,
+    )  # fmt: skip
+    filled = pl.read_parquet(tmp_path / "out.parquet").filter(pl.col("region") == "a")["pay"]
+    np.testing.assert_allclose(filled, frame["pay"].mean())
+
+
 def test_blocks_cost_at_most_three_per_cent(tmp_path, monkeypatch):
     frame = numbers(12_000, p=5).drop("note")
     frame.write_parquet(tmp_path / "in.parquet")

@@ -114,10 +114,10 @@ def blocks_of(Z: np.ndarray, most: int, share: float = 0.5) -> list[np.ndarray]:
 
 @kernel()
 def _project(Z, rows, axis):
-    along = np.zeros(rows.size)
+    along = np.empty(rows.size)
+    middle = np.zeros(axis.size)
     for j in range(rows.size):
-        for a in range(axis.size):
-            along[j] += Z[rows[j], a] * axis[a]
+        along[j] = _wish(Z, rows[j], middle, axis)
     return along
 
 
