@@ -195,8 +195,13 @@ def _protect_parts(whole: dict[str, Any], *args: Any, as_json: bool, **options: 
     asked = [name for name, value in whole.items() if value is not None]
     if asked:
         raise ParameterError(f"A table taken in parts cannot have {asked[0]}: that needs all of it at once.")
-    with progress() as say:
-        facts = protect_file(*args, **options, progress=say)
+    try:
+        with progress() as say:
+            facts = protect_file(*args, **options, progress=say)
+    except KeyboardInterrupt:
+        if options.get("engine") != "spark":
+            typer.echo("interrupted: the parts already solved are kept for --resume", err=True)
+        raise
     if as_json:
         print_json(facts)
         return
