@@ -27,8 +27,8 @@ test: setup  ## run the tests
 	$(BIN)/python -m pytest -n 2 -q
 
 lint: setup  ## style, types, import directions
-	$(BIN)/ruff check src tests benchmarks
-	$(BIN)/ruff format --check src tests benchmarks
+	$(BIN)/ruff check src tests benchmarks docs
+	$(BIN)/ruff format --check src tests benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 

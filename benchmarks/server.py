@@ -1,101 +1,123 @@
 """Load and faults of the server on loopback: `make bench-server`.
 
-Figures: answers a second with committed charges, kills survived, races at a cap.
+One row of figures each: answers a second with committed charges, races at a cap, kills, a database and a disk that
+fail, clients that misbehave. The tests run the same in small.
 """
 
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import json
 import sys
 import tempfile
-import threading
 import time
-import types
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "src")]
+sys.path[0:1] = [
+    str(ROOT / "tests"),
+    str(ROOT / "src"),
+]  # `server` below is the folder of tests, not this file
+
+from dp.conftest import BIN, Cluster, system_user  # noqa: E402
+from server import pressure  # noqa: E402
+from server.conftest import House  # noqa: E402
+
+CAPS = {"survey": (1e5, 1e5), "last": (1.0, 1.0)}
+Row = tuple[str, Callable[[], dict[str, Any]]]
 
 
-def _tests(name: str) -> Any:
-    """The helpers that the tests use too."""
-    path = ROOT / "tests" / "server" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(f"server_tests.{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module
-    spec.loader.exec_module(module)
-    return module
+def rows(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
+    """What to measure, each with a fresh server."""
+    for workers in given.workers:
+        yield (
+            f"load, SQLite, {workers} workers",
+            lambda n=workers: _served(
+                [House(folder / f"load-{n}", datasets=CAPS, workers=n)],
+                lambda houses: pressure.load(houses[0], given.clients, given.seconds),
+            ),
+        )
+    yield (
+        "race for the last 1 % of a cap",
+        lambda: _served(
+            [House(folder / "race", datasets=CAPS)],
+            lambda houses: pressure.race(houses, given.analysts, houses[0].folder / "ledger.db"),
+        ),
+    )
+    yield "kill -9 under load", lambda: pressure.killed_under_load(folder / "kills", given.kills)
+    yield "disk full", lambda: pressure.full_disk(House(folder / "disk", datasets=CAPS), given.seconds / 5)
+    yield (
+        "slow and malformed clients",
+        lambda: _served(
+            [House(folder / "slow", datasets=CAPS)],
+            lambda houses: pressure.slow_clients(houses[0], 350, given.seconds / 4),
+        ),
+    )
+    if (BIN / "initdb").exists():
+        yield from _with_postgresql(folder, given)
 
 
-sys.modules["server_tests"] = types.ModuleType("server_tests")
-sys.modules["server_tests"].__path__ = []
-conftest = _tests("conftest")
-faults = _tests("test_faults")
+def _with_postgresql(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
+    cluster = Cluster(system_user())
+    try:
+        one = House(folder / "pg", ledger=cluster.url, datasets=CAPS, workers=2)
+        yield (
+            "load, PostgreSQL, 2 workers",
+            lambda: _served([one], lambda h: pressure.load(h[0], given.clients, given.seconds, cluster.url)),
+        )
+        two = [House(folder / f"pg-{i}", ledger=cluster.url, datasets=CAPS, workers=2) for i in (1, 2)]
+        yield (
+            "race, 2 servers x 2 workers, PostgreSQL",
+            lambda: _served(two, lambda houses: pressure.race(houses, given.analysts, cluster.url)),
+        )
+        yield (
+            "PostgreSQL crashed and restarted under load",
+            lambda: _served(
+                two,
+                lambda houses: pressure.restarted_under_load(
+                    houses, cluster.crash, cluster.start, cluster.url, given.seconds / 4
+                ),
+            ),
+        )
+    finally:
+        cluster.remove()
 
 
-def load(folder: Path, workers: int, clients: int, seconds: float) -> dict[str, float]:
-    """Sustained answers a second; every one of them is looked up in the ledger."""
-    from shoal.dp import Ledger
-
-    house = conftest.House(folder / f"load-{workers}", workers=workers)
-    tokens = [house.book.add(f"a{i}", "analyst") for i in range(clients)]
-    house.start()
-    answered: list[tuple[str, Any]] = []
-    started = time.monotonic()
-    threads = [
-        threading.Thread(target=faults.pound, args=(house, token, i, started + seconds, answered))
-        for i, token in enumerate(tokens)
-    ]
-    for each in threads:
-        each.start()
-    for each in threads:
-        each.join()
-    rate = len(answered) / (time.monotonic() - started)
-    house.stop()
-    ledger = Ledger(house.folder / "ledger.db")
-    charges, check = faults.charged(ledger), ledger.verify()
-    ledger.close()
-    lost = sum(sql.split("> ")[1] not in charges for sql, _ in answered)
-    return {"workers": workers, "clients": clients, "answers_per_second": round(rate, 1), "without_charge": lost,
-            "ledger_holds": check.holds}  # fmt: skip
-
-
-def kills(folder: Path, times: int) -> dict[str, Any]:
-    """kill -9 under load, again and again."""
-    started = time.monotonic()
-    answered = faults.killed_under_load(folder / "kills", times)
-    return {
-        "kills": times,
-        "answers": answered,
-        "lost_charges": 0,
-        "seconds": round(time.monotonic() - started),
-    }
-
-
-def race(folder: Path, analysts: int) -> dict[str, Any]:
-    """Analysts racing for the last 1 % of a cap."""
-    house = conftest.House(folder / "race", datasets={"last": (1.0, 1.0)}).start()
-    faults.race(house, analysts)
-    house.stop()
-    return {"analysts": analysts, "overspent_micro_epsilon": 0}
+def _served(houses: list[House], measure: Callable[[list[House]], dict[str, Any]]) -> dict[str, Any]:
+    try:
+        for each in houses:
+            each.start()
+        return measure(houses)
+    finally:
+        for each in houses:
+            if each.process is not None:
+                each.kill()
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--seconds", type=float, default=20, help="of load")
+    parser.add_argument("--clients", type=int, default=24)
     parser.add_argument("--kills", type=int, default=20)
-    parser.add_argument("--analysts", type=int, default=50)
+    parser.add_argument("--analysts", type=int, default=50, help="who race")
     parser.add_argument("--workers", type=int, nargs="*", default=[1, 2])
+    parser.add_argument("--only", default="", help="rows whose name holds this")
+    parser.add_argument("--json", action="store_true", help="one object per row")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as name:
-        folder = Path(name)
-        for workers in given.workers:
-            print(json.dumps(load(folder, workers, 16, given.seconds)), flush=True)
-        print(json.dumps(race(folder, given.analysts)), flush=True)
-        print(json.dumps(kills(folder, given.kills)), flush=True)
+        for title, measure in rows(Path(name), given):
+            if given.only not in title:
+                continue
+            started = time.monotonic()
+            found = measure() | {"seconds": round(time.monotonic() - started)}
+            if given.json:
+                print(json.dumps({"row": title, **found}), flush=True)
+            else:
+                print(f"\n{title}", flush=True)
+                for key, value in found.items():
+                    print(f"  {key:<32}{value}", flush=True)
 
 
 if __name__ == "__main__":

@@ -16,10 +16,10 @@ author = "The Shoal maintainers"
 project_copyright = "The Shoal maintainers"
 version = release = __version__
 
-extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.mathjax", "numpydoc"]
+extensions = ["myst_parser", "sphinx.ext.autodoc", "numpydoc", "formulas"]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_build", "generated/*.md"]
-myst_enable_extensions = ["dollarmath", "colon_fence", "deflist"]
+exclude_patterns = ["_build", "generated/published-*.md", "generated/references-*.md"]
+myst_enable_extensions = ["dollarmath", "colon_fence", "deflist", "attrs_block"]
 myst_heading_anchors = 3
 numpydoc_show_class_members = False
 numpydoc_class_members_toctree = False
@@ -30,7 +30,12 @@ html_title = "Shoal"
 html_static_path = ["_static"]
 html_css_files = ["shoal.css"]
 suppress_warnings = ["myst.header"]
-# The pages work without network: formulas are plain text where no MathJax is at hand.
-mathjax_path = "mathjax.js"
+html_math_renderer = "mathml"  # the pages work without network and script
+html_show_sphinx = False
+html_copy_source = False
+html_theme_options = {
+    "light_css_variables": {"color-brand-primary": "#0a6480", "color-brand-content": "#0a6480"},
+    "dark_css_variables": {"color-brand-primary": "#6cc9e6", "color-brand-content": "#6cc9e6"},
+}
 
 write_pages(Path(__file__).parent)

@@ -1,12 +1,19 @@
-"""Pages made from the code: the command line's own help, the registry of methods, pictures.
+"""Pages made from the code: the command line's own help, the methods, what `make bench` measured, pictures, stories.
 
-Run by `conf.py` at each build; `python docs/generate.py` does the same by hand.
+Run by `conf.py` at each build; `python docs/generate.py` does the same by hand, and draws the README's picture.
 """
 
 from __future__ import annotations
 
 import inspect
+import json
+import re
 from pathlib import Path
+from typing import Any
+
+from drawings import draw_all, draw_cover
+from drawings.partitions import FAMILIES
+from stories import story_page, story_paths
 
 ROOMS = {
     "shoal.protect": ["protect", "Protection"],
@@ -18,6 +25,10 @@ ROOMS = {
     "shoal.bounds": None,
     "shoal.dp": None,
     "shoal.release": None,
+    "shoal.audit": None,
+    "shoal.scale": None,
+    "shoal.client": ["Client"],
+    "shoal.reproduce": ["reproduce", "Reproduction", "Row"],
     "shoal.datasets": None,
     "shoal.schema": ["Schema", "Column", "Unit"],
     "shoal.io": ["read_table", "read_source", "write_table", "Source"],
@@ -26,8 +37,17 @@ ROOMS = {
 
 
 def write_pages(docs: Path) -> None:
-    """Write the generated pages below `docs/reference` and the pictures."""
-    (docs / "reference").mkdir(exist_ok=True)
+    """Write the generated pages and draw the pictures."""
+    for folder in ("reference", "generated"):
+        (docs / folder).mkdir(exist_ok=True)
+    draw_all(docs / "generated")
+    for path in story_paths():
+        _write(docs / "generated" / f"{path.stem.replace('_', '-')}.md", story_page(path))
+    for family, methods in FAMILIES.items():
+        text = published(docs / "benchmarks", [method.name for method in methods])
+        _write(docs / "generated" / f"published-{family}.md", text)
+        _write(docs / "generated" / f"references-{family}.md", references([type(each) for each in methods]))
+    _write(docs / "generated" / "benchmarks.md", benchmarks_page(docs / "benchmarks"))
     _write(docs / "reference" / "commands.md", commands_page())
     _write(docs / "reference" / "methods.md", methods_page())
     for room, names in ROOMS.items():
@@ -84,6 +104,94 @@ def room_page(room: str, names: list[str] | None) -> str:
     return "\n".join([*lines, "```", ""])
 
 
+def benchmarks_page(folder: Path) -> str:
+    """Every file that `make bench` or `shoal reproduce --json` has left in `folder`, as a section with its machine."""
+    lines = [
+        "# Benchmarks",
+        "",
+        "Made from the files in `docs/benchmarks`, which `make bench` and `shoal reproduce EXPERIMENT --json` write.",
+        "Seconds depend on the machine, which is named below each title; losses do not, unless the clock ended a search.",
+        "",
+    ]
+    for path in sorted(
+        folder.glob("*.json"), key=lambda each: (each.stem.startswith("reproduce"), each.stem)
+    ):
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        facts = {"records": facts} if isinstance(facts, list) else facts
+        lines += _measured(facts.get("title") or path.stem.replace("-", " "), facts)
+    return "\n".join(lines)
+
+
+def published(folder: Path, methods: list[str]) -> str:
+    """The losses of some methods by k, as printed and as found, from what `shoal reproduce` has left in `folder`."""
+    found: dict[tuple[str, str, str], dict[int, tuple[float | None, float]]] = {}
+    path = folder / "reproduce-table1.json"
+    rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
+    for row in rows:
+        if row["method"] in methods:
+            key = (row["data"], row["method"], row.get("reading") or "")
+            found.setdefault(key, {})[row["k"]] = (row["published"], row["ours"])
+    if not found:
+        return "`shoal reproduce table1` prints the published figures beside ours.\n"
+    ks = sorted({k for each in found.values() for k in each})
+    lines = [f"| data | method | | {' | '.join(f'k = {k}' for k in ks)} |", f"|{'---|' * (len(ks) + 3)}"]
+    for (data, method, reading), each in sorted(found.items(), key=lambda item: item[0][0]):
+        name = f"{method} ({reading})" if reading else method
+        if any(printed is not None for printed, _ in each.values()):
+            cells = (f"{each[k][0]:.3f}" if k in each and each[k][0] is not None else "" for k in ks)
+            lines.append(f"| {data} | {name} | published | {' | '.join(cells)} |")
+        cells = (f"{each[k][1]:.3f}" if k in each else "" for k in ks)
+        lines.append(f"| {data} | {name} | ours | {' | '.join(cells)} |")
+    lines += [
+        "",
+        "Information loss in per cent, by `shoal reproduce table1`; see the [benchmarks](../generated/benchmarks.md).",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def references(classes: list[type]) -> str:
+    """The papers that the docstrings of these classes name, each once."""
+    found: dict[str, None] = {}
+    for each in classes:
+        _, _, below = (inspect.getdoc(each) or "").partition("References\n----------\n")
+        for entry in re.split(r"^\.\. \[\d+\] ", below.partition("\n\n")[0], flags=re.M)[1:]:
+            found[" ".join(entry.split())] = None
+    return "\n".join([*(f"- {each}" for each in found), ""])
+
+
+def _measured(title: str, facts: dict[str, Any]) -> list[str]:
+    lines = [f"## {title}", ""]
+    if facts.get("command"):
+        lines += [f"`{facts['command']}`", ""]
+    if facts.get("machine"):
+        lines += [", ".join(f"{name} {value}" for name, value in facts["machine"].items()) + ".", ""]
+    rows = facts.get("records") or facts.get("rows") or []
+    if rows:
+        lines += _table(rows)
+    elif facts.get("text"):
+        lines += ["```text", facts["text"].strip(), "```", ""]
+    return [*lines, *(f"- {note}" for note in facts.get("notes", [])), ""]
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    """Records as a table: columns in the order they first appear, those without a value left out."""
+    names = [
+        name
+        for name in dict.fromkeys(name for row in rows for name in row)
+        if any(row.get(name) not in (None, "") and not isinstance(row.get(name), dict | list) for row in rows)
+    ]
+    header = [f"| {' | '.join(name.replace('_', ' ') for name in names)} |", f"|{'---|' * len(names)}"]
+    return [*header, *(f"| {' | '.join(_cell(row.get(name)) for name in names)} |" for row in rows), ""]
+
+
+def _cell(value: Any) -> str:
+    if value is None or isinstance(value, dict | list):
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value).replace("|", "\\|")
+
+
 def _own_classes(module: object) -> list[str]:
     return [
         name
@@ -100,3 +208,4 @@ def _write(path: Path, text: str) -> None:
 
 if __name__ == "__main__":
     write_pages(Path(__file__).parent)
+    draw_cover(Path(__file__).parent / "pictures" / "shoal.svg")

@@ -77,6 +77,9 @@ def test_the_page(result, tmp_path):
     assert "Risk-utility map" in text
     assert "<svg" in text
     assert "custodian only" in text
+    best = result.recommended
+    assert f"shoal protect FILE -k {best.k} --method {best.method}" in text
+    assert text.count(">recommended<") == 1
     assert "http://" not in text.replace("http://www.w3.org", "")
 
 

@@ -49,6 +49,16 @@ class Source:
     notes: tuple[str, ...] = ()
     labels: dict[str, Any] = field(default_factory=dict)
 
+    def labelled(self) -> list[str]:
+        """Columns whose values all have labels: numbers that stand for words."""
+        found = []
+        for name, words in self.labels.get("variable_value_labels", {}).items():
+            if name in self.frame.columns and words:
+                values = self.frame[name].drop_nulls().unique().to_list()
+                if values and all(value in words for value in values):
+                    found.append(name)
+        return found
+
 
 def read_table(path: str | Path) -> pl.DataFrame:
     r"""Read a table by its ending: CSV, Parquet, Arrow, Excel, SPSS, Stata or SAS; `-` is CSV on a pipe.

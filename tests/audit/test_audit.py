@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from shoal.audit import CASES, FAULTS, MODES, Mechanism, audit, audit_fault, play
+from shoal.audit import CASES, FAULTS, MODES, STATED, Mechanism, audit, audit_fault, play
 from shoal.errors import ParameterError
 
 QUICK = (1_000, 4_000)
@@ -73,6 +73,19 @@ def test_a_kind_of_outcome_is_a_witness():
         "answer is equal to 0",
         "answer is at least 0 away from 0",
     )
+
+
+@pytest.mark.parametrize("mode", sorted(STATED))
+def test_what_holds_under_a_stated_model_is_not_refuted_under_it(mode):
+    report = audit(mode, epsilons=(0.5, 1.0), stages=QUICK)
+    assert not report.refuted, report.witness
+    assert len(report.verdicts) == 2 * len(STATED[mode])
+
+
+def test_a_family_is_told_apart_by_noise_for_less():
+    """The Wasserstein bound is attained by an all-or-none family, so a claim of half of it falls."""
+    sound = STATED["pufferfish"][0](1.0)
+    assert play(Mechanism("half the noise", 0.5, sound.sample, sound.columns)).refuted
 
 
 def test_unknown_names_are_one_sentence():

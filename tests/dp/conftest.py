@@ -109,11 +109,9 @@ def cluster():
     pytest.importorskip("psycopg")
     if not (BIN / "initdb").exists():
         pytest.skip(f"PostgreSQL 15 is not installed in {BIN}")
-    user = None
-    if os.getuid() == 0:
-        user = next((name for name in ("postgres", "nobody") if _known(name)), None)
-        if user is None:
-            pytest.skip("PostgreSQL refuses to run as root, and there is no other user")
+    user = system_user()
+    if user is None and os.getuid() == 0:
+        pytest.skip("PostgreSQL refuses to run as root, and there is no other user")
     made = Cluster(user)
     yield made
     made.remove()
@@ -128,6 +126,12 @@ def postgres(cluster) -> str:
         connection.execute(HEAD.update().values(seq=0, hash=START))
     ledger.close()
     return cluster.url
+
+
+def system_user() -> str | None:
+    """Who may run PostgreSQL in our stead, since it refuses to run as root."""
+    names = ("postgres", "nobody") if os.getuid() == 0 else ()
+    return next((name for name in names if _known(name)), None)
 
 
 def _known(name: str) -> bool:

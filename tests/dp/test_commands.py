@@ -12,7 +12,11 @@ import pytest
 import typer
 
 import shoal.cli
-from shoal.cli import ask, audit, ledger
+from shoal.cli import ask, audit, ledger, protect, release
+from shoal.datasets import load_survey, load_survey_schema
+from shoal.dp.correlation import FrozenMixture, GivenDegrees, Groups, save_model
+from shoal.dp.ledger import Ledger
+from shoal.dp.load import load
 
 DATA = Path(str(files("shoal.datasets"))) / "data"
 COUNT = "SELECT COUNT(*) FROM t WHERE age >= 40"
@@ -22,7 +26,7 @@ COUNT = "SELECT COUNT(*) FROM t WHERE age >= 40"
 def run(monkeypatch, capsys, tmp_path):
     """The command in this process: exit code, output and error text."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
-    for room in (ask, audit, ledger):
+    for room in (ask, audit, ledger, protect, release):
         room.register(app)
     monkeypatch.setattr(shoal.cli, "app", app)
     for name in ("survey.csv", "survey-messy.csv", "survey.toml"):
@@ -126,6 +130,74 @@ def test_options_of_the_modes(run):
     assert run(*words, "--mode", "correlated", "--cells", "age:30,income:30", "--tau-epsilon", 0.2)[0] == 0
     for bad in (["--group", "many"], ["--cells", "age"], ["--mode", "magic"]):
         assert run(*words, *bad)[0] == 2
+
+
+def test_saved_models_serve_the_modes(run):
+    schema = load_survey_schema()
+    public = load(load_survey(), schema)
+    save_model(
+        FrozenMixture.fit_public(public, 20, source="a public table", columns=["age", "income"]), "m.json"
+    )
+    save_model(Groups(schema, "household", cells=400), "g.json")
+    save_model(GivenDegrees(factor=[[0.5]] * public.height), "d.json")
+    words = ["ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1]
+    for file, stamp in (
+        ("m.json", "mixture(age, income), 20 cells"),
+        ("g.json", "groups(household), 401 cells"),
+    ):
+        code, out, err = run(
+            *words, "--mode", "correlated", "--model", file, "--tau", 4, "--ledger", f"{file}.db"
+        )
+        assert code == 0, err
+        assert stamp in out
+        assert "95 %" in out
+        assert "epsilon 0.1, remaining 0.9" in out
+    for file in ("m.json", "g.json", "d.json"):
+        code, out, err = run(*words, "--mode", "heuristic", "--model", file)
+        assert code == 0, err
+        assert "guarantee: none (research reproduction)" in out
+    Path("bad.json").write_text('{"format": "other"}')
+    Path("text.json").write_text("degrees")
+    Path("words.json").write_text('{"format": "shoal-degrees-1", "matrix": [["a"]]}')
+    for bad in (
+        ["--mode", "correlated", "--model", "d.json"],  # no public map to cells
+        ["--mode", "dp", "--model", "m.json"],
+        ["--mode", "heuristic", "--model", "m.json", "--cells", "age:3"],
+        *(["--mode", "heuristic", "--model", f"{each}.json"] for each in ("bad", "text", "words", "absent")),
+    ):
+        code, out, err = run(*words, *bad)
+        assert (code, out, err.count("\n")) == (2, "", 1), bad
+
+
+def test_a_protected_copy_ends_the_total_of_a_data_set_under_a_ledger(run):
+    words = ["protect", "survey.csv", "-k", 5, "--columns", "age,income", "--method", "mdav"]
+    words += ["--schema", "survey.toml", "-o", "out.csv"]
+    assert run(*words)[0] == 0
+    assert not Path("survey.ledger.db").exists()  # no ledger, nothing to end
+    question = ["ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1]
+    assert "has ended" not in run(*question)[1]
+    code, _, err = run(*words)
+    assert code == 0, err
+    assert "the ledger total of this data set has ended" in run(*question)[1]
+    entries = list(Ledger("survey.ledger.db").entries())
+    assert [each["body"] for each in entries if each["kind"] == "end"] == ["protected copy"]
+
+
+def test_after_a_release_answers_count_double(run):
+    code, _, err = run(
+        "release", "survey.csv", "-k", 200, "--epsilon", 0.5, "--schema", "survey.toml", "-o", "out.csv"
+    )
+    assert code == 0, err
+    words = ["ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon"]
+    code, out, err = run(*words, 0.2, "--cost")
+    assert "in all epsilon 0.4, remaining 0.5" in out, err
+    code, out, _ = run(*words, 0.2)
+    assert "epsilon 0.4, remaining 0.1" in out
+    assert "counts double" in out
+    code, _, err = run(*words, 0.06)
+    assert code == 1
+    assert "does not allow epsilon 0.12: 0.1 of 1.0 is left. In this ledger's unit" in err
+    assert "epsilon 0.0, remaining 0.1" in run(*words, 0.2)[1]  # what is held stays free
 
 
 def test_ledger_verify_backup_restore(run):

@@ -174,7 +174,24 @@ def test_drift_shows_rows_of_another_kind(people, facts) -> None:
     model = GaussianMixtureModel(4, columns=["age", "income", "rent", "taxes"])
     session = dp.Session(people[:500], facts, mode="heuristic", model=model)
     strange = people[500:].with_columns(pl.col("income") * 20, pl.col("age") + 60)
-    assert session.append(strange).likelihood_drop > 10
+    drift = session.append(strange)
+    assert drift.likelihood_drop > 10
+    assert drift.far > 0.9
+    assert drift.moved > 0.3
+
+
+def test_a_frozen_mixture_tells_drift_from_more_of_the_same(people, facts, frozen) -> None:
+    shuffled = people.sample(fraction=1.0, shuffle=True, seed=1)
+    session = dp.Session(shuffled[:600], facts, mode="heuristic", model=frozen)
+    same = session.append(shuffled[600:800])
+    assert abs(same.likelihood_drop) < 1.0
+    assert same.far < 0.05
+    strange = shuffled[800:].with_columns(pl.col("income") * 20, pl.col("age") + 60)
+    drift = session.append(strange)
+    assert drift.likelihood_drop > same.likelihood_drop + 3
+    assert drift.far > 0.7
+    assert drift.moved > same.moved + 0.3
+    assert len(session.model._cells) == people.height
 
 
 @pytest.mark.parametrize("mode", ["dp", "group", "correlated"])

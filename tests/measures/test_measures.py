@@ -10,7 +10,9 @@ from hypothesis import strategies as st
 
 import oracles
 from shoal import measures
+from shoal.engine.encode import group_means
 from shoal.errors import InputError
+from shoal.measures import _risk, evaluate
 from shoal.measures._risk import linked_share
 from shoal.microaggregation import MDAV
 
@@ -102,3 +104,24 @@ def test_different_shapes_are_refused():
         measures.il1(np.ones((3, 2)), np.ones((2, 2)))
     with pytest.raises(InputError, match="share a numeric column"):
         measures.il1(pl.DataFrame({"a": [1]}), pl.DataFrame({"b": [1]}))
+
+
+@pytest.mark.parametrize("ties", ["share", "first"])
+@pytest.mark.parametrize("columns", [3, 30])
+def test_linkage_by_products_is_linkage_by_a_tree(monkeypatch, ties, columns):
+    """Whole numbers make many ties, one-hot columns more."""
+    rng = np.random.default_rng(columns)
+    A = np.hstack([rng.integers(0, 3, (400, columns)), np.eye(9)[rng.integers(0, 9, 400)]]).astype(float)
+    labels = np.arange(400) // 4
+    B = group_means(A, labels)[labels]
+    found = []
+    for few in (0, 1000):
+        monkeypatch.setattr(_risk, "FEW_COLUMNS", few)
+        found.append(_risk.linked_share(A, B, ties=ties))
+    assert found[0] == pytest.approx(found[1], abs=1e-12)
+    assert found[0] > 0
+
+
+def test_evaluate_can_leave_the_linkage_to_others():
+    X = np.arange(12.0).reshape(6, 2)
+    assert set(evaluate(X, X)) - set(evaluate(X, X, linkage=False)) == {"dld"}

@@ -99,6 +99,23 @@ def test_data_intrusion_simulation_weighs_uniques_against_pairs():
     assert found.contributions == {"zip": 1.0}
 
 
+def test_dis_suda_shares_the_match_probability_out_by_score():
+    rng = np.random.default_rng(3)
+    table = pl.DataFrame({name: rng.integers(0, levels, 200) for name, levels in zip("abcd", (3, 5, 9, 20))})
+    found = privacy.suda(table, list("abcd"), sampling_fraction=0.1)
+    scored = found.scores > 0
+    assert 0 < scored.sum() < 200
+    assert found.dis_scores[scored].mean() == pytest.approx(found.match_probability, abs=1e-9)
+    assert (found.dis_scores[~scored] == 0).all()
+    order = np.argsort(found.scores[scored], kind="stable")
+    assert (np.diff(found.dis_scores[scored][order]) >= -1e-12).all()
+    assert found.dis_scores.max() <= 1
+    odds = found.dis_scores[scored] / (1 - found.dis_scores[scored])
+    assert np.ptp(odds / found.scores[scored]) < 1e-9 * odds.max()
+    assert privacy.suda(table, list("abcd")).dis_scores is None
+    assert (privacy.suda(table, list("abcd"), sampling_fraction=1.0).dis_scores == scored).all()
+
+
 def test_the_column_that_brings_most_risk_comes_first():
     rng = np.random.default_rng(0)
     table = pl.DataFrame(

@@ -18,7 +18,7 @@ from shoal.privacy import Verdict
 from shoal.report import write_report
 from shoal.report.build import gather
 from shoal.report.html import render_report
-from shoal.schema import Schema
+from shoal.schema import Column, Schema
 
 NOW = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
 CERTIFICATE = {"bound": 4.6, "gap": 1.4, "proven": True, "method": "column generation", "seconds": 12.3}
@@ -267,3 +267,38 @@ def test_linkage_never_exceeds_groups_by_records(seed):
     frame = pl.DataFrame({name: rng.integers(0, 6, 80) for name in "abc"})
     figures = shoal.protect(frame, k=int(rng.integers(2, 6)), method="mdav").figures
     assert figures["dld"] <= figures["n_groups"] / figures["n_records"] + 1e-12
+
+
+def test_being_found_is_told_before_and_after_and_never_in_public(tmp_path):
+    rng = np.random.default_rng(2)
+    frame = pl.DataFrame(
+        {
+            "age": rng.integers(18, 90, 80),
+            "town": rng.choice(list("abc"), 80),
+            "home": np.arange(80) // 2,
+            "w": rng.uniform(1, 40, 80),
+        }
+    )
+    schema = Schema({"town": Column("town", "quasi", "category"), "age": Column("age", "quasi")})
+    result = shoal.protect(
+        frame, 4, schema=schema, method="mdav", weights="w", households="home", missing="error"
+    )
+    found = result.figures["identification"]
+    assert found["source"] == "weights"
+    assert found["before"]["unique"] > 0 == found["after"]["unique"]
+    assert found["after"]["special_uniques"] == 0
+    assert found["after"]["household_largest"] < found["before"]["household_largest"]
+    assert found["after"]["k_map"] >= 8
+    text = Page(render_report(gather(result))).text
+    for words in (
+        "Being found",
+        "Household risk, mean",
+        "k-map",
+        "DIS-SUDA",
+        "Individual risk",
+        "brought the most",
+    ):
+        assert words in text
+    public = Page(render_report(gather(result, public=True))).text
+    assert "Being found" not in public
+    assert "SUDA" not in public

@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
+import signal
 import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -32,10 +34,16 @@ class House:
     datasets: dict[str, tuple[float, float]] = field(default_factory=lambda: {"survey": (1e5, 1e4)})
     ledger: str = "ledger.db"
     workers: int = 1
+    certificate: Path | None = None
     process: subprocess.Popen | None = None
 
     def __post_init__(self) -> None:
         self.folder.mkdir(exist_ok=True)
+        self.port = free_port()
+        self.refill()
+
+    def refill(self) -> None:
+        """Write the folder: table, schemas, configuration, and an empty book of accounts."""
         source = DATASETS["survey"].path
         shutil.copyfile(source, self.folder / "survey.csv")
         schema = source.with_suffix(".toml").read_text()
@@ -49,11 +57,15 @@ class House:
         self.path = self.folder / "shoal.toml"
         self.path.write_text("\n".join(lines) + "\n")
         self.book = Accounts(self.folder / "accounts.db")
-        self.port = free_port()
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
+        return f"http{'s' if self.certificate else ''}://127.0.0.1:{self.port}"
+
+    @property
+    def verify(self) -> ssl.SSLContext | bool:
+        """What a client trusts: the server's own certificate where it has one."""
+        return True if self.certificate is None else ssl.create_default_context(cafile=self.certificate)
 
     @property
     def log(self) -> str:
@@ -63,11 +75,11 @@ class House:
         words = [sys.executable, "-m", "shoal", "serve", str(self.path), "--port", str(self.port)]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
-                [*words, "--workers", str(self.workers)], stdout=log, stderr=log, env=dict(os.environ)
+                [*words, "--workers", str(self.workers)], stdout=log, stderr=log, start_new_session=True
             )
-        for _ in range(900):
+        for _ in range(3000):
             try:
-                if httpx.get(f"{self.url}/health", timeout=5).status_code == 200:
+                if httpx.get(f"{self.url}/health", timeout=5, verify=self.verify).status_code == 200:
                     return self
             except httpx.TransportError:
                 if self.process.poll() is not None:
@@ -76,16 +88,18 @@ class House:
         raise RuntimeError(f"the server does not answer: {self.log}")
 
     def kill(self) -> None:
-        self.process.kill()
+        """kill -9 of the server with all its workers."""
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
 
     def stop(self) -> int:
         self.process.terminate()
-        return self.process.wait(timeout=60)
+        return self.process.wait(timeout=120)
 
     def http(self, token: str | None = None, **words) -> httpx.Client:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        return httpx.Client(base_url=self.url, headers=headers, timeout=60, **words)
+        return httpx.Client(base_url=self.url, headers=headers, timeout=300, verify=self.verify, **words)
 
     @contextlib.contextmanager
     def signed_in(self, token: str) -> Iterator[httpx.Client]:

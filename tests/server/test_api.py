@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import socket
@@ -172,6 +173,37 @@ def test_what_cannot_be_read_is_refused_with_a_sentence(house, tokens, body):
         assert got.json()["error"].endswith(".")
         assert len(got.text) < 1000
         assert client.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("path", "status"),
+    [
+        ("/api/v1/datasets/%ff%fe/ask", 404),
+        ("/api/v1/datasets/..%2f..%2fetc%2fpasswd/ask", (404, 405)),
+        ("/api/v1/datasets/survey%00/ask", 404),
+        ("/api/v1/datasets/" + "x" * 5000 + "/ask", 404),
+    ],
+)
+def test_odd_paths_are_no_data_sets(house, tokens, path, status):
+    with house.http(tokens["analyst"]) as client:
+        got = client.post(path, json={"sql": "SELECT COUNT(*) FROM t", "epsilon": 0.1})
+        assert got.status_code in (status if isinstance(status, tuple) else (status,))
+        assert got.json()["error"].endswith(".")
+
+
+def test_bodies_without_a_stated_length_are_limited_too(house, tokens):
+    def endless():
+        for _ in range(200):
+            yield b"x" * 65536
+
+    with house.http(tokens["analyst"]) as client:
+        with contextlib.suppress(httpx.TransportError):  # cut off while it was still talking
+            assert client.post(ASK, content=endless()).status_code == 413
+        assert client.get("/health").status_code == 200
+    with house.signed_in(tokens["analyst"]) as browser:
+        form = b"csrf=%ff%fe&sql=\xff\xfe&epsilon=0.1"
+        headers = {"content-type": "application/x-www-form-urlencoded"}
+        assert browser.post("/ask/survey", content=form, headers=headers).status_code in (400, 403)
 
 
 def test_slow_and_broken_clients_do_not_stop_others(house, tokens):

@@ -28,9 +28,9 @@ def upload(owner, name: str, data: bytes):
 
 
 def wait(owner, path: str) -> str:
-    for _ in range(600):
+    for _ in range(1500):
         page = owner.get(path).text
-        if "Working" not in page:
+        if "Look again" not in page:
             return page
         time.sleep(0.2)
     raise AssertionError("the work does not end")
@@ -74,7 +74,15 @@ def test_work_can_be_cancelled(owner):
     assert owner.get(f"{path}/files/protected.csv").status_code == 404
 
 
+def wide_parquet() -> bytes:
+    """A few kilobytes that say they are 150 million rows."""
+    file = io.BytesIO()
+    pl.DataFrame({"a": pl.repeat(0, 150_000_000, dtype=pl.Int8, eager=True)}).write_parquet(file)
+    return file.getvalue()
+
+
 def bomb() -> bytes:
+    """A workbook that unpacks to more than a gigabyte."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as packed:
         for place in range(11):
@@ -90,11 +98,13 @@ def bomb() -> bytes:
         ("t.csv", b"", "empty"),
         ("t.csv", b"\x00\x01\x02", "text"),
         ("t.parquet", b"PAR1 no", "cannot be read"),
-        ("t.xlsx", None, "unpacks to more"),
+        ("t.arrow", b"ARROW1 no", "cannot be read"),
+        ("t.xlsx", bomb, "unpacks to more"),
+        ("t.parquet", wide_parquet, "unpacks to more"),
     ],
 )
 def test_what_is_no_table_is_refused(owner, name, data, says):
-    page = upload(owner, name, bomb() if data is None else data)
+    page = upload(owner, name, data() if callable(data) else data)
     assert says in page.text
     assert "/tmp" not in page.text
     assert owner.get("/health").status_code == 200

@@ -9,11 +9,13 @@ from shoal.audit._cases import CASES, MODES
 from shoal.audit._faults import FAULTS
 from shoal.audit._game import Mechanism, Verdict, play
 from shoal.audit._run import Report, audit, audit_fault, audit_mechanisms
+from shoal.audit._stated import STATED
 
 __all__ = [
     "CASES",
     "FAULTS",
     "MODES",
+    "STATED",
     "Mechanism",
     "Report",
     "Verdict",

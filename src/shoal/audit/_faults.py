@@ -9,6 +9,7 @@ import numpy as np
 
 from shoal.audit._cases import Case, case_named, mechanism, with_releases
 from shoal.audit._game import Mechanism
+from shoal.audit._stated import blind_to_three, copy_not_stated
 from shoal.dp.plan import Plan
 
 FAULTS: dict[str, Callable[[float], Mechanism]] = {}
@@ -84,3 +85,7 @@ def _noise_per_copy(epsilon: float) -> Mechanism:
         return np.concatenate([copies, copies.sum(axis=1, keepdims=True)], axis=1)
 
     return Mechanism("copies of one number", epsilon, sample, (*(f"copy {i}" for i in range(5)), "their sum"))
+
+
+_fault("copy-not-stated")(copy_not_stated)
+_fault("pairs-blind-to-three")(blind_to_three)

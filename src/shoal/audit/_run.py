@@ -9,6 +9,7 @@ from typing import Any
 from shoal.audit._cases import CASES, MODES, mechanism
 from shoal.audit._faults import FAULTS
 from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
+from shoal.audit._stated import STATED
 from shoal.errors import ParameterError
 
 EPSILONS = (0.5, 1.0)
@@ -61,7 +62,8 @@ def audit(
 
     Parameters
     ----------
-    mode : {"dp", "group", "correlated", "heuristic"}
+    mode : {"dp", "group", "correlated", "heuristic", "pufferfish", "dependent"}
+        The last two claim something under a stated model, and are played under it.
     epsilons : sequence of float
     stages : sequence of int
         Runs per case; see `play`.
@@ -78,8 +80,12 @@ def audit(
     >>> audit("heuristic", epsilons=(1.0,)).refuted
     True
     """
+    if mode in STATED:
+        return audit_mechanisms(
+            mode, [make(each) for each in epsilons for make in STATED[mode]], stages, alpha
+        )
     if mode not in MODES:
-        raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
+        raise ParameterError(f"'mode' must be one of {', '.join((*MODES, *STATED))}. Got {mode!r}.")
     games = [(case, epsilon) for epsilon in epsilons for case in CASES[mode]]
     verdicts = []
     for case, epsilon in games:

@@ -33,6 +33,10 @@ def ask(
     ] = None,
     group: Annotated[str | None, typer.Option(help="Mode group: records, or column:rows.")] = None,
     cells: Annotated[str | None, typer.Option(help="Mode correlated: column:bins,column:bins,...")] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(help="Modes correlated and heuristic: a saved model (frozen mixture, groups, degrees)."),
+    ] = None,
     tau: Annotated[int | None, typer.Option(help="Mode correlated: rows of a cell that count.")] = None,
     tau_epsilon: Annotated[
         float | None, typer.Option(help="Mode correlated: buy tau for this epsilon.")
@@ -46,13 +50,18 @@ def ask(
 
     Example: shoal ask survey.csv "SELECT COUNT(*) FROM t WHERE age >= 40" --schema survey.toml --epsilon 0.1
     """
-    from shoal.dp.correlation import Grid
+    from shoal.dp.correlation import Grid, load_model
     from shoal.dp.session import FewCellsWarning, Session
+    from shoal.errors import ParameterError
     from shoal.io import read_table
     from shoal.schema import Schema
 
     facts = _with_cells(Schema.from_toml(schema), cells)
-    model = Grid.of_schema(facts) if mode == "heuristic" and facts.cells is not None else None
+    if model is not None and (mode not in ("correlated", "heuristic") or cells is not None):
+        raise ParameterError("'--model' is for modes correlated and heuristic, and stands in for '--cells'.")
+    alike: Any = None if model is None else load_model(model, facts)
+    if alike is None and mode == "heuristic" and facts.cells is not None:
+        alike = Grid.of_schema(facts)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewCellsWarning)  # the answer's notes say it
         session = Session(
@@ -63,7 +72,7 @@ def ask(
             analyst=analyst,
             ledger=ledger or str(schema.with_suffix(".ledger.db")),
             group=_group(group),
-            model=model,
+            model=alike,
             tau=tau,
         )
     try:

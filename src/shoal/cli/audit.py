@@ -14,7 +14,10 @@ def register(app: typer.Typer) -> None:
 
 
 def audit_mechanism(
-    mode: Annotated[str, typer.Option(help="dp, group, correlated, heuristic, release or graph.")] = "dp",
+    mode: Annotated[
+        str,
+        typer.Option(help="dp, group, correlated, heuristic, pufferfish, dependent, release or graph."),
+    ] = "dp",
     fault: Annotated[str | None, typer.Option(help="Instead of a mode: a fault planted on purpose.")] = None,
     runs: Annotated[int, typer.Option(help="Runs of the last stage.")] = 16_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,

@@ -54,10 +54,11 @@ def compare(
     if report is not None:
         io.check_folder(report)
     with progress() as say:
-        frame = io.read_table(file)
+        source = io.read_source(file)
         result = run(
-            frame, ks, names(methods), names(columns), names(strata), weights, schema,
-            missing=missing, time_limit=time_limit, search=search, random_state=seed, progress=say,
+            source.frame, ks, names(methods), names(columns), names(strata), weights, schema,
+            missing=missing, time_limit=time_limit, search=search, random_state=seed,
+            labelled=source.labelled(), progress=say,
         )  # fmt: skip
         if report is not None:
             result.report(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,14 +16,25 @@ def register(app: typer.Typer) -> None:
 
 
 def datasets(
+    copy: Annotated[
+        Path | None, typer.Option(help="Copy the bundled tables and their schema to this folder.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
 ) -> None:
     """List the bundled and benchmark tables, and where they lie.
 
-    Example: shoal datasets
+    Example: shoal datasets --copy .
     """
-    from shoal.datasets import DATASETS
+    from shoal.datasets import DATASETS, copy_bundled
 
+    if copy is not None:
+        copied = copy_bundled(copy)
+        if json:
+            print_json({"copied": [str(path) for path in copied]})
+            return
+        for path in copied:
+            typer.echo(path)
+        return
     rows = [
         {
             "name": each.name,

@@ -102,6 +102,7 @@ def protect(
             "--households": households, "--l": l, "--t": t, "--certify": certify or None, "--labels": labels,
             "--report": report, "--public-report": public_report,
         }  # fmt: skip
+        _end_total(schema)
         _protect_parts(
             whole, file, output, k, names(columns), method or "mdav", names(strata), weights, schema,
             missing=missing, small_strata=small_strata, integers=integers, identifiers=identifiers,
@@ -120,7 +121,7 @@ def protect(
             source.frame, k, names(columns), method or "anneal", names(strata), weights, schema,
             households=households, l=l, t=t, missing=missing, small_strata=small_strata, integers=integers,
             identifiers=identifiers, time_limit=time_limit, max_proposals=max_proposals, random_state=seed,
-            certify=certify, progress=say,
+            certify=certify, labelled=source.labelled(), progress=say,
         )  # fmt: skip
         given = {
             "columns": columns, "schema": schema, "strata": strata, "weights": weights, "households": households,
@@ -135,6 +136,7 @@ def protect(
             | {"source": file, "command": _command(file, output, result, given, seed)},
         )
         say("writing")
+        _end_total(schema)
         _write(result, source, output, labels, report, public_report)
     _tell(result, [output, labels, report, public_report], as_json=json)
 
@@ -185,6 +187,21 @@ def _is_large(file: str) -> bool:
     path = Path(file)
     size = path.stat().st_size if path.is_file() else 0
     return path.is_dir() or size > (LARGE_PARQUET if path.suffix == ".parquet" else LARGE)
+
+
+def _end_total(schema: Path | None) -> None:
+    """Note a protected copy, which tells about the table without any epsilon, in the ledger beside the schema."""
+    beside = None if schema is None else schema.with_suffix(".ledger.db")
+    if schema is None or beside is None or not beside.exists():
+        return
+    from shoal.dp.ledger import Ledger
+    from shoal.schema import Schema
+
+    ledger = Ledger(beside)
+    try:
+        ledger.end_total(Schema.from_toml(schema).id, "protected copy")
+    finally:
+        ledger.close()
 
 
 def _protect_parts(whole: dict[str, Any], *args: Any, as_json: bool, **options: Any) -> None:

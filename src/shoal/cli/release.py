@@ -165,8 +165,11 @@ def systems(
         Path | None, typer.Option("-o", "--output", help="Markdown file to write; printed if left out.")
     ] = None,
     queries: Annotated[int, typer.Option(help="COUNT queries of the common task.")] = 40,
+    data: Annotated[
+        str | None, typer.Option(help="adult, or the bundled survey; adult where it is if left out.")
+    ] = None,
 ) -> None:
-    """Put the related systems side by side, with their errors measured on bundled data.
+    """Put the related systems side by side, with their errors measured on one common task.
 
     Example: shoal systems -o systems.md
     """
@@ -178,7 +181,7 @@ def systems(
         raise ParameterError(f"'queries' must be an int of at least 2. Got {queries}.")
     if output is not None:
         check_folder(output)
-    page = systems_page(queries)
+    page = systems_page(queries, data=data)
     if output is None:
         typer.echo(page)
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -25,6 +25,9 @@ def reproduce(
         Path | None,
         typer.Option(help="Write the table, and pictures where there are some, to this HTML file."),
     ] = None,
+    pictures: Annotated[
+        Path | None, typer.Option(help="Of correlated: write the pictures as SVG files to this folder.")
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
 ) -> None:
     """Run a paper's experiment again: published value, ours, difference, seconds, sizes kept or not.
@@ -34,9 +37,12 @@ def reproduce(
     if data is not None:
         os.environ["SHOAL_DATA"] = str(data)
     from shoal import io
+    from shoal.errors import ParameterError
     from shoal.reproduce import reproduce as run
 
-    for path in (markdown, report):
+    if pictures is not None and experiment != "correlated":
+        raise ParameterError(f"Only the experiment correlated has pictures. Got {experiment!r}.")
+    for path in (markdown, report, None if pictures is None else pictures / "x.svg"):
         if path is not None:
             io.check_folder(path)
     with progress() as say:
@@ -45,6 +51,8 @@ def reproduce(
         if path is not None:
             with io.atomic(path) as temporary:
                 temporary.write_text(text(), encoding="utf-8")
+    if pictures is not None:
+        _draw(result, pictures)
     if json:
         print_json(result.to_dict())
         return
@@ -61,3 +69,14 @@ def reproduce(
     for note in result.notes:
         typer.echo(f"note: {note}")
     typer.echo(f"{len(cells)} cells in {result.seconds:.0f} s")
+    for claim in getattr(result, "claims", ()):
+        typer.echo(f"claim: {claim.claim}, {claim.data}: {'yes' if claim.holds else 'no'}, {claim.found}")
+
+
+def _draw(result: Any, folder: Path) -> None:
+    from shoal.io import atomic
+    from shoal.report.alone import alone
+
+    for name, picture in result.pictures().items():
+        with atomic(folder / f"{name}.svg") as temporary:
+            temporary.write_text(alone(picture), encoding="utf-8")

@@ -31,7 +31,8 @@ def schema(
     if output is not None:
         io.check_folder(output)
     source = io.read_source(file)
-    guessed = replace(guess_schema(source.frame), id=Path(file).stem if file != "-" else "table")
+    name = Path(file).stem if file != "-" else "table"
+    guessed = replace(guess_schema(source.frame, source.labelled()), id=name)
     text = (
         "# Guessed: check every role and kind. Bounds and levels are left open on purpose; for private answers\n"
         "# they must come from the codebook, not from the table.\n" + guessed.to_toml()

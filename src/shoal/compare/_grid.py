@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from numbers import Integral, Real
@@ -12,17 +12,22 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+from sklearn.base import clone
 
-from shoal.engine.columns import TypedColumn, read_column
-from shoal.engine.encode import Encoder
+from shoal.engine.aggregate import aggregate
+from shoal.engine.columns import TypedColumn
 from shoal.engine.frame import Frame
-from shoal.engine.missing import impute
-from shoal.engine.roles import Prepared, prepare, row_codes
+from shoal.engine.roles import prepare
 from shoal.errors import InputError, ParameterError
 from shoal.masking import MASKS, mask
-from shoal.microaggregation import Microaggregator, methods, partition_within
+from shoal.microaggregation import Microaggregator, methods
 from shoal.params import AnyOf, Interval, Nothing, check_params
-from shoal.protect import Progress, aggregate, apply_steps, measure, resolve_method, settle_strata
+from shoal.protect.choices import Progress, listed, resolve_method
+from shoal.protect.figures import measure
+from shoal.protect.ground import Ground
+from shoal.protect.groups import form_groups
+from shoal.protect.steps import apply_steps
+from shoal.protect.strata import settle_strata
 from shoal.report.figures import MapPoint, pareto_front
 from shoal.schema import Schema
 
@@ -117,16 +122,6 @@ class Comparison:
         write_page(self, path)
 
 
-@dataclass(frozen=True)
-class Ground:
-    """A table made ready once for all cells."""
-
-    job: Prepared
-    filled: list[Any]
-    encoder: Encoder
-    Z: np.ndarray
-
-
 def compare(
     frame: Any,
     k: Sequence[int] = (3, 5, 10),
@@ -141,6 +136,7 @@ def compare(
     search: bool = False,
     random_state: int = 0,
     n_jobs: int = 2,
+    labelled: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:
     """Run several methods for several k on one table and say which to take.
@@ -151,7 +147,7 @@ def compare(
     k : list of int, default (3, 5, 10)
     methods : list of str, optional
         Names from `shoal.methods()`; a spread over the families if left open.
-    columns, strata, weights, schema, missing
+    columns, strata, weights, schema, missing, labelled
         As in `shoal.protect`.
     time_limit : float, default 5
         Seconds for each cell of a method that searches until told to stop.
@@ -182,14 +178,13 @@ def compare(
         given,
         schema,
         columns,
-        [strata] if isinstance(strata, str) else list(strata or ()),
+        listed(strata),
         weights,
         None,
         missing,
+        labelled,
     )
-    filled = impute(job.quasi)
-    encoder = Encoder.fit(filled)
-    ground = Ground(job, filled, encoder, encoder.transform(filled))
+    ground = Ground.of(job)
     cells: list[Cell] = []
     notes = [*coarser, *job.notes]
     with ThreadPoolExecutor(max_workers=n_jobs) as pool:
@@ -216,17 +211,13 @@ def compare(
 def cell_of(ground: Ground, method: str, k: int, labels: np.ndarray, seconds: float) -> Cell:
     """The figures of one partition."""
     new = aggregate(ground.filled, labels, ground.Z, ground.job.weights, False)
-    after = [
-        read_column(new[column.name], replace(column.facts, missing=()), column.levels)
-        for column in ground.filled
-    ]
-    return _cell(ground, method, k, after, labels, seconds)
+    return _cell(ground, method, k, ground.reread(new), labels, seconds)
 
 
 def _cell(
     ground: Ground, method: str, k: int, after: list[TypedColumn], labels: np.ndarray, seconds: float
 ) -> Cell:
-    figures = measure(ground.filled, after, ground.encoder, ground.Z, labels)
+    figures = measure(ground, after, labels)
     return Cell(
         method,
         k,
@@ -249,6 +240,7 @@ def _run(ground: Ground, name: str, ks: list[int], time_limit: float, random_sta
         return _masked(ground, name, base, float(strength) if strength else None, ks, random_state)
     limit = time_limit if methods()[name].takes("time_limit") else None
     estimator = resolve_method(name, ks[0], limit, None, random_state)
+    _warm(estimator, ground.Z)
     cells = []
     if not ground.job.strata:
         start = time.perf_counter()
@@ -258,11 +250,20 @@ def _run(ground: Ground, name: str, ks: list[int], time_limit: float, random_sta
         return cells
     for size in ks:
         start = time.perf_counter()
-        codes, _, _ = settle_strata(ground.job, ground.Z, size, "merge")
-        each: Microaggregator = resolve_method(name, size, limit, None, random_state)
-        labels, _ = partition_within(ground.Z, each, codes, row_codes(ground.job.table, ground.job.household))
+        within = settle_strata(ground, size, "merge")
+        labels, _ = form_groups(ground, resolve_method(name, size, limit, None, random_state), within.codes)
         cells.append(cell_of(ground, name, size, labels, time.perf_counter() - start))
     return cells
+
+
+def _warm(estimator: Microaggregator, Z: np.ndarray) -> None:
+    """Run a method on a few records, so that compiling it is not counted as its time."""
+    few = clone(estimator)
+    if few.takes("time_limit"):
+        few.set_params(time_limit=0.1)
+    rows = Z[: 4 * few.k]
+    if rows.shape[0] >= few.k:
+        next(iter(few.partition_all(rows, [few.k])))
 
 
 def _masked(

@@ -5,24 +5,106 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from shoal.io import atomic, check_folder
-from shoal.report import Section, figure, page, table
+from shoal.report import Section, figure, page, side_by_side, table, tiles
 from shoal.report.figures import MapPoint, Series, lines, scatter_map
 
 if TYPE_CHECKING:
     from shoal.compare._grid import Comparison
 
+HEADER = (
+    "method",
+    "k",
+    "loss %",
+    "IL2 %",
+    "linked %",
+    "interval %",
+    "propensity",
+    "groups",
+    "seconds",
+    "",
+)
+
 
 def write_page(comparison: Comparison, path: str | Path) -> None:
     """Write the comparison as one HTML file."""
     check_folder(path)
-    cells = comparison.cells
-    ks = sorted({cell.k for cell in cells})
-    names = list(dict.fromkeys(cell.method for cell in cells))
+    sections = [_which(comparison), _map(comparison)]
+    if len({cell.k for cell in comparison.cells}) > 1:
+        sections.append(_against_k(comparison))
+    sections.append(_figures(comparison))
+    notes = [f"Columns aggregated: {', '.join(comparison.columns)}.", *comparison.notes]
+    sections.append(Section("Notes", " ".join(notes)))
+    text = page(
+        "Which method, which k?",
+        sections,
+        mark="custodian only",
+        subtitle="Loss and linkage are measured against the original, so this page is for its custodian.",
+    )
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _which(comparison: Comparison) -> Section:
+    """The recommendation: its reason, its figures, and the command that carries it out."""
+    best = comparison.recommended
+    figures = tiles(
+        [
+            ("method", best.method),
+            ("k", str(best.k)),
+            ("information lost", f"{best.information_loss:.2f} %"),
+            ("linked back", f"{100 * best.dld:.1f} %"),
+            ("groups", f"{best.n_groups:,}"),
+        ]
+    )
+    words = Markup("<p>{}</p>{}<pre>{}</pre>")
+    command = f"shoal protect FILE -k {best.k} --method {best.method} -o protected.csv --report report.html"
+    return Section("Which one?", words.format(comparison.reason, figures, command))
+
+
+def _map(comparison: Comparison) -> Section:
     points = [
-        MapPoint(cell.method, cell.k, cell.information_loss, cell.dld, named=cell.method != "search")
-        for cell in cells
+        MapPoint(
+            cell.method,
+            cell.k,
+            cell.information_loss,
+            cell.dld,
+            named=cell.method != "search",
+            chosen=cell is comparison.recommended,
+        )
+        for cell in comparison.cells
     ]
+    return Section(
+        "Risk-utility map",
+        figure(
+            scatter_map(points),
+            "Left is less lost, down is fewer records linked; the dashed line joins the front, the ring is "
+            "around the recommended point.",
+            wide=True,
+        ),
+        "Each mark is one method at one k. A point on the front is beaten by no other in both directions.",
+    )
+
+
+def _against_k(comparison: Comparison) -> Section:
+    names = dict.fromkeys(cell.method for cell in comparison.cells if cell.method != "search")
+    of = {name: [cell for cell in comparison.cells if cell.method == name] for name in names}
+    lost = [
+        Series(name, [c.k for c in cells], [c.information_loss for c in cells]) for name, cells in of.items()
+    ]
+    linked = [Series(name, [c.k for c in cells], [100 * c.dld for c in cells]) for name, cells in of.items()]
+    pictures = [
+        figure(lines(lost, x_label="k", y_label="information loss (%)", width=440), "What is lost."),
+        figure(lines(linked, x_label="k", y_label="records linked (%)", width=440), "What can be linked."),
+    ]
+    return Section("Loss and risk against k", side_by_side(pictures))
+
+
+def _figures(comparison: Comparison) -> Section:
+    """All cells, k by k, the least loss first."""
+    cells = sorted(comparison.cells, key=lambda cell: (cell.k, cell.information_loss))
     rows = [
         [
             cell.method,
@@ -34,68 +116,13 @@ def write_page(comparison: Comparison, path: str | Path) -> None:
             "" if cell.propensity is None else f"{cell.propensity:.4f}",
             cell.n_groups,
             f"{cell.seconds:.2f}",
-            "front" if cell.on_front else "",
+            "recommended" if cell is comparison.recommended else "front" if cell.on_front else "",
         ]
         for cell in cells
     ]
-    header = [
-        "method",
-        "k",
-        "loss %",
-        "IL2 %",
-        "linked %",
-        "interval %",
-        "propensity",
-        "groups",
-        "seconds",
-        "",
-    ]
-    sections = [
-        Section("Which one?", comparison.reason, "The recommendation, with its reason."),
-        Section(
-            "Risk-utility map",
-            figure(
-                scatter_map(points),
-                "Left is less lost, down is fewer records linked; the dashed line joins the front.",
-                wide=True,
-            ),
-            "Each mark is one method at one k. A point on the front is beaten by no other in both directions.",
-        ),
-    ]
-    if len(ks) > 1:
-        by_k = [
-            Series(
-                name,
-                [c.k for c in cells if c.method == name],
-                [c.information_loss for c in cells if c.method == name],
-            )
-            for name in names
-            if name != "search"
-        ]
-        linked = [
-            Series(
-                name,
-                [c.k for c in cells if c.method == name],
-                [100 * c.dld for c in cells if c.method == name],
-            )
-            for name in names
-            if name != "search"
-        ]
-        pictures = figure(
-            lines(by_k, x_label="k", y_label="information loss (%)"), "What is lost.", wide=True
-        ) + figure(lines(linked, x_label="k", y_label="records linked (%)"), "What can be linked.", wide=True)
-        sections.append(Section("Loss and risk against k", pictures))
     front = [position for position, cell in enumerate(cells) if cell.on_front]
-    sections.append(
-        Section("All figures", table(header, rows, marked=front), "Rows on the front are set off.")
+    return Section(
+        "All figures",
+        table(HEADER, rows, marked=front),
+        "Rows on the front are set off; for each k the least loss stands first.",
     )
-    notes = [f"Columns aggregated: {', '.join(comparison.columns)}.", *comparison.notes]
-    sections.append(Section("Notes", " ".join(notes)))
-    text = page(
-        "Which method, which k?",
-        sections,
-        mark="custodian only",
-        subtitle="Loss and linkage are measured against the original, so this page is for its custodian.",
-    )
-    with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")

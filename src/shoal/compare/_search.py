@@ -19,7 +19,8 @@ from shoal.measures._risk import linked_share
 from shoal.microaggregation import repair
 
 if TYPE_CHECKING:
-    from shoal.compare._grid import Cell, Ground
+    from shoal.compare._grid import Cell
+    from shoal.protect.ground import Ground
 
 POPULATION = 40
 GENERATIONS = 40

@@ -5,6 +5,7 @@ from __future__ import annotations
 from shoal.datasets._base import (
     DATASETS,
     Dataset,
+    copy_bundled,
     load,
     load_adult,
     load_ccc,
@@ -22,6 +23,7 @@ from shoal.datasets._makers import make_clusters, make_graph, make_survey
 __all__ = [
     "DATASETS",
     "Dataset",
+    "copy_bundled",
     "load",
     "load_adult",
     "load_ccc",

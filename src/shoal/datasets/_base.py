@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,6 +136,33 @@ def load(name: str) -> pl.DataFrame:
             f"The table {dataset.file!r} is not at hand. Get it from: {dataset.source}. Then set SHOAL_DATA to its folder."
         )
     return pl.read_parquet(path) if path.suffix == ".parquet" else pl.read_csv(path, infer_schema_length=None)
+
+
+def copy_bundled(folder: str | Path) -> list[Path]:
+    """Copy the bundled tables and their schema to a folder, to try the commands on; give the new files.
+
+    A file that is already there is never overwritten.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from shoal.datasets import copy_bundled
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in copy_bundled(folder)]
+    ['graph.csv', 'survey-messy.csv', 'survey.csv', 'survey.toml']
+    """
+    sources = sorted(path for path in BUNDLED.iterdir() if path.suffix in (".csv", ".toml"))
+    targets = [Path(folder) / path.name for path in sources]
+    there = [str(path) for path in targets if path.exists()]
+    if there:
+        raise InputError(f"Bundled files are copied to where none of them lies yet. Got {', '.join(there)}.")
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for source, target in zip(sources, targets, strict=True):
+            shutil.copyfile(source, target)
+    except OSError as error:
+        raise InputError(f"The folder {str(folder)!r} cannot be written: {error.strerror}.") from None
+    return targets
 
 
 def load_survey(*, messy: bool = False) -> pl.DataFrame:

@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from shoal.dp.entries import ENTRIES, HEAD, START, Check, entry_hash
+from shoal.dp.entries import ENTRIES, START, Check, Writer, entry_hash
 from shoal.dp.ledger import Ledger
 from shoal.errors import LedgerError
 
@@ -68,14 +68,10 @@ def restore(ledger: Ledger, path: str | Path) -> Check:
     if not check.holds:
         raise LedgerError(f"The backup's chain is broken: {check.problem}.")
 
-    def write(writer: Any) -> None:
+    def write(writer: Writer) -> None:
         if ledger_size(writer.connection):
             raise LedgerError("A backup is restored into an empty ledger only; this one has entries.")
-        if entries:
-            writer.connection.execute(ENTRIES.insert(), entries)
-        writer.connection.execute(
-            HEAD.update().where(HEAD.c.id == 1).values(seq=check.entries, hash=check.head)
-        )
+        writer.restore(entries)
 
     ledger._write(write)
     return check

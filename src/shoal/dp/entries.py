@@ -18,6 +18,7 @@ except ImportError:
     raise MissingExtraError("SQLAlchemy", "dp") from None
 
 START = "0" * 64
+_REMEMBERED = 100_000  # analysts whose totals are kept in memory
 NO_UNIT = "none yet"
 METADATA = sa.MetaData()
 ENTRIES = sa.Table(
@@ -49,31 +50,54 @@ HEAD = sa.Table(
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
 )
-READ_HEAD = sa.select(HEAD.c.seq, HEAD.c.hash).where(HEAD.c.id == 1)
-_LOCK_HEAD = READ_HEAD.with_for_update()
-_MOVE_HEAD = HEAD.update().where(HEAD.c.id == 1).values(seq=sa.bindparam("s"), hash=sa.bindparam("h"))
-_ADD = ENTRIES.insert()
+
+
+class Statement:
+    """A statement compiled once for each kind of database and run on the driver itself.
+
+    Compiling, binding and wrapping cost several times what the statement does.
+    """
+
+    def __init__(self, statement: Any) -> None:
+        self._statement = statement
+        self._compiled: dict[str, tuple[str, list[str] | None, dict[str, Any]]] = {}
+
+    def run(self, connection: sa.Connection, values: dict[str, Any] | None = None) -> Any:
+        """Execute it in the connection's transaction and give the first row, if it has any, as a tuple."""
+        name = connection.dialect.name
+        if name not in self._compiled:
+            made = self._statement.compile(dialect=connection.dialect)
+            own = {each: value for each, value in made.params.items() if value is not None}
+            self._compiled[name] = made.string, made.positiontup, own
+        text, order, own = self._compiled[name]
+        bound = {**own, **(values or {})}
+        driver: Any = connection.connection.dbapi_connection
+        cursor = driver.execute(text, bound if order is None else [bound[each] for each in order])
+        return None if cursor.description is None else cursor.fetchone()
+
+
+def _is_of(**names: str) -> list[Any]:
+    return [ENTRIES.c[column] == sa.bindparam(bound) for column, bound in names.items()]
+
+
 _FIELDS = tuple(column.name for column in ENTRIES.columns)
-_LAST = sa.select(ENTRIES).order_by(ENTRIES.c.seq.desc()).limit(1)
-LAST_OF_DATASET = _LAST.where(ENTRIES.c.dataset == sa.bindparam("d"))
-LAST_OF_ANALYST = LAST_OF_DATASET.where(ENTRIES.c.analyst == sa.bindparam("a"))
-STORED = (
-    sa.select(ENTRIES.c.seq, ENTRIES.c.body)
-    .where(
-        ENTRIES.c.dataset == sa.bindparam("d"), ENTRIES.c.key == sa.bindparam("k"), ENTRIES.c.kind == "settle"
-    )
-    .order_by(ENTRIES.c.seq)
-    .limit(1)
+_HEAD = sa.select(HEAD.c.seq, HEAD.c.hash).where(HEAD.c.id == 1)
+_TOTALS = sa.select(ENTRIES.c.unit, ENTRIES.c.dataset_total, ENTRIES.c.ended, ENTRIES.c.analyst_total)
+_LAST = _TOTALS.where(*_is_of(dataset="d")).order_by(ENTRIES.c.seq.desc()).limit(1)
+_OF_KEY = sa.select(ENTRIES.c.seq, ENTRIES.c.body).where(*_is_of(dataset="d", key="k"))
+READ_HEAD = Statement(_HEAD)
+_LOCK_HEAD = Statement(_HEAD.with_for_update())
+_MOVE_HEAD = Statement(
+    HEAD.update().where(HEAD.c.id == 1).values(seq=sa.bindparam("s"), hash=sa.bindparam("h"))
 )
-OWN = (
-    sa.select(ENTRIES.c.seq)
-    .where(
-        ENTRIES.c.dataset == sa.bindparam("d"),
-        ENTRIES.c.key == sa.bindparam("k"),
-        ENTRIES.c.kind.in_(("settle", "receipt")),
-        ENTRIES.c.analyst == sa.bindparam("a"),
-    )
-    .limit(1)
+_ADD = Statement(ENTRIES.insert())
+LAST_OF_DATASET = Statement(_LAST)
+LAST_OF_ANALYST = Statement(_LAST.where(*_is_of(analyst="a")))
+STORED = Statement(_OF_KEY.where(ENTRIES.c.kind == "settle").order_by(ENTRIES.c.seq).limit(1))
+OWN = Statement(
+    _OF_KEY.where(
+        sa.or_(ENTRIES.c.kind == "settle", ENTRIES.c.kind == "receipt"), *_is_of(analyst="a")
+    ).limit(1)
 )
 
 
@@ -93,8 +117,8 @@ class Claim:
         Micro-epsilon that this analyst may spend on it.
     unit : str
         The unit a new data set is kept in for life.
-    covers : callable
-        Whether this answer's guarantee covers the unit that the ledger keeps.
+    times : callable
+        How often this answer's epsilon counts in the unit that the ledger keeps; 0 if it promises nothing there.
     text : str
         The canonical question, for the record.
     """
@@ -106,7 +130,7 @@ class Claim:
     cap: int
     analyst_cap: int
     unit: str
-    covers: Callable[[str], bool] = field(compare=False)
+    times: Callable[[str], int] = field(compare=False)
     text: str = ""
 
 
@@ -158,25 +182,61 @@ class Last:
     ended: int
 
 
+@dataclass
+class Known:
+    """Where data sets and analysts stand, remembered from one transaction to the next.
+
+    Right as long as the ledger's head is the one remembered: another process that wrote has moved it.
+    """
+
+    head: tuple[int, str] = (-1, "")
+    datasets: dict[str, tuple[str, int, int]] = field(default_factory=dict)
+    analysts: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def forget(self) -> None:
+        """Read everything anew next time."""
+        self.head = (-1, "")
+        self.datasets.clear()
+        self.analysts.clear()
+
+
 class Writer:
     """Adds entries within one transaction that holds the ledger's only write lock."""
 
-    def __init__(self, connection: sa.Connection, hook: Callable[[str], None]) -> None:
-        self.connection, self.hook = connection, hook
-        if connection.dialect.name == "postgresql":
-            connection.execute(sa.text("SET LOCAL synchronous_commit = on"))
-        head = connection.execute(_LOCK_HEAD).one()
-        self._seq, self._hash = int(head.seq), str(head.hash)
+    def __init__(self, connection: sa.Connection, hook: Callable[[str], None], known: Known) -> None:
+        self.connection, self.hook, self._known = connection, hook, known
+        self._seq, self._hash = _LOCK_HEAD.run(connection)
+        if known.head != (self._seq, self._hash) or len(known.analysts) > _REMEMBERED:
+            known.forget()
+        known.head = (-1, "")  # until this transaction is through
 
     def last(self, dataset: str, analyst: str) -> Last:
         """Where they stand now."""
-        row = self.connection.execute(LAST_OF_DATASET, {"d": dataset}).first()
-        if row is None:
-            return Last(dataset, "", 0, 0, 0)
-        own: Any = row
-        if row.analyst != analyst:
-            own = self.connection.execute(LAST_OF_ANALYST, {"d": dataset, "a": analyst}).first()
-        return Last(dataset, row.unit, row.dataset_total, 0 if own is None else own.analyst_total, row.ended)
+        known, owner = self._known, (dataset, analyst)
+        if dataset not in known.datasets:
+            row = LAST_OF_DATASET.run(self.connection, {"d": dataset})
+            if row is None:
+                return Last(dataset, "", 0, 0, 0)
+            known.datasets[dataset] = row[:3]
+        if owner not in known.analysts:
+            row = LAST_OF_ANALYST.run(self.connection, {"d": dataset, "a": analyst})
+            known.analysts[owner] = 0 if row is None else row[3]
+        unit, total, ended = known.datasets[dataset]
+        return Last(dataset, unit, total, known.analysts[owner], ended)
+
+    def restore(self, entries: list[dict[str, Any]]) -> None:
+        """Take over a whole chain into an empty ledger, as it stands."""
+        for entry in entries:
+            _ADD.run(self.connection, entry)
+            self._seq, self._hash = entry["seq"], entry["hash"]
+
+    def finish(self) -> None:
+        """Move the head to the last entry added; what is known then holds once the transaction is through."""
+        _MOVE_HEAD.run(self.connection, {"s": self._seq, "h": self._hash})
+
+    def committed(self) -> None:
+        """The transaction is through."""
+        self._known.head = (self._seq, self._hash)
 
     def add(
         self,
@@ -209,9 +269,10 @@ class Writer:
             "previous": self._hash,
         }
         entry["hash"] = entry_hash(entry)
-        self.connection.execute(_ADD, entry)
+        _ADD.run(self.connection, entry)
         self._seq, self._hash = entry["seq"], entry["hash"]
-        self.connection.execute(_MOVE_HEAD, {"s": self._seq, "h": self._hash})
+        self._known.datasets[last.dataset] = (entry["unit"], entry["dataset_total"], entry["ended"])
+        self._known.analysts[last.dataset, analyst] = entry["analyst_total"]
         return self._seq
 
 
@@ -220,47 +281,47 @@ def take_charge(writer: Writer, claim: Claim) -> Charge:
     writer.hook("charge-begun")
     last = writer.last(claim.dataset, claim.analyst)
     names = {"d": claim.dataset, "k": claim.key}
-    stored = writer.connection.execute(STORED, names).first()
-    if (
-        stored is not None
-        and writer.connection.execute(OWN, {**names, "a": claim.analyst}).first() is not None
-    ):
-        return Charge(stored.seq, claim, 0, _left(claim, last, 0, 0), bool(last.ended), stored.body)
-    to_dataset = 0 if stored is not None else claim.micro
-    refusal = _refusal(claim, last, to_dataset)
+    refers, body = STORED.run(writer.connection, names) or (0, None)
+    if refers and OWN.run(writer.connection, {**names, "a": claim.analyst}) is not None:
+        return Charge(refers, claim, 0, _left(claim, last, 0, 0), bool(last.ended), body)
+    new = last.unit in ("", NO_UNIT)
+    times = 1 if new else int(claim.times(last.unit))
+    asked = claim.micro * times
+    to_dataset = 0 if refers else asked
+    refusal = _refusal(claim, last, times, to_dataset)
     if refusal:
         writer.add(last, "refusal", claim.analyst, claim.key, body=refusal, unit=last.unit or NO_UNIT)
         raise BudgetError(refusal)
-    kind = "charge" if stored is None else "receipt"
     seq = writer.add(
         last,
-        kind,
+        "receipt" if refers else "charge",
         claim.analyst,
         claim.key,
-        micro=claim.micro,
-        refers=0 if stored is None else stored.seq,
+        micro=asked,
+        refers=refers,
         body=claim.text,
-        unit=claim.unit if last.unit in ("", NO_UNIT) else last.unit,
+        unit=claim.unit if new else last.unit,
     )
     writer.hook("charge-written")
-    left = _left(claim, last, to_dataset, claim.micro)
-    return Charge(seq, claim, claim.micro, left, bool(last.ended), None if stored is None else stored.body)
+    left = _left(claim, last, to_dataset, asked)
+    return Charge(seq, claim, asked, left, bool(last.ended), body)
 
 
-def _refusal(claim: Claim, last: Last, to_dataset: int) -> str:
-    if last.unit not in ("", NO_UNIT) and not claim.covers(last.unit):
+def _refusal(claim: Claim, last: Last, times: int, to_dataset: int) -> str:
+    if times == 0:
         return (
             f"The ledger keeps data set {claim.dataset!r} in the unit {last.unit!r} for life; "
             "an answer in a weaker or different unit is refused."
         )
     for owner, spent, asked, cap in (
         ("data set", last.dataset_total, to_dataset, claim.cap),
-        ("analyst", last.analyst_total, claim.micro, claim.analyst_cap),
+        ("analyst", last.analyst_total, claim.micro * times, claim.analyst_cap),
     ):
         if spent + asked > cap:
             return (
                 f"The budget of this {owner} does not allow epsilon {epsilon(asked)}: "
                 f"{epsilon(max(0, cap - spent))} of {epsilon(cap)} is left."
+                + (f" In this ledger's unit, {last.unit!r}, it counts {times} times." if times > 1 else "")
             )
     return ""
 

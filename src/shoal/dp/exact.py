@@ -6,8 +6,10 @@ noise is added only to what `finish` gives. Nothing here refuses, warns or fails
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,6 +22,14 @@ from shoal.schema import Schema
 Partial = tuple[pl.DataFrame, ...]
 _KEYS = ["group", "cell", "bin"]
 _TYPES = dict.fromkeys([*_KEYS, "value"], pl.Int64)
+_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
+    "=": operator.eq,
+    "<>": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
 
 
 def compute(frame: pl.DataFrame, plan: Plan) -> tuple[np.ndarray, ...]:
@@ -175,15 +185,10 @@ def expression(condition: Predicate, schema: Schema) -> pl.Expr:
         values = [_stored(condition.column, value, schema) for value in condition.values]
         return reduce(lambda left, right: left | right, (pl.col(condition.column) == each for each in values))
     assert isinstance(condition, Compare)  # there is no other kind
-    column, value = pl.col(condition.column), _stored(condition.column, condition.value, schema)
-    return {
-        "=": column == value,
-        "<>": column != value,
-        "<": column < value,
-        "<=": column <= value,
-        ">": column > value,
-        ">=": column >= value,
-    }[condition.operator]
+    compared: pl.Expr = _COMPARED[condition.operator](
+        pl.col(condition.column), _stored(condition.column, condition.value, schema)
+    )
+    return compared
 
 
 def _stored(name: str, value: object, schema: Schema) -> pl.Expr:

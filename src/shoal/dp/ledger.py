@@ -30,6 +30,7 @@ from shoal.dp.entries import (
     Charge,
     Check,
     Claim,
+    Known,
     Writer,
     take_charge,
 )
@@ -46,7 +47,8 @@ class Ledger:
 
     Notes
     -----
-    Calls from many threads are written in one transaction where they meet; each is durable when it returns.
+    Calls from many threads are written in one transaction where they meet. A charge is on the disk when it
+    returns; the answer stored after it reaches the disk with the next charge at the latest.
 
     Examples
     --------
@@ -62,8 +64,13 @@ class Ledger:
     def __init__(self, where: str | Path | None = None, _hook: Callable[[str], None] | None = None) -> None:
         self._hook = _hook or (lambda step: None)
         self._engine = _engine(where)
-        self._gate, self._list = threading.Lock(), threading.Lock()
+        self._turn, self._writing = threading.Condition(), False
         self._waiting: list[_Job] = []
+        in_memory = isinstance(self._engine.pool, sa.StaticPool)  # one connection for all threads
+        self._alone: Any = threading.Lock() if in_memory else contextlib.nullcontext()
+        self._known = Known()
+        driver: Any = self._engine.dialect.loaded_dbapi
+        self._errors: tuple[type[Exception], ...] = (sa.exc.SQLAlchemyError, driver.Error)
         try:
             with self._engine.begin() as connection:
                 METADATA.create_all(connection)
@@ -81,7 +88,11 @@ class Ledger:
         return charge
 
     def settle(self, charge: Charge, body: str) -> None:
-        """Store the answer of a charge."""
+        """Store the answer of a charge.
+
+        Every other process sees it when this returns. A power cut can still take it, until the next charge is
+        made: then the answer is lost, as if it had never been stored, and the charge stands.
+        """
         claim = charge.claim
 
         def write(writer: Writer) -> None:
@@ -90,7 +101,7 @@ class Ledger:
             writer.add(last, "settle", claim.analyst, claim.key, refers=charge.seq, body=body)
             self._hook("settle-written")
 
-        self._write(write)
+        self._write(write, durable=False)
         self._hook("settle-committed")
 
     def end_total(self, dataset: str, reason: str, analyst: str = "", unit: str = NO_UNIT) -> None:
@@ -106,27 +117,33 @@ class Ledger:
         """Micro-epsilon spent on a data set, in all or by one analyst."""
         with self._reading() as connection:
             if analyst is None:
-                row = connection.execute(LAST_OF_DATASET, {"d": dataset}).first()
-                return 0 if row is None else int(row.dataset_total)
-            row = connection.execute(LAST_OF_ANALYST, {"d": dataset, "a": analyst}).first()
-            return 0 if row is None else int(row.analyst_total)
+                row = LAST_OF_DATASET.run(connection, {"d": dataset})
+                return 0 if row is None else int(row[1])
+            row = LAST_OF_ANALYST.run(connection, {"d": dataset, "a": analyst})
+            return 0 if row is None else int(row[3])
+
+    def unit(self, dataset: str) -> str | None:
+        """The unit a data set is kept in for life, if it has one yet."""
+        with self._reading() as connection:
+            row = LAST_OF_DATASET.run(connection, {"d": dataset})
+            return None if row is None or row[0] in ("", NO_UNIT) else str(row[0])
 
     def ended(self, dataset: str) -> bool:
         """Whether the total of a data set has ended."""
         with self._reading() as connection:
-            row = connection.execute(LAST_OF_DATASET, {"d": dataset}).first()
-            return row is not None and bool(row.ended)
+            row = LAST_OF_DATASET.run(connection, {"d": dataset})
+            return row is not None and bool(row[2])
 
     def has_received(self, dataset: str, analyst: str, key: str) -> bool:
         """Whether this analyst already holds the stored answer to a question."""
         with self._reading() as connection:
-            return connection.execute(OWN, {"d": dataset, "a": analyst, "k": key}).first() is not None
+            return OWN.run(connection, {"d": dataset, "a": analyst, "k": key}) is not None
 
     def stored(self, dataset: str, key: str) -> str | None:
         """The stored answer to a question, for the owner's own bookkeeping."""
         with self._reading() as connection:
-            row = connection.execute(STORED, {"d": dataset, "k": key}).first()
-            return None if row is None else str(row.body)
+            row = STORED.run(connection, {"d": dataset, "k": key})
+            return None if row is None else str(row[1])
 
     def entries(
         self, *, dataset: str | None = None, analyst: str | None = None, last: int | None = None
@@ -145,8 +162,8 @@ class Ledger:
     def head(self) -> tuple[int, str]:
         """Number of entries and last hash as the ledger states them."""
         with self._reading() as connection:
-            row = connection.execute(READ_HEAD).first()
-            return (0, START) if row is None else (int(row.seq), str(row.hash))
+            row = READ_HEAD.run(connection)
+            return (0, START) if row is None else (int(row[0]), str(row[1]))
 
     def verify(self) -> Check:
         """Replay the chain: hashes, order and totals."""
@@ -161,35 +178,46 @@ class Ledger:
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sa.Connection]:
         try:
-            with self._gate, self._engine.connect() as connection:
-                yield connection
-        except sa.exc.SQLAlchemyError as error:
+            with self._alone, self._engine.connect() as connection:
+                yield connection.execution_options(shoal_reads=True)
+        except self._errors as error:
             raise LedgerError(f"The ledger cannot be read: {_reason(error)}.") from None
 
-    def _write(self, work: Callable[[Writer], Any]) -> Any:
+    def _write(self, work: Callable[[Writer], Any], *, durable: bool = True) -> Any:
         """Run one piece of work in a transaction, together with all that are waiting at that moment."""
-        job = _Job(work)
-        with self._list:
+        job = _Job(work, durable)
+        with self._turn:
             self._waiting.append(job)
-        with self._gate:
+            while self._writing and not job.done:
+                self._turn.wait()
+            batch: list[_Job] = []
             if not job.done:
-                with self._list:
-                    batch, self._waiting = self._waiting, []
+                self._writing = True
+                batch, self._waiting = self._waiting, []
+        if batch:
+            try:
                 self._run(batch)
+            finally:
+                with self._turn:
+                    self._writing = False
+                    self._turn.notify_all()
         if job.error is not None:
             raise job.error
         return job.result
 
     def _run(self, batch: list[_Job]) -> None:
-        lost: Exception = LedgerError("The ledger was interrupted; what it had not confirmed is lost.")
+        lost: Exception | None = LedgerError("The ledger was interrupted; what it had not confirmed is lost.")
+        durable = any(job.durable for job in batch)
         try:
-            with self._engine.begin() as connection:
-                writer = Writer(connection, self._hook)
+            with self._alone, self._engine.connect() as connection, _transaction(connection, durable):
+                writer = Writer(connection, self._hook, self._known)
                 for job in batch:
                     job.attempt(writer)
+                writer.finish()
                 self._hook("before-commit")
-            lost = None  # type: ignore[assignment]
-        except sa.exc.SQLAlchemyError as error:
+            writer.committed()
+            lost = None
+        except self._errors as error:
             lost = LedgerError(f"The ledger cannot be written: {_reason(error)}.")
         except LedgerError as error:
             lost = error
@@ -198,11 +226,28 @@ class Ledger:
                 job.error, job.done = lost or job.error, True
 
 
+@contextlib.contextmanager
+def _transaction(connection: sa.Connection, durable: bool) -> Iterator[None]:
+    """One transaction; unless it is durable, the disk is not waited for, and the next durable one brings it there.
+
+    Both databases write their logs in order, so that a power cut takes the end of the chain, never a link of it.
+    """
+    if connection.dialect.name == "sqlite":
+        raw: Any = connection.connection.dbapi_connection
+        raw.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
+        with connection.begin():
+            yield
+    else:
+        with connection.begin():
+            connection.exec_driver_sql(f"SET LOCAL synchronous_commit = {'on' if durable else 'off'}")
+            yield
+
+
 class _Job:
     """One caller's work, and what became of it."""
 
-    def __init__(self, work: Callable[[Writer], Any]) -> None:
-        self.work, self.done = work, False
+    def __init__(self, work: Callable[[Writer], Any], durable: bool) -> None:
+        self.work, self.durable, self.done = work, durable, False
         self.result: Any = None
         self.error: Exception | None = None
 
@@ -235,16 +280,16 @@ def _engine(where: str | Path | None) -> sa.Engine:
 
 
 def _immediate(engine: sa.Engine) -> sa.Engine:
-    """Take SQLite's write lock when a transaction begins, and reach the disk before it is done."""
+    """Take SQLite's write lock when a transaction that writes begins."""
 
     @sa.event.listens_for(engine, "connect")
     def _connect(connection: Any, _record: Any) -> None:
         connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = FULL")
 
     @sa.event.listens_for(engine, "begin")
     def _begin(connection: sa.Connection) -> None:
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        raw: Any = connection.connection.dbapi_connection
+        raw.execute("BEGIN" if connection.get_execution_options().get("shoal_reads") else "BEGIN IMMEDIATE")
 
     return engine
 

@@ -81,7 +81,8 @@ def _again(sessions: list[Session], entry: dict[str, Any], analyst: str) -> Answ
             continue
         try:
             query = parse(_sql(entry["body"]), canonical=True)
-            plan = session._plan(query, budget.epsilon(entry["micro"]))
+            times = max(1, session.protected.times(entry["unit"])) if session.protected else 1
+            plan = session._plan(query, budget.epsilon(entry["micro"] // times))
         except ShoalError:
             continue
         if session._claim(plan, analyst).key == entry["key"]:

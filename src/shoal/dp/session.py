@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from shoal.dp.stream import Drift
 
 
+COUNTED_TWICE = "counts double: the ledger keeps this data set for replaced records, as its release needs"
+
+
 class FewCellsWarning(UserWarning):
     """A map to so few cells that answers in mode `correlated` will be poor."""
 
@@ -185,7 +188,8 @@ class Session:
         value, interval = figures(plan, noisy)
         stamp = plan.protected.stamp + (ENDED if charge.ended else "")
         spent, left = budget.epsilon(charge.charged), budget.epsilon(charge.remaining)
-        return Answer(value, stamp, spent, left, interval, notes=notes(plan))
+        told = notes(plan) + ((COUNTED_TWICE,) if charge.charged > plan.micro else ())
+        return Answer(value, stamp, spent, left, interval, notes=told)
 
     def cost(
         self,
@@ -199,12 +203,12 @@ class Session:
         Without `epsilon` the split is shown for an epsilon of 1 each.
         """
         who, micro = self._who(analyst), budget.micro(1 if epsilon is None else epsilon)
-        total, parts, held = 0, [], set()
+        total, parts, held, kept = 0, [], set(), self.ledger.unit(self.schema.id)
         for each in [query] if isinstance(query, (str, Query)) else query:
             plan = self._plan(self._parse(each), budget.epsilon(micro))
             claim = self._claim(plan, who)
             if claim.key not in held and not self.ledger.has_received(claim.dataset, who, claim.key):
-                total += plan.micro
+                total += plan.micro * (1 if kept is None else max(1, plan.protected.times(kept)))
             held.add(claim.key)
             parts += _parts(plan)
         return Cost(budget.epsilon(total), self.remaining(who), tuple(parts))
@@ -295,7 +299,7 @@ class Session:
         cap, own = self._caps
         key = _digest(json.dumps([text, micro, unit.key, unit.rows, *self._key]))
         kept = unit.to_keep(self.schema)
-        return Claim(self.schema.id, analyst, key, micro, cap, own, kept, unit.covers, text)
+        return Claim(self.schema.id, analyst, key, micro, cap, own, kept, unit.times, text)
 
     def _reproduce(self, query: Query, parameter: float, analyst: str) -> Answer:
         from shoal.dp.heuristic import check_heuristic, reproduce

@@ -28,13 +28,17 @@ class Drift:
         How far their mean log-likelihood under the mixture lies below that at its fit; a rise is negative.
         None where the model has no likelihood.
     moved : float or None
-        Share of rows that would have to change cells for the old and the new rows to fill cells alike; in
-        mode `correlated`.
+        Share of rows that would have to change cells, or components, for the old and the new rows to fill them
+        alike. None where the model has neither.
+    far : float or None
+        Share of the new rows that the mixture finds less likely than all but one in a hundred of the old: about
+        0.01 if nothing changed. None where the model has no likelihood.
     """
 
     rows: int
     likelihood_drop: float | None
     moved: float | None
+    far: float | None = None
 
 
 def append(session: Session, rows: Any, data_version: str | None = None) -> Drift:
@@ -42,6 +46,7 @@ def append(session: Session, rows: Any, data_version: str | None = None) -> Drif
     loaded = load(rows, session.schema)
     before = session._frame
     protected, drop, moved = session.protected, None, None
+    far = _far(session.model, before, loaded)
     if session.mode == "correlated" and protected is None:
         protected = resolve("correlated", session.schema, None, session.model, 1)
     new = loaded
@@ -54,6 +59,7 @@ def append(session: Session, rows: Any, data_version: str | None = None) -> Drif
         model: Any = session.model
         if hasattr(model, "append"):
             drop = float(model.append(loaded))
+            moved = _shifted(model, before.height)
         else:
             model.fit(both)
     if CELL in both.columns and session.model is not None:
@@ -62,7 +68,25 @@ def append(session: Session, rows: Any, data_version: str | None = None) -> Drif
     session._key[2] = data_version or version(
         pl.DataFrame({"before": [session._key[2]], "added": [version(loaded)]})
     )
-    return Drift(loaded.height, drop, moved)
+    return Drift(loaded.height, drop, moved, far)
+
+
+def _far(model: Any, before: pl.DataFrame, new: pl.DataFrame) -> float | None:
+    """Share of new rows below the hundredth part of the old ones' log-likelihoods."""
+    if not hasattr(model, "log_likelihood") or not before.height or not new.height:
+        return None
+    limit = np.quantile(model.log_likelihood(before), 0.01)
+    return float((model.log_likelihood(new) < limit).mean())
+
+
+def _shifted(model: Any, n_before: int) -> float | None:
+    """Total variation between the components' shares, or the cells', of old and new rows."""
+    shares = getattr(model, "memberships_", None)
+    if shares is not None and 0 < n_before < len(shares):
+        apart = shares[:n_before].mean(axis=0) - shares[n_before:].mean(axis=0)
+        return float(0.5 * np.abs(apart).sum())
+    cells = getattr(model, "_cells", None)
+    return None if cells is None else _moved(cells[:n_before], cells[n_before:], model.n_cells)
 
 
 def _moved(old: np.ndarray, new: np.ndarray, n_cells: int) -> float:

@@ -10,6 +10,7 @@ from shoal.schema import Schema, Unit
 
 MODES = ("dp", "group", "correlated", "heuristic")
 HEURISTIC_STAMP = "guarantee: none (research reproduction)"
+REPLACED = "record, replaced"  # the unit of releases whose number of records is public
 ENDED = "; the ledger total of this data set has ended"
 
 
@@ -68,25 +69,27 @@ class Protected:
             "cell": f"cell:{self.fingerprint}",
         }[self.kind]
 
-    def covers(self, kept: str) -> bool:
-        """Whether an answer of some epsilon here costs no more than that epsilon in the unit a ledger keeps.
+    def times(self, kept: str) -> int:
+        """How often an answer's epsilon counts in the unit a ledger keeps; 0 if it promises nothing there.
 
         One row of a person or group with at most m counted rows moves an answer by one swap, at most twice a
-        row's own share, which m >= 2 covers (docs/theory/composition.md).
+        row's own share, which m >= 2 covers. A replaced record is one removed and one added, so that an answer
+        counts double (docs/theory/composition.md).
         """
         if kept == self.key:
-            return True
-        if kept == "record":
-            return self.kind in ("records", "cell") or (self.kind == "column" and self.rows >= 2)
+            return 1
+        if kept in ("record", REPLACED):
+            hidden = self.kind != "column" or self.rows >= 2
+            return int(hidden) * (2 if kept == REPLACED else 1)
         if kept.startswith("records:"):
-            return self.kind == "records" and self.rows >= int(kept.removeprefix("records:"))
-        return False
+            return int(self.kind == "records" and self.rows >= int(kept.removeprefix("records:")))
+        return 0
 
     def to_keep(self, schema: Schema) -> str:
         """The unit a new ledger keeps: the schema's own where this unit covers it, else this one."""
         column = schema.unit.column
         declared = "record" if column is None else f"column:{column}"
-        return declared if self.covers(declared) else self.key
+        return declared if self.times(declared) == 1 else self.key
 
 
 def resolve(

@@ -7,9 +7,25 @@ missing cells never spread.
 from __future__ import annotations
 
 import numpy as np
+import polars as pl
 
 from shoal.engine.columns import TypedColumn
 from shoal.engine.encode import group_means
+
+
+def aggregate(
+    columns: list[TypedColumn], labels: np.ndarray, Z: np.ndarray, weights: np.ndarray, round_integers: bool
+) -> dict[str, pl.Series]:
+    """The columns as they will be published, in original units."""
+    mass = weights.copy()
+    # A group without any weight counts each record alike.
+    mass[np.bincount(labels, weights)[labels] == 0] = 1.0
+    medoids = medoids_of(Z, labels)
+    new = {}
+    for column in columns:
+        values, gone = aggregate_column(column, labels, mass, medoids)
+        new[column.name] = column.native(values[labels], gone[labels], round_integers=round_integers)
+    return new
 
 
 def aggregate_column(

@@ -6,6 +6,7 @@ Bounds and levels are never guessed: for private answers they must come from the
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 import polars as pl
 
@@ -20,8 +21,14 @@ _WEIGHT_NAME = re.compile(r"(^|_)(weight|wt|wgt|fnlwgt)(_|$)", re.I)
 _DATE = re.compile(r"^\s*\d{4}-\d{2}-\d{2}\s*$")
 
 
-def guess_schema(frame: pl.DataFrame) -> Schema:
+def guess_schema(frame: pl.DataFrame, labelled: Collection[str] = ()) -> Schema:
     """Guess role and kind of every column.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+    labelled : collection of str, optional
+        Columns whose values have labels in their file: codes of categories, whatever their type.
 
     Examples
     --------
@@ -35,7 +42,16 @@ def guess_schema(frame: pl.DataFrame) -> Schema:
         raise InputError(
             f"The table must have rows and columns. Got {frame.height} rows, {frame.width} columns."
         )
-    return Schema({name: _guess(frame[name]) for name in frame.columns})
+    coded = labelled_columns(labelled)
+    return Schema({name: coded.get(name) or _guess(frame[name]) for name in frame.columns})
+
+
+def labelled_columns(names: Collection[str]) -> dict[str, Column]:
+    """Columns whose values have labels, as the categories they are."""
+    return {
+        name: Column(name, "untouched", "category", reason="its values have labels in the file")
+        for name in names
+    }
 
 
 def looks_like_identifier(column: Column) -> bool:

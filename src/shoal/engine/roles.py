@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -43,10 +43,11 @@ def prepare(
     weights: str | None,
     households: str | None,
     missing: str | None,
+    labelled: Collection[str] = (),
 ) -> Prepared:
     """Settle every column's role, read the quasi-identifiers, drop rows where that is the policy."""
     table = given.to_polars()
-    settled, notes = settled_schema(table, schema, columns, strata, weights, households)
+    settled, notes = settled_schema(table, schema, columns, strata, weights, households, labelled)
     names = settled.names("quasi")
     if not names:
         raise InputError(
@@ -88,6 +89,7 @@ def settled_schema(
     strata: list[str],
     weights: str | None,
     households: str | None,
+    labelled: Collection[str] = (),
 ) -> tuple[Schema, list[str]]:
     """The schema with a role for every column of the table: given, asked for by name, or guessed."""
     if isinstance(schema, (str, Path)):
@@ -102,7 +104,7 @@ def settled_schema(
     for name in [*facts, *(name for names in asked.values() for name in names)]:
         if name not in table.columns:
             raise InputError(f"No column {name!r} in the table. It has: {', '.join(table.columns)}.")
-    guessed = guess_schema(table)
+    guessed = guess_schema(table, labelled)
     settled: dict[str, Column] = {}
     for name in table.columns:
         column = facts.get(name, guessed.columns[name])

@@ -38,11 +38,9 @@ def suppress(codes: np.ndarray, k: int) -> np.ndarray:
             return gone
         open_columns = [j for j in range(work.shape[1]) if not gone[risky, j].all()]
         if not open_columns:
-            # Only a few records are left, all their cells gone: the smallest other class joins them.
-            others = np.flatnonzero(~gone.all(axis=1))
-            smallest = others[np.argmin(sizes[others])]
-            risky = np.flatnonzero((work == work[smallest]).all(axis=1))
-            work[risky], gone[risky] = -1, True
+            # Only a few records are left, all their cells gone: others must join them.
+            joining = _company(work, sizes, np.asarray(gone.all(axis=1)), k)
+            work[joining], gone[joining] = -1, True
             continue
         left = []
         for j in open_columns:
@@ -52,6 +50,16 @@ def suppress(codes: np.ndarray, k: int) -> np.ndarray:
         best = open_columns[int(np.argmin(left))]
         work[risky, best] = -1
         gone[risky, best] = True
+
+
+def _company(work: np.ndarray, sizes: np.ndarray, bare: np.ndarray, k: int) -> np.ndarray:
+    """Records to lose all their cells beside those that have: what a large class can spare, else a small class."""
+    wanted = k - int(bare.sum())
+    others = np.flatnonzero(~bare)
+    rich = others[sizes[others] >= k + wanted]
+    chosen = rich[np.argmax(sizes[rich])] if rich.size else others[np.argmin(sizes[others])]
+    members = np.flatnonzero((work == work[chosen]).all(axis=1))
+    return members[:wanted] if rich.size else members
 
 
 def _class_sizes(work: np.ndarray) -> np.ndarray:

@@ -8,8 +8,14 @@ from shoal.measures._loss import il1, il2, moments, propensity
 from shoal.measures._risk import dld, interval_disclosure
 
 
-def evaluate(original: Any, protected: Any) -> dict[str, float]:
+def evaluate(original: Any, protected: Any, *, linkage: bool = True) -> dict[str, float]:
     """Give every figure of loss, utility and risk for an original table and its protected version.
+
+    Parameters
+    ----------
+    original, protected : arrays or frames of the same records in the same order
+    linkage : bool, default True
+        Whether `dld` is among them.
 
     Returns
     -------
@@ -28,8 +34,9 @@ def evaluate(original: Any, protected: Any) -> dict[str, float]:
     figures = {
         "il1": il1(original, protected),
         "il2": il2(original, protected),
-        "dld": dld(original, protected),
         "interval_disclosure": interval_disclosure(original, protected),
         "propensity": propensity(original, protected),
     }
+    if linkage:
+        figures["dld"] = dld(original, protected)
     return figures | {f"change_of_{name}": value for name, value in moments(original, protected).items()}

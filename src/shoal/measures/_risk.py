@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from numbers import Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -14,6 +14,10 @@ from shoal.params import Interval, Options, check_params
 
 # Distances that differ by less than this share are ties: sums of squares are rounded differently.
 TIE = 1e-9
+# Up to so many columns a tree skips most rows; beyond, it visits nearly all of them.
+FEW_COLUMNS = 20
+# Distances held at once by a scan: 64 MB.
+SCAN_CELLS = 1 << 23
 
 
 def dld(original: Any, protected: Any, *, own: bool = False, ties: str = "share") -> float:
@@ -66,25 +70,76 @@ def linked_share(
         if max_records is None or n <= max_records
         else np.linspace(0, n - 1, max_records).astype(np.int64)
     )
-    tree = cKDTree(A)
     # All rows of a group are the same point: ask once for each.
     points, of_row = np.unique(B[rows], axis=0, return_inverse=True)
     of_row = of_row.reshape(-1)
-    nearest = tree.query(points, workers=-1)[0]
     to_own = np.sqrt(((A[rows] - B[rows]) ** 2).sum(axis=1))
-    reach = nearest * (1 + TIE) + 1e-300
-    linked = np.flatnonzero(to_own <= reach[of_row])
-    if linked.size == 0:
-        return 0.0
-    asked, back = np.unique(of_row[linked], return_inverse=True)
-    back = back.reshape(-1)
+    if A.shape[1] > FEW_COLUMNS:
+        neighbours = _scanned(A, points)
+    else:
+        best = np.full(points.shape[0], np.inf)
+        np.minimum.at(best, of_row, to_own)
+        neighbours = _in_tree(A, points, best, firsts=ties == "first")
+    linked = np.flatnonzero(to_own <= neighbours.reach[of_row])
+    asked = of_row[linked]
     if ties == "share":
-        counts = tree.query_ball_point(points[asked], reach[asked], return_length=True, workers=-1)
-        return float((1.0 / np.maximum(1, counts)[back]).sum() / rows.size)
-    first = np.array(
-        [min(inside) for inside in tree.query_ball_point(points[asked], reach[asked], workers=-1)]
-    )
-    return float((first[back] == rows[linked]).sum() / rows.size)
+        return float((1.0 / neighbours.counts[asked]).sum() / rows.size)
+    return float((neighbours.firsts[asked] == rows[linked]).sum() / rows.size)
+
+
+class _Neighbours(NamedTuple):
+    """For each point that may be linked: how far its nearest rows are, how many they are, the first of them."""
+
+    reach: np.ndarray
+    counts: np.ndarray
+    firsts: np.ndarray
+
+
+def _in_tree(A: np.ndarray, points: np.ndarray, best: np.ndarray, *, firsts: bool) -> _Neighbours:
+    """By a k-d tree, which skips most rows in few columns; nearest rows are counted only within `best`."""
+    tree = cKDTree(A)
+    reach = tree.query(points, workers=-1)[0] * (1 + TIE) + 1e-300
+    counts, first = np.ones(reach.size, np.int64), np.full(reach.size, -1, np.int64)
+    asked = np.flatnonzero(best <= reach)
+    if asked.size and firsts:
+        inside = tree.query_ball_point(points[asked], reach[asked], workers=-1)
+        first[asked] = [min(each) for each in inside]
+    elif asked.size:
+        found = tree.query_ball_point(points[asked], reach[asked], return_length=True, workers=-1)
+        counts[asked] = np.maximum(1, found)
+    return _Neighbours(reach, counts, first)
+
+
+def _scanned(A: np.ndarray, points: np.ndarray) -> _Neighbours:
+    """By matrix products, which in many columns beat a tree that can skip nothing.
+
+    A product is less exact than a sum of squared differences, so it only names candidates, with room for
+    its rounding; their distances are summed anew.
+    """
+    centre = A.mean(axis=0)
+    A, points = A - centre, points - centre
+    norms = np.einsum("ij,ij->i", A, A)
+    m = points.shape[0]
+    reach, counts, first = np.empty(m), np.empty(m, np.int64), np.empty(m, np.int64)
+    step = max(1, SCAN_CELLS // A.shape[0])
+    for start in range(0, m, step):
+        P = points[start : start + step]
+        own = np.einsum("ij,ij->i", P, P)
+        squares = P @ A.T
+        squares *= -2.0
+        squares += norms
+        squares += own[:, None]
+        least = squares.min(axis=1)
+        room = 1e-8 * np.maximum(least, 0.0) + 1e-12 * (own + norms.max())
+        at, row = np.nonzero(squares <= (least + room)[:, None])
+        distance = np.sqrt(((P[at] - A[row]) ** 2).sum(axis=1))
+        begins = np.searchsorted(at, np.arange(P.shape[0]))
+        here = slice(start, start + P.shape[0])
+        reach[here] = np.minimum.reduceat(distance, begins) * (1 + TIE) + 1e-300
+        inside = distance <= reach[here][at]
+        counts[here] = np.add.reduceat(inside, begins, dtype=np.int64)
+        first[here] = np.minimum.reduceat(np.where(inside, row, A.shape[0]), begins)
+    return _Neighbours(reach, counts, first)
 
 
 def interval_disclosure(original: Any, protected: Any, *, width: float = 0.1, kind: str = "rank") -> float:

@@ -73,11 +73,12 @@ class Anneal(Microaggregator):
     such blocks when `start` is "mdav".
 
     Two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
-    reheated, disjoint ones at the same time. With k up to 3 and time enough, eight runs are made instead;
-    on tables that are not skewed the best partition that can be put together from the groups met in them
-    is then found by an integer programme.
+    reheated, disjoint ones at the same time. With time enough, eight runs are made with k up to 4 and four
+    with k up to 7; with k up to 3, on tables that are not skewed, the best partition that can be put
+    together from the groups met in them is then found by an integer programme.
 
-    The run ends early once as many proposals as `100000 * n_records + 1000000` have brought nothing.
+    Once as many proposals as `100000 * n_records + 1000000` have brought nothing, the best partition is
+    annealed again, less hot; after four such rounds in vain the run ends early.
 
     References
     ----------

@@ -38,9 +38,9 @@ def split(M: np.ndarray, mass: np.ndarray, most: int, rng: np.random.Generator) 
     The axis is two steps of the power method from a random vector and the cut lies between 40 and 60 per
     cent, so that each draw gives other borders.
     """
-    todo, parts = [np.arange(M.shape[0])], []
-    while todo:
-        rows = todo.pop()
+    uncut, parts = [np.arange(M.shape[0])], []
+    while uncut:
+        rows = uncut.pop()
         if rows.size < 2 or mass[rows].sum() <= most:
             parts.append(rows)
             continue
@@ -53,7 +53,7 @@ def split(M: np.ndarray, mass: np.ndarray, most: int, rng: np.random.Generator) 
         weight = np.cumsum(mass[order])
         cut = int(np.searchsorted(weight, rng.uniform(0.4, 0.6) * weight[-1]))
         cut = min(max(cut, 1), rows.size - 1)
-        todo += [np.sort(order[cut:]), np.sort(order[:cut])]
+        uncut += [np.sort(order[cut:]), np.sort(order[:cut])]
     return parts
 
 

@@ -83,7 +83,7 @@ class MD(Microaggregator):
     ----------
     .. [1] J. Domingo-Ferrer, J. M. Mateo-Sanz (2002). Practical data-oriented microaggregation for
        statistical disclosure control. IEEE TKDE 14(1), 189-201. doi:10.1109/69.979982
-    .. [2] H.-C. Lin, P.-Y. Yin. A split-and-recombine method for the microaggregation problem (in Chinese).
+    .. [2] H.-J. Lin, P.-Y. Yin. A divisive partitioning method to microaggregation (in Chinese).
 
     Examples
     --------

@@ -23,8 +23,14 @@ from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
 CHAINS = 2
 """Annealings of a whole table run side by side; a constant, so that the result does not depend on the machine."""
 
-RUNS, MANY = 8, 60_000
-"""Number of runs at k up to 3, and for how many proposals per record they pay."""
+RUNS = {2: 8, 3: 8, 4: 8, 5: 4, 6: 4, 7: 4}
+"""Number of runs by k where there are many proposals; larger groups want one long run rather than several."""
+
+MANY = 60_000
+"""Proposals per record from which several runs pay."""
+
+WARM = (0.3, 0.5, 0.8)
+"""First temperatures of the annealings that begin at the best partition."""
 
 CHUNK = 1 << 20
 """Most proposals of one job of an annealing, so that the clock is looked at often."""
@@ -123,24 +129,36 @@ class Search:
     def run(self) -> None:
         """Anneal, recombine where it pays, then reheat until the budget is used up or nothing improves.
 
-        With k up to 3, eight runs share most of their groups and differ in places, and on even tables the
-        best choice among the groups of all is near the optimum. On skewed tables and with larger groups
-        the integer programme grows too hard for what it brings.
+        With small groups the best of several runs is better than one long run. With k up to 3 on even tables
+        they share most of their groups and differ in places, and the best choice among the groups of all is
+        near the optimum; on skewed tables and with larger groups the integer programme grows too hard for
+        what it brings.
         """
         k, n = self.block.k, self.first.size
         length = self.work.plan(self._share, self._speed, 2_000_000 * n)
         if self.scale <= 0 or self.work.over():
             return
-        many = k <= 3 and length >= MANY * n
-        pool = Pool(self.Z) if many and self.block.even else None
-        self.anneal(length // (32 * CHAINS), None)  # soon something good, should the rest be interrupted
-        for _ in range(RUNS // CHAINS if many else 1):
-            for labels in self.anneal(length // (2 * RUNS if many else CHAINS), pool):
-                if many:
-                    self.polish(labels, length // (2 * RUNS), pool)
+        runs = RUNS.get(k, CHAINS) if length >= MANY * n else CHAINS
+        pool = Pool(self.Z) if runs > CHAINS and k <= 3 and self.block.even else None
+        self.anneal(self.first, HOT, length // (32 * CHAINS), None)  # soon something good, if interrupted
+        for _ in range(runs // CHAINS):
+            part = length // (2 * runs if runs > CHAINS else CHAINS)
+            for labels in self.anneal(self.first, HOT, part, pool):
+                if runs > CHAINS:
+                    self.polish(labels, part, pool)
         if pool is not None and not self.work.over():
             self.recombine(pool, (1000, 4000) if length >= 4 * MANY * n else (2000,))
         self.polish(self.labels, None, None)
+        self.warm_up(min(length // (2 * CHAINS), self.patience))
+
+    def warm_up(self, length: int) -> None:
+        """Anneal the best partition again, less hot, while that brings anything."""
+        stale, begun = 0, self.sse
+        while stale < 4 and not self.work.over():
+            for labels in self.anneal(self.labels, float(self.rng.choice(WARM)), length, None):
+                self.polish(labels, self.patience // 2, None)
+            stale = 0 if self.sse < begun else stale + 1
+            begun = self.sse
 
     def polish(self, labels: np.ndarray, proposals: int | None, pool: Pool | None) -> None:
         """Reheat a partition for some proposals, or until nothing has improved for long; offer it."""
@@ -180,20 +198,20 @@ class Search:
         jobs = [self.workers.submit(function, *each) for each in arguments]
         return [job.result() for job in jobs]
 
-    def anneal(self, length: int, pool: Pool | None) -> list[np.ndarray]:
-        """Two partitions annealed from the first one, `length` proposals each."""
+    def anneal(self, first: np.ndarray, hot: float, length: int, pool: Pool | None) -> list[np.ndarray]:
+        """Two partitions annealed from one, `length` proposals each."""
         if length < STEP or self.work.over():
             return []
-        chains = [self.first] * CHAINS
+        chains = [first] * CHAINS
         chunks = max(1 if pool is None else 100, -(-length // CHUNK))
         size = max(1, length // chunks // STEP) * STEP
-        heats = np.geomspace(HOT, COLD, chunks + 1) * self.scale
+        heats = np.geomspace(hot, COLD, chunks + 1) * self.scale
         try:
-            for hot, cold in pairwise(heats):
+            for warm, cold in pairwise(heats):
                 seeds = seeds_from(self.rng, CHAINS)
                 chains = self._together(
                     self.block.anneal,
-                    [(labels, hot, cold, size, seed) for labels, seed in zip(chains, seeds, strict=True)],
+                    [(labels, warm, cold, size, seed) for labels, seed in zip(chains, seeds, strict=True)],
                 )
                 self.work.proposals += CHAINS * size
                 self.report(self.sse)

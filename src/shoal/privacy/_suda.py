@@ -36,6 +36,9 @@ class Suda:
         Share of the total score that comes from minimal sample uniques with this column, largest first.
     match_probability : float or None
         Probability that a unique match is right (data intrusion simulation), for a given sampling fraction.
+    dis_scores : array of float64, (n_records,), or None
+        The same for each record (DIS-SUDA): `match_probability` shared out by the scores; 0 for records
+        without a minimal sample unique.
     """
 
     scores: np.ndarray
@@ -43,6 +46,7 @@ class Suda:
     smallest: np.ndarray
     contributions: dict[str, float]
     match_probability: float | None
+    dis_scores: np.ndarray | None
 
 
 def suda(
@@ -61,12 +65,15 @@ def suda(
     max_size : int, default 3
         Sets of up to so many columns are looked at.
     sampling_fraction : float, optional
-        The share of the population in the table; gives `match_probability`.
+        The share of the population in the table; gives `match_probability` and `dis_scores`.
 
     Notes
     -----
     One pass over the table per set of columns; uniqueness of a set's subsets is remembered for the records
     that are unique at all.
+
+    A record's DIS-SUDA score is q S / (1 + q S) for its score S: a probability that grows with the score. One
+    factor q serves all records; it is chosen so that the mean over records with a score is `match_probability`.
 
     References
     ----------
@@ -105,6 +112,7 @@ def suda(
     uniques = np.sort(whole.first[whole.sizes == 1])
     n_minimal, smallest, scores, shares = _search(columns, uniques, depth)
     total = scores.sum()
+    match = _match_probability(whole.sizes, sampling_fraction)
     contributions = {
         name: float(share / total) if total else 0.0 for name, share in zip(names, shares, strict=True)
     }
@@ -113,7 +121,8 @@ def suda(
         n_minimal=_spread(n_minimal, uniques, whole.n_records),
         smallest=_spread(smallest, uniques, whole.n_records),
         contributions=dict(sorted(contributions.items(), key=lambda pair: -pair[1])),
-        match_probability=_match_probability(whole.sizes, sampling_fraction),
+        match_probability=match,
+        dis_scores=None if match is None else _spread(_shared_out(scores, match), uniques, whole.n_records),
     )
 
 
@@ -133,7 +142,7 @@ def _search(
     scores = np.zeros(uniques.size)
     shares = np.zeros(width)
     below: dict[tuple[int, ...], np.ndarray] = {(): np.zeros(uniques.size, bool)}
-    for size in range(1, depth + 1):
+    for size in range(1, depth + 1 if uniques.size else 1):
         # M is at most the number of columns less one, or the product would vanish.
         points = float(math.prod(width - i for i in range(size, min(depth, width - 1) + 1)))
         here = {}
@@ -158,3 +167,20 @@ def _match_probability(sizes: np.ndarray, fraction: float | None) -> float | Non
         return None
     ones, pairs = float((sizes == 1).sum()) * fraction, 2.0 * float((sizes == 2).sum()) * (1.0 - fraction)
     return ones / (ones + pairs) if ones + pairs > 0 else 0.0
+
+
+def _shared_out(scores: np.ndarray, match: float) -> np.ndarray:
+    """Probabilities q S / (1 + q S) of the scores above 0 whose mean is `match`; found by halving log q."""
+    scored = scores > 0
+    if match <= 0.0 or match >= 1.0 or not scored.any():
+        return scored * float(match)
+    S = scores[scored]
+    low, high = -800.0, 800.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        # Written with exp so that neither end overflows.
+        mean = (1.0 / (1.0 + np.exp(np.clip(-middle - np.log(S), -700, 700)))).mean()
+        low, high = (middle, high) if mean < match else (low, middle)
+    out = np.zeros(scores.size)
+    out[scored] = 1.0 / (1.0 + np.exp(np.clip(-middle - np.log(S), -700, 700)))
+    return out

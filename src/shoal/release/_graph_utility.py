@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
-from shoal.release._alone import COLOURS
 from shoal.release._graph import Graph
 from shoal.release._network import GraphRelease
+from shoal.report.alone import colours
 
 
 def graph_figures(release: GraphRelease, *, cuts: int = 200, seed: int = 0) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def graph_page(release: GraphRelease, figures: dict[str, Any]) -> str:
     )
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Released graph</title>'
-        f"<style>:root{{{COLOURS}}}body{{font:16px system-ui;margin:2rem auto;max-width:50rem}}svg{{width:48%}}"
+        f"<style>:root{{{colours()}}}body{{font:16px system-ui;margin:2rem auto;max-width:50rem}}svg{{width:48%}}"
         "td,th{padding:.2rem .8rem;text-align:right}</style>"
         f"<h1>Released graph</h1><p>{release.stamp}; epsilon {release.spent:g}, k = {release.k}.</p>"
         "<p>For the owner only: computed from the private graph.</p>"

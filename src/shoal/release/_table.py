@@ -20,7 +20,7 @@ from shoal.dp import budget
 from shoal.dp.entries import Claim
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import version
-from shoal.dp.unit import ENDED
+from shoal.dp.unit import ENDED, REPLACED
 from shoal.errors import ParameterError, SchemaError
 from shoal.params import Interval, Options, Rule, check_params
 from shoal.release._columns import Coded, coded_table
@@ -33,7 +33,6 @@ METHODS = ("insensitive", "individual-ranking")
 ASSOCIATIONS = ("none", "copula", "as-printed")
 STAMP = "guarantee: epsilon-DP, replace one record, number of records public"
 NO_STAMP = "guarantee: none (research reproduction)"
-UNIT = "record, replaced"
 _MISSING = "Missing cells count as the middle of the declared range, of a category as its first level."
 _OWNER = "Information loss and linkage are computed from the private table: for the owner only."
 
@@ -301,7 +300,7 @@ def _claim(schema: Schema, plan: Plan, data: str, analyst: str, caps: tuple[int,
     )
     facts = replace(schema, budget=None, per_analyst=None).to_toml()
     key = hashlib.sha256(json.dumps([text, facts, data, plan.n]).encode()).hexdigest()
-    return Claim(schema.id, analyst, key, plan.micro, *caps, UNIT, lambda kept: kept == UNIT, text)
+    return Claim(schema.id, analyst, key, plan.micro, *caps, REPLACED, lambda kept: kept == REPLACED, text)
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:

@@ -13,9 +13,9 @@ from shoal.dp import budget
 from shoal.dp.mechanisms import exponential, laplace
 from shoal.errors import ParameterError
 from shoal.measures import dld, il1
-from shoal.release._alone import alone
 from shoal.release._columns import coded_table
 from shoal.release._groups import total_order
+from shoal.report.alone import alone
 from shoal.schema import Schema
 
 if TYPE_CHECKING:

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from shoal.report.html import Section, figure, page, table, write_report
+from shoal.report.html import Section, figure, page, side_by_side, table, tiles, write_report
 
-__all__ = ["Section", "figure", "page", "table", "write_report"]
+__all__ = ["Section", "figure", "page", "side_by_side", "table", "tiles", "write_report"]

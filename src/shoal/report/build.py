@@ -20,13 +20,16 @@ from shoal.report.columns import ColumnsFact, Comparison, column_facts, compare_
 from shoal.report.light import Left, Light, traffic_light
 from shoal.report.repeat import command_of, python_of, settings_rows
 from shoal.report.words import (
+    BeforeAfter,
     FigureFact,
     counted,
+    identification_facts,
     listed,
     loss_facts,
     number,
     percent,
     risk_facts,
+    riskiest_column,
     verdict_meaning,
 )
 from shoal.schema import Schema
@@ -109,6 +112,8 @@ class Facts:
     not_drawn: int
     loss: tuple[FigureFact, ...]
     risk: tuple[FigureFact, ...]
+    identification: tuple[BeforeAfter, ...]
+    riskiest: str
     measured: str
     loss_per_column: tuple[ColumnLoss, ...]
     left: tuple[Left, ...]
@@ -174,6 +179,8 @@ def gather(protection: Protected, *, public: bool = False, now: datetime.datetim
         not_drawn=0 if public else len(names) - len(drawn),
         loss=loss_facts(figures),
         risk=risk_facts(figures, sizes.size / max(table.height, 1)),
+        identification=identification_facts(figures),
+        riskiest=riskiest_column(figures),
         measured=_measured(figures),
         loss_per_column=_losses(per_column),
         left=left,
@@ -309,7 +316,11 @@ def _verdict(verdict: Any) -> VerdictFact:
 
 def _measured(figures: Mapping[str, Any]) -> str:
     count = figures.get("measured_records")
-    return f"Measured on an even selection of {count:,} records." if count else ""
+    if not count or count == figures.get("n_records"):
+        return ""
+    return (
+        f"Linkage and the figures of number columns were measured on an even selection of {count:,} records."
+    )
 
 
 def _losses(per_column: Mapping[str, float]) -> tuple[ColumnLoss, ...]:

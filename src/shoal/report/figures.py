@@ -12,7 +12,7 @@ import numpy as np
 from markupsafe import Markup
 from matplotlib import dates as calendar
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullFormatter
 
 from shoal.report.canvas import (
     AFTER,
@@ -141,7 +141,7 @@ def compare_levels(name: str, levels: Sequence[str], before: np.ndarray, after: 
 class MapPoint:
     """One method at one k: what it loses (per cent) and what can be linked back (a share in 0..1).
 
-    Points that are `named` carry their method's name on the map.
+    Points that are `named` carry their method's name on the map; a `chosen` one has a ring around it.
     """
 
     method: str
@@ -149,6 +149,7 @@ class MapPoint:
     loss: float
     risk: float
     named: bool = True
+    chosen: bool = False
 
 
 def pareto_front(points: Sequence[MapPoint]) -> list[bool]:
@@ -202,6 +203,9 @@ def scatter_map(points: Sequence[MapPoint]) -> Markup:
                 gid=f"tip-{position}",
                 zorder=4 if best else 3,
             )
+            if point.chosen:
+                ring = {"markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 1.6}
+                axes.plot([point.loss], [100 * point.risk], "o", markersize=19, zorder=2, **ring)
             tips[f"tip-{position}"] = _told(point, best)
         _front_line(axes, [point for point, best in zip(points, front, strict=True) if best])
         _frame_map(axes, points)
@@ -217,13 +221,14 @@ def scatter_map(points: Sequence[MapPoint]) -> Markup:
 
 @dataclass(frozen=True)
 class Series:
-    """A line: its name, its points, and where there are some the low and high ends of a band about it."""
+    """A line, or single points if not joined: its name, its points, and where there is one the ends of its band."""
 
     name: str
     x: Sequence[float]
     y: Sequence[float]
     low: Sequence[float] | None = None
     high: Sequence[float] | None = None
+    joined: bool = True
 
 
 def lines(
@@ -234,8 +239,9 @@ def lines(
     log_x: bool = False,
     log_y: bool = False,
     label: str = "",
+    width: int = 600,
 ) -> Markup:
-    """Lines over a common axis, each with its own colour, dash and mark.
+    """Lines over a common axis, each with its own colour, dash and mark; `width` is that of the page's place.
 
     Examples
     --------
@@ -245,9 +251,10 @@ def lines(
     True
     """
     with drawing():
-        axes = canvas(600, 340, left=60, bottom=44, top=14 + 18 * -(-len(series) // 3), right=16)
+        axes = canvas(width, 340, left=60, bottom=44, top=14 + 18 * -(-len(series) // 3), right=16)
         for position, each in enumerate(series):
             colour = SERIES[position % len(SERIES)]
+            look = position + position // len(SERIES)  # where colours begin again, dashes and marks differ
             if each.low is not None and each.high is not None:
                 axes.fill_between(each.x, each.low, each.high, color=colour, alpha=0.18, linewidth=0)
             axes.plot(
@@ -255,14 +262,17 @@ def lines(
                 each.y,
                 color=colour,
                 linewidth=1.8,
-                linestyle=DASHES[position % len(DASHES)],
-                marker=MARKERS[position % len(MARKERS)] if len(each.x) <= 40 else None,
-                markersize=5,
+                linestyle=DASHES[look % len(DASHES)] if each.joined else "none",
+                marker=MARKERS[look % len(MARKERS)] if len(each.x) <= 40 or not each.joined else None,
+                markersize=5 if each.joined else 3.5,
                 label=clean(each.name, 28),
             )
         axes.set_xscale("log" if log_x else "linear")
         axes.set_yscale("log" if log_y else "linear")
-        for axis in (axes.xaxis, axes.yaxis):
+        for axis, is_log in ((axes.xaxis, log_x), (axes.yaxis, log_y)):
+            low, high = axis.get_view_interval()
+            if is_log and high < 100 * low:  # whole powers of ten would leave the axis bare
+                axis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
             axis.set_minor_formatter(NullFormatter())
             axis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
         grid(axes)

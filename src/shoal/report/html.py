@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -69,12 +70,38 @@ def table(
     marked : iterable of int, optional
         Positions of rows to set off.
     """
+    listed = [list(row) for row in rows]
+    numeric = {
+        column
+        for column in range(1, len(header))
+        if any(row[column] != "" for row in listed) and all(_is_figure(row[column]) for row in listed)
+    }
     # The template escapes every cell that is not Markup.
     return Markup(  # noqa: S704
         _environment()
         .get_template("table.html.j2")
-        .render(header=header, rows=[list(row) for row in rows], caption=caption, marked=set(marked))
+        .render(header=header, rows=listed, caption=caption, marked=set(marked), numeric=numeric)
     )
+
+
+def tiles(facts: Iterable[tuple[str, str]]) -> Markup:
+    """A row of large figures, each with its name below."""
+    each = Markup("<div><dt>{}</dt><dd>{}</dd></div>")
+    return Markup('<dl class="tiles">{}</dl>').format(
+        Markup("").join(each.format(name, value) for name, value in facts)
+    )
+
+
+def side_by_side(pictures: Iterable[Markup]) -> Markup:
+    """Pictures beside each other where there is room, else one below the other."""
+    return Markup('<div class="pair">{}</div>').format(Markup("").join(pictures))
+
+
+def _is_figure(cell: Any) -> bool:
+    """Whether a cell holds a number, or a text that shows one, or nothing."""
+    if isinstance(cell, str):
+        return re.fullmatch(r"[-−]?[\d.,]*( ?%)?", cell) is not None
+    return isinstance(cell, (int, float)) and not isinstance(cell, bool)
 
 
 def figure(picture: Markup, caption: str = "", *, wide: bool = False) -> Markup:

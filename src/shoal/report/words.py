@@ -92,6 +92,101 @@ RISK = (
     ),
 )
 
+# key, name, unit, meaning; the risk of being found, before protection and after.
+IDENTIFICATION = (
+    ("unique", "Unique records", "count", "Records alone with their combination of quasi-identifiers."),
+    (
+        "prosecutor",
+        "Prosecutor risk",
+        "share",
+        "The weakest record’s chance of being picked out by someone who knows that the person is in the table.",
+    ),
+    ("journalist", "Journalist risk", "share", "The same without that knowledge{source}."),
+    ("k_map", "k-map", "number", "People like the weakest record{source}."),
+    (
+        "marketer",
+        "Marketer risk",
+        "share",
+        "Records expected to be matched rightly when all are matched with the population{source}.",
+    ),
+    ("individual_mean", "Individual risk, mean", "share", "Each record’s own risk, averaged{source}."),
+    (
+        "above_threshold",
+        "Records above {threshold}",
+        "count",
+        "Records whose individual risk exceeds {threshold}.",
+    ),
+    (
+        "household_mean",
+        "Household risk, mean",
+        "share",
+        "The chance that anyone of a record’s household is found, averaged over the records.",
+    ),
+    (
+        "household_largest",
+        "Household risk, largest",
+        "share",
+        "The same for the weakest household.",
+    ),
+    (
+        "special_uniques",
+        "Special uniques (SUDA)",
+        "count",
+        "Records that {size} or fewer columns already single out.",
+    ),
+    (
+        "dis_suda_largest",
+        "DIS-SUDA, largest",
+        "share",
+        "The chance that a match with the most special record is right, by data intrusion simulation.",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class BeforeAfter:
+    """A figure of the original and of the published table, for reading."""
+
+    name: str
+    before: str
+    after: str
+    meaning: str
+
+
+def identification_facts(figures: Mapping[str, Any]) -> tuple[BeforeAfter, ...]:
+    """The risk of being found, before and after; nothing where it was not measured."""
+    given = figures.get("identification")
+    if not given:
+        return ()
+    before, after = given["before"], given["after"]
+    fill = {
+        "source": ", estimated from the weights"
+        if given["source"] == "weights"
+        else ", the table standing for all",
+        "threshold": percent(100 * before["threshold"]),
+        "size": str(given["suda_size"]),
+    }
+    return tuple(
+        BeforeAfter(
+            name.format(**fill), _shown(before[key], unit), _shown(after[key], unit), words.format(**fill)
+        )
+        for key, name, unit, words in IDENTIFICATION
+        if key in before and key in after
+    )
+
+
+def riskiest_column(figures: Mapping[str, Any]) -> str:
+    """A sentence on the column that brings most of the risk before protection."""
+    gains = figures.get("identification", {}).get("per_column", {})
+    name, gain = next(iter(gains.items()), ("", 0.0))
+    if gain <= 0:
+        return ""
+    return f"Before protection {name} brought the most: without it the mean risk would have been {number(100 * gain)} percentage points lower."
+
+
+def _shown(value: float, unit: str) -> str:
+    return percent(100 * value) if unit == "share" else number(value)
+
 
 def loss_facts(figures: Mapping[str, Any]) -> tuple[FigureFact, ...]:
     """The figures of loss that are there; IL1 only where it differs from the loss over all columns."""

@@ -109,19 +109,21 @@ class CorrelatedReproduction(Reproduction):
 
     def pictures(self) -> dict[str, Any]:
         """The pictures as SVG, by name: error against epsilon and eps, true against noisy, seconds."""
-        from shoal.report.figures import Series, lines
+        from shoal.report.figures import lines
 
         made = {}
         for data in dict.fromkeys(row.data for row in self.rows):
-            for figure in ("COUNT", "SUM", "AVG"):
-                made[f"{data}-error-{figure.lower()}"] = lines(
-                    _series(self.rows, "error", data, figure),
-                    x_label="epsilon (noise parameter where nothing is guaranteed)",
-                    y_label="mean relative error",
-                    log_x=True,
-                    log_y=True,
-                    label=f"{data}, {figure}: mean relative error against epsilon.",
-                )
+            for figure, which in (("COUNT", ""), ("SUM", ""), ("AVG", ""), ("COUNT", " (z)")):
+                found = _series(self.rows, "error", data, figure, which)
+                if found:
+                    made[f"{data}-error-{figure.lower()}{'-z' if which else ''}"] = lines(
+                        found,
+                        x_label="epsilon (noise parameter where nothing is guaranteed)",
+                        y_label="mean relative error",
+                        log_x=True,
+                        log_y=True,
+                        label=f"{data}, {figure}{which}: mean relative error against epsilon.",
+                    )
             made[f"{data}-dbscan"] = lines(
                 _series(self.rows, "dbscan eps", data, "COUNT"),
                 x_label="eps of DBSCAN",
@@ -129,16 +131,25 @@ class CorrelatedReproduction(Reproduction):
                 log_y=True,
                 label=f"{data}: mean relative error of COUNT against DBSCAN's eps.",
             )
-            by = self.answers.get(data, {})
-            ends = [[min(t), max(t)] for t, _ in by.values()]
-            diagonal = [Series("true answer", ends[0], ends[0])] if ends else []
+            made |= self._answers(data)
+        return made
+
+    def _answers(self, data: str) -> dict[str, Any]:
+        """True against noisy answers, those without a guarantee apart from those with one."""
+        from shoal.report.figures import Series, lines
+
+        made, by = {}, self.answers.get(data, {})
+        guaranteed = {row.method for row in self.rows if row.guarantee != "none"}
+        for name, wanted in (("answers", False), ("answers-guaranteed", True)):
             dots = [
-                Series(method, *zip(*sorted(zip(true, noisy, strict=True)), strict=True))
+                Series(method, true, noisy, joined=False)
                 for method, (true, noisy) in by.items()
+                if (method in guaranteed) == wanted
             ]
             if dots:
-                made[f"{data}-answers"] = lines(
-                    [*diagonal, *dots],
+                ends = [min(min(each.x) for each in dots), max(max(each.x) for each in dots)]
+                made[f"{data}-{name}"] = lines(
+                    [*dots, Series("true answer", ends, ends)],
                     x_label="true answer",
                     y_label="noisy answer (at least 1)",
                     log_x=True,
@@ -181,12 +192,18 @@ class CorrelatedReproduction(Reproduction):
         )
 
 
-def _series(rows: Sequence[Measured], experiment: str, data: str, figure: str) -> list[Any]:
+def _series(rows: Sequence[Measured], experiment: str, data: str, figure: str, suffix: str = "") -> list[Any]:
+    """Points of each method, of those alone whose names end in `suffix`."""
     from shoal.report.figures import Series
 
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        if (row.experiment, row.data, row.figure) == (experiment, data, figure) and row.x is not None:
+        named = row.method.endswith(" (z)") == bool(suffix)
+        if (
+            named
+            and (row.experiment, row.data, row.figure) == (experiment, data, figure)
+            and row.x is not None
+        ):
             found.setdefault(row.method, []).append((row.x, max(row.ours, 1e-9)))
     return [
         Series(method, [x for x, _ in sorted(points)], [y for _, y in sorted(points)])

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from fastapi import Query, Request
+from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
@@ -82,9 +83,9 @@ def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
     return {**asdict(found), "affordable": found.affordable}
 
 
-async def ask(request: Request, dataset: str, question: Question) -> dict[str, Any]:
+async def ask(request: Request, dataset: str, question: Question) -> JSONResponse:
     """One private answer, charged to your budget before the data is touched."""
-    return (await answered(request, dataset, question)).to_dict()
+    return JSONResponse((await answered(request, dataset, question)).to_dict())
 
 
 async def answered(request: Request, dataset: str, question: Question) -> Answer:

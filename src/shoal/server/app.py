@@ -26,7 +26,7 @@ from shoal.server.config import Config
 from shoal.server.desk import Buckets, Desk
 from shoal.server.gate import ANYONE, SignInError, gate
 from shoal.server.guard import Guard
-from shoal.server.publish import Room
+from shoal.server.room import Room
 
 log = logging.getLogger("shoal.server")
 _SIGNED_IN = frozenset({"owner", "analyst", "auditor"})
@@ -71,6 +71,7 @@ WAYS = (
     Way("POST", "/publish", publish.upload, _OWNER),
     Way("GET", "/publish/{job}", publish.job_page, _OWNER),
     Way("POST", "/publish/{job}/run", publish.run, _OWNER),
+    Way("POST", "/publish/{job}/compare", publish.compare, _OWNER),
     Way("POST", "/publish/{job}/cancel", publish.cancel, _OWNER),
     Way("POST", "/publish/{job}/forget", publish.forget, _OWNER),
     Way("GET", "/publish/{job}/events", publish.events, _OWNER),

@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import Request
+from starlette.concurrency import run_in_threadpool
 
 from shoal.errors import ShoalError
 from shoal.server.accounts import Account
@@ -63,7 +64,7 @@ async def _who(request: Request) -> tuple[Account, str | None]:
             raise SignInError("The token is not known, or was revoked, or has expired.")
         return account, None
     cookie = request.cookies.get(COOKIE)
-    found: Any = await _threaded(request.app.state.accounts.visit, cookie) if cookie else None
+    found: Any = await run_in_threadpool(request.app.state.accounts.visit, cookie) if cookie else None
     if found is None:
         raise SignInError("Sign in first, or send a token as 'Authorization: Bearer ...'.")
     account, csrf = found
@@ -73,10 +74,13 @@ async def _who(request: Request) -> tuple[Account, str | None]:
 async def prove(request: Request, token: str) -> Account | None:
     """The account of a token; guesses from one address are limited before any work is done for them."""
     accounts, failures = request.app.state.accounts, request.app.state.failures
+    known: Account | None = accounts.recall(token)
+    if known is not None:
+        return known
     address = request.client.host if request.client else "?"
     if not accounts.is_proven(token) and not failures.take(address, 0):
         raise TooOftenError("Too many tokens that were not known; wait a minute and try again.")
-    account: Account | None = await _threaded(accounts.find, token)
+    account: Account | None = await run_in_threadpool(accounts.find, token)
     if account is None:
         failures.take(address)
     return account
@@ -102,9 +106,3 @@ def same_origin(request: Request) -> bool:
     return site in ("same-origin", "none") and (
         origin is None or origin == "null" or urlsplit(origin).netloc == host
     )
-
-
-async def _threaded(call: Callable[..., Any], *words: str) -> Any:
-    from starlette.concurrency import run_in_threadpool
-
-    return await run_in_threadpool(call, *words)

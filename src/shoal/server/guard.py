@@ -64,9 +64,10 @@ class Guard:
         self, app: ASGIApp, *, problem: Callable[[Request, Exception], Response], upload_bytes: int, tls: bool
     ) -> None:
         self.app, self.problem, self.upload_bytes = app, problem, upload_bytes
-        self.headers = dict(_HEADERS)
+        headers = dict(_HEADERS)
         if tls:
-            self.headers["strict-transport-security"] = "max-age=31536000"
+            headers["strict-transport-security"] = "max-age=31536000"
+        self.headers = [(name.encode(), value.encode()) for name, value in headers.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -98,32 +99,45 @@ class Guard:
         stated = dict(scope["headers"]).get(b"content-length", b"0")
         if not stated.isdigit() or int(stated) > most:
             raise TooLargeError(f"The body must have at most {most} bytes.")
-        deadline, seen, complete = time.monotonic() + BODY_SECONDS, 0, False
+        deadline, seen, complete = asyncio.get_running_loop().time() + BODY_SECONDS, 0, False
+
+        refused: list[ShoalError] = []
+
+        def refuse(error: ShoalError) -> ShoalError:
+            refused.append(error)
+            return error
 
         async def receiving() -> Message:
             nonlocal seen, complete
             if complete:
                 return await receive()  # only the end of the connection is left to hear of
             try:
-                message = await asyncio.wait_for(receive(), max(0.01, deadline - time.monotonic()))
+                async with asyncio.timeout_at(deadline):
+                    message = await receive()
             except TimeoutError:
-                raise TooSlowError("The body did not arrive in time.") from None
+                raise refuse(TooSlowError("The body did not arrive in time.")) from None
             seen += len(message.get("body", b""))
             complete = not message.get("more_body", False)
             if seen > most:
-                raise TooLargeError(f"The body must have at most {most} bytes.")
+                raise refuse(TooLargeError(f"The body must have at most {most} bytes."))
             return message
 
-        await self.app(scope, receiving, send)
+        async def sending(message: Message) -> None:
+            if refused:  # whoever read the body took the refusal for a broken body and would say so
+                raise refused[0]
+            await send(message)
+
+        try:
+            await self.app(scope, receiving, sending)
+        except Exception:
+            if refused:
+                raise refused[0] from None
+            raise
 
     def _headers(self, given: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
         named = {name.lower() for name, _ in given}
-        own = [(name.encode(), value.encode()) for name, value in self.headers.items()]
-        return [
-            *given,
-            *((name, value) for name, value in own if name not in named),
-            (b"x-request-id", request_id.encode()),
-        ]
+        own = [each for each in self.headers if each[0] not in named]
+        return [*given, *own, (b"x-request-id", request_id.encode())]
 
     def _tell(self, scope: Scope, request_id: str, status: int, seconds: float) -> None:
         # The route's pattern, not the path: what people type stays out of the log.

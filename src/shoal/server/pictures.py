@@ -11,6 +11,7 @@ from markupsafe import Markup, escape
 from shoal.dp.answer import Answer
 
 WIDTH = 640
+RIGHT = 36  # room for half of the last number on an axis
 
 
 @dataclass(frozen=True)
@@ -58,12 +59,12 @@ def intervals(figures: list[Figure] | tuple[Figure, ...]) -> Markup:
     low = min(low, 0.0) if -0.3 * abs(high) < low < 0.3 * high else low
     span = (high - low) or 1.0
     low, high = low - 0.04 * span, high + 0.04 * span
-    left = 12 if len(figures) == 1 else 150
+    left = RIGHT if len(figures) == 1 else 150
     row, top = 34, 16
     height = top + row * len(figures) + 30
 
     def x(value: float) -> float:
-        return left + (WIDTH - left - 16) * (value - low) / (high - low)
+        return left + (WIDTH - left - RIGHT) * (value - low) / (high - low)
 
     parts = []
     for place, each in enumerate(figures):
@@ -75,15 +76,15 @@ def intervals(figures: list[Figure] | tuple[Figure, ...]) -> Markup:
         parts.append(
             f'<rect class="band" x="{x(each.low):.1f}" y="{y - 7}" width="{max(1.0, x(each.high) - x(each.low)):.1f}" height="14" rx="7"/>'
         )
-        parts.append(f'<circle class="dot" cx="{x(each.value):.1f}" cy="{y}" r="6"/>')
+        parts.append(f'<circle class="dot" cx="{x(each.value):.1f}" cy="{y}" r="7"/>')
     base = height - 26
-    parts.append(f'<line class="axis" x1="{left}" x2="{WIDTH - 16}" y1="{base}" y2="{base}"/>')
+    parts.append(f'<line class="axis" x1="{left}" x2="{WIDTH - RIGHT}" y1="{base}" y2="{base}"/>')
     for tick in _ticks(low, high):
         parts.append(
             f'<line class="axis" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{base}" y2="{base + 5}"/>'
         )
         parts.append(
-            f'<text class="tick" x="{x(tick):.1f}" y="{base + 20}" text-anchor="middle">{escape(number(tick))}</text>'
+            f'<text class="tick" x="{x(tick):.1f}" y="{base + 22}" text-anchor="middle">{escape(number(tick))}</text>'
         )
     said = "; ".join(
         f"{each.label} {number(each.value)}, from {number(each.low)} to {number(each.high)}"
@@ -98,9 +99,9 @@ def gauge(budget: dict[str, Any]) -> Markup:
     share = max(0.0, min(1.0, left / cap))
     state = "gone" if share == 0 else "low" if share < 0.2 else "fine"
     width = WIDTH * share
-    body = f'<rect class="trough" width="{WIDTH}" height="18" rx="9"/>'
+    body = f'<rect class="trough" width="{WIDTH}" height="18"/>'
     if share:
-        body += f'<rect class="left {state}" width="{max(width, 18):.1f}" height="18" rx="9"/>'
+        body += f'<rect class="left {state}" width="{max(width, 6):.1f}" height="18"/>'
     return _svg(18, body, f"{left:g} of {cap:g} epsilon left", "gauge")
 
 
@@ -133,10 +134,10 @@ def spending(facts: dict[str, Any]) -> Markup:
         line = " ".join(path)
         parts.append(f'<path class="area" d="{line} L{WIDTH - 12} {base} Z"/><path class="line" d="{line}"/>')
         parts.append(
-            f'<text class="tick" x="{left}" y="{base + 20}">{charges[0][0][:16].replace("T", " ")}</text>'
+            f'<text class="tick" x="{left}" y="{base + 22}">{charges[0][0][:16].replace("T", " ")}</text>'
         )
         parts.append(
-            f'<text class="tick" x="{WIDTH - 12}" y="{base + 20}" text-anchor="end">{charges[-1][0][:16].replace("T", " ")}</text>'
+            f'<text class="tick" x="{WIDTH - 12}" y="{base + 22}" text-anchor="end">{charges[-1][0][:16].replace("T", " ")}</text>'
         )
     else:
         parts.append(

@@ -6,6 +6,7 @@ import contextlib
 import logging
 import os
 import shutil
+import signal
 import sys
 import tempfile
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 
 from shoal.errors import MissingExtraError
 from shoal.server.config import Config
-from shoal.server.publish import Room
+from shoal.server.door import Door
+from shoal.server.room import Room
 
 try:
     import uvicorn
@@ -41,6 +43,8 @@ _LOGS: dict[str, Any] = {
 def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = False) -> None:
     """Serve until told to stop; what is being answered then is still answered, for a while."""
     _sweep()
+    # Once it has ended quietly uvicorn passes the signal on, which would end this process before it tidies up.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with tempfile.TemporaryDirectory(prefix=f"{_ROOM}{os.getpid()}-") as folder:
         os.environ["SHOAL_CONFIG"], os.environ["SHOAL_ROOM"] = str(path.absolute()), folder
         try:
@@ -58,7 +62,8 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
                 server_header=False,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=GRACE_SECONDS,
-                h11_max_incomplete_event_size=64 * 1024,
+                http=Door,
+                ws="none",
                 backlog=512,
             )
         finally:

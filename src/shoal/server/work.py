@@ -1,18 +1,23 @@
-"""The work on an uploaded table, in a process of its own: `python -m shoal.server.work look|run FOLDER`."""
+"""The work on an uploaded table, in a process of its own: `python -m shoal.server.work look|run|compare FOLDER`."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
 import sys
 import zipfile
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from shoal.errors import InputError, ShoalError
+from shoal.schema import Schema
+from shoal.server.room import change, read, write
 
+MAP_SECONDS = 1.0
 MEMORY_BYTES = 16 << 30
 UNPACKED_BYTES = 1 << 30
 
@@ -21,58 +26,42 @@ def main(what: str, folder: Path) -> None:
     """Do one piece of work and say in `job.json` how it went."""
     _limit()
     os.umask(0o077)
+    error, failed = "", "refused" if what == "look" else "ready"
     try:
-        (look if what == "look" else run)(folder)
-        state, error = ("ready" if what == "look" else "done"), ""
+        {"look": look, "run": run, "compare": compare}[what](folder)
+        state = "done" if (folder / "result.json").exists() else "ready"
     except ShoalError as problem:
-        state, error = ("refused" if what == "look" else "ready"), _without(str(problem), folder)
+        state, error = failed, _without(str(problem), folder)
     except MemoryError:
         state, error = "refused", "The table is too large for this server."
     except Exception as problem:  # the owner sees that it failed; what the table holds stays out of it
         state, error = "refused", f"The work failed inside ({type(problem).__name__})."
-    from shoal.server.publish import _change
-
-    _change(folder, state=state, error=error)
+    change(folder, state=state, error=error)
 
 
 def look(folder: Path) -> None:
     """Guess roles and kinds."""
-    from shoal.engine.guess import guess_schema
-
     source = _read(folder)
-    guessed = guess_schema(source.frame)
+    schema, known = _schema(folder, source)
     columns = [
         {"name": each.name, "role": each.effective_role, "kind": each.kind, "reason": each.reason}
-        for each in guessed.columns.values()
+        for each in schema.columns.values()
     ]
-    _write(
-        folder / "look.json",
-        {
-            "columns": columns, "rows": source.frame.height, "notes": [_without(each, folder) for each in source.notes],
-            "missing": sum(source.frame.null_count().row(0)),
-        },
-    )  # fmt: skip
+    notes = [_without(each, folder) for each in source.notes]
+    missing = _missing(source.frame, schema)
+    facts = {"columns": columns, "rows": source.frame.height, "notes": notes, "missing": missing}
+    write(folder / "look.json", facts | {"codebook": known})
 
 
 def run(folder: Path) -> None:
     """Protect the table and write everything there is to take away."""
     from shoal import io
-    from shoal.engine.guess import guess_schema
     from shoal.protect import protect
     from shoal.report.repeat import python_of
-    from shoal.server.pages import escape_cell
 
-    wanted = json.loads((folder / "wanted.json").read_text(encoding="utf-8"))
-    with (folder / "progress.jsonl").open("a", encoding="utf-8") as file:
-
-        def say(sentence: str) -> None:
-            file.write(json.dumps(sentence) + "\n")
-            file.flush()
-
-        say("reading the table")
-        source = _read(folder)
-        schema = guess_schema(source.frame)
-        schema = schema.with_columns(**{name: {"role": role} for name, role in wanted["roles"].items()})
+    wanted = read(folder / "wanted.json")
+    with _saying(folder) as say:
+        source, schema = _ready(folder, wanted, say)
         (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
         searches: dict[str, Any] = (
             {"time_limit": float(wanted["seconds"])} if wanted["method"] == "anneal" else {}
@@ -81,19 +70,15 @@ def run(folder: Path) -> None:
             source.frame, wanted["k"], method=wanted["method"], schema=schema, missing=wanted["missing"],
             integers="round" if wanted["round"] else "float", progress=say, **searches,
         )  # fmt: skip
-        command = _command(wanted, result.settings, _ending(folder))
+        timed = bool(searches) and result.settings.get("max_proposals") is None
+        command = _command(wanted, result.settings, _ending(folder), timed)
         settings = result.settings | {"command": command, "source": f"table{_ending(folder)}"}
         result = replace(result, settings=settings, notes=(*source.notes, *result.notes))
         say("writing the reports")
         result.report(folder / "report.html")
         result.report(folder / "public-report.html", public=True)
         say("writing the protected table")
-        frame = result.frame
-        if wanted["escape"]:
-            import polars as pl
-
-            frame = frame.with_columns(pl.col(pl.String).map_elements(escape_cell, return_dtype=pl.String))
-        io.write_table(frame, folder / "protected.csv")
+        io.write_table(_escaped(result.frame) if wanted["escape"] else result.frame, folder / "protected.csv")
         facts = {
             "figures": {k: v for k, v in result.figures.items() if isinstance(v, (int, float))},
             "verdicts": [str(each) for each in result.verdicts],
@@ -101,43 +86,129 @@ def run(folder: Path) -> None:
             "command": command,
             "python": python_of(settings, {}, with_schema=True),
             "escaped": wanted["escape"],
+            "timed": timed,
         }
-        _write(folder / "result.json", facts)
+        write(folder / "result.json", facts)
+
+
+def compare(folder: Path) -> None:
+    """Draw the risk-utility map: a spread of methods and k, each search cut short."""
+    from shoal.compare import compare as compare_methods
+
+    wanted = read(folder / "wanted.json")
+    with _saying(folder) as say:
+        source, schema = _ready(folder, wanted, say)
+        ks = sorted({each for each in (3, wanted["k"], 2 * wanted["k"]) if 2 * each <= source.frame.height})
+        found = compare_methods(
+            source.frame, ks or [wanted["k"]], schema=schema, missing=wanted["missing"],
+            time_limit=MAP_SECONDS, n_jobs=1, progress=say,
+        )  # fmt: skip
+        say("drawing the map")
+        found.report(folder / "map.html")
+        notes = [_without(each, folder) for each in found.notes]
+        best = {"method": found.recommended.method, "k": found.recommended.k}
+        write(
+            folder / "map.json",
+            {"reason": found.reason, "best": best, "notes": notes, "ks": ks, "seconds": MAP_SECONDS},
+        )
+
+
+def _missing(frame: Any, schema: Schema) -> int:
+    """Cells that are empty, or hold one of the codes that the schema declares as missing."""
+    import polars as pl
+
+    found = 0
+    for name in frame.columns:
+        codes = schema.columns[name].missing if name in schema.columns else ()
+        cells = frame[name].cast(pl.String, strict=False)
+        found += frame[name].null_count() + int(cells.is_in([str(code) for code in codes or ()]).sum())
+    return found
+
+
+@contextlib.contextmanager
+def _saying(folder: Path) -> Iterator[Callable[[str], None]]:
+    """A way to tell what is being done, line by line."""
+    with (folder / "progress.jsonl").open("a", encoding="utf-8") as file:
+
+        def say(sentence: str) -> None:
+            file.write(json.dumps(sentence) + "\n")
+            file.flush()
+
+        yield say
+
+
+def _ready(folder: Path, wanted: dict[str, Any], say: Callable[[str], None]) -> tuple[Any, Schema]:
+    """The table, and its schema with the roles that the form gave."""
+    say("reading the table")
+    source = _read(folder)
+    schema, _ = _schema(folder, source)
+    return source, schema.with_columns(**{name: {"role": role} for name, role in wanted["roles"].items()})
+
+
+def _schema(folder: Path, source: Any) -> tuple[Schema, bool]:
+    """The table's own codebook where it came with one, else a guess."""
+    from shoal.engine.guess import guess_schema
+
+    codebook = folder / "codebook.toml"
+    if codebook.exists():
+        return Schema.from_toml(codebook), True
+    return guess_schema(source.frame, source.labelled()), False
+
+
+def _escaped(frame: Any) -> Any:
+    """The table with no cell or heading that a spreadsheet takes for a formula."""
+    import polars as pl
+
+    from shoal.server.pages import escape_cell
+
+    headed = frame.rename({name: escape_cell(name) for name in frame.columns})
+    return headed.with_columns(pl.col(pl.String).map_elements(escape_cell, return_dtype=pl.String))
 
 
 def _read(folder: Path) -> Any:
     from shoal import io
 
     table = folder / f"table{_ending(folder)}"
-    if zipfile.is_zipfile(table):
-        with zipfile.ZipFile(table) as packed:
-            if sum(each.file_size for each in packed.infolist()) > UNPACKED_BYTES:
-                raise InputError("The file unpacks to more than this server takes.")
+    if _unpacked(table) > UNPACKED_BYTES:
+        raise InputError("The file unpacks to more than this server takes.")
     return io.read_source(table)
 
 
+def _unpacked(table: Path) -> int:
+    """How many bytes a packed file says it holds; 0 where it says nothing, or nothing that can be read."""
+    import polars as pl
+
+    if zipfile.is_zipfile(table):
+        with zipfile.ZipFile(table) as packed:
+            return sum(each.file_size for each in packed.infolist())
+    scans = {".parquet": pl.scan_parquet} | dict.fromkeys((".arrow", ".feather", ".ipc"), pl.scan_ipc)
+    if table.suffix not in scans:
+        return 0
+    try:
+        scanned = scans[table.suffix](table)
+        rows = scanned.select(pl.len()).collect().item()
+        return int(8 * rows * len(scanned.collect_schema()))
+    except (pl.exceptions.PolarsError, OSError):
+        return 0
+
+
 def _ending(folder: Path) -> str:
-    return str(json.loads((folder / "job.json").read_text(encoding="utf-8"))["ending"])
+    return str(read(folder / "job.json")["ending"])
 
 
-def _command(wanted: dict[str, Any], settings: dict[str, Any], ending: str) -> str:
+def _command(wanted: dict[str, Any], settings: dict[str, Any], ending: str, timed: bool) -> str:
     words = ["shoal", "protect", f"table{ending}", "-k", str(wanted["k"]), "-o", "protected.csv"]
     words += ["--method", wanted["method"], "--schema", "schema.toml", "--missing", wanted["missing"]]
     words += ["--integers", "round"] if wanted["round"] else []
     if settings.get("max_proposals") is not None:
         words += ["--max-proposals", str(settings["max_proposals"])]
+    words += ["--time-limit", str(wanted["seconds"])] if timed else []
     return shlex.join([*words, "--seed", "0"])
 
 
 def _without(text: str, folder: Path) -> str:
     """A sentence in which the server's own paths do not appear."""
     return text.replace(f"{folder}/", "")
-
-
-def _write(path: Path, facts: dict[str, Any]) -> None:
-    draft = path.with_suffix(".draft")
-    draft.write_text(json.dumps(facts, default=float), encoding="utf-8")
-    draft.replace(path)
 
 
 def _limit() -> None:

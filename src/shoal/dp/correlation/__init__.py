@@ -19,6 +19,7 @@ from shoal.dp.correlation._given import GivenDegrees
 from shoal.dp.correlation._grid import Grid
 from shoal.dp.correlation._groups import Groups
 from shoal.dp.correlation._mixture import BoundaryWarning
+from shoal.dp.correlation._saved import load_model, save_model
 from shoal.dp.correlation._similarity import Pearson, Spearman
 
 __all__ = [
@@ -33,6 +34,8 @@ __all__ = [
     "Pearson",
     "SelectedMixture",
     "Spearman",
+    "load_model",
+    "save_model",
 ]
 
 

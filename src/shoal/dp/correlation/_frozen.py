@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 import polars as pl
+from scipy.special import logsumexp
 
 from shoal.dp.correlation._grid import shared_weight
 from shoal.dp.correlation._mixture import Gaussians, fit_mixture
@@ -16,7 +17,7 @@ from shoal.dp.correlation._prepare import Preparation
 from shoal.errors import InputError, ParameterError
 
 _DIGITS = 6
-_FORMAT = "shoal-frozen-mixture-1"
+FORMAT = "shoal-frozen-mixture-1"
 ORIGINS = ("given", "public")
 
 
@@ -83,6 +84,7 @@ class FrozenMixture:
         facts = json.dumps([preparation.to_dict(), *(each.tolist() for each in numbers)])
         self.fingerprint = "mixture-" + hashlib.sha256(facts.encode()).hexdigest()[:24]
         self._cells: np.ndarray | None = None
+        self._fits: np.ndarray = np.empty(0)
 
     @classmethod
     def fit_public(
@@ -129,16 +131,26 @@ class FrozenMixture:
         return cls(rounded, preparation, origin="public", source=source)
 
     def fit(self, frame: pl.DataFrame) -> Self:
-        """Remember each row's cell; the mixture stays as it is."""
-        self._cells = self.cell(frame)
+        """Remember each row's cell and log-likelihood; the mixture stays as it is."""
+        self._cells, self._fits = self._placed(frame)
         return self
 
     def append(self, frame: pl.DataFrame) -> float:
-        """Take further rows in. Drift is told by cell sizes elsewhere, so it is nought here."""
+        """Take further rows in under the mixture as it stands.
+
+        Returns
+        -------
+        float
+            Drift: how far the new rows' mean log-likelihood lies below that of the rows before. Private: for the
+            owner only.
+        """
         if self._cells is None:
             raise ParameterError("The model must be fitted before rows can be appended.")
-        self._cells = np.concatenate([self._cells, self.cell(frame)])
-        return 0.0
+        cells, fits = self._placed(frame)
+        drop = float(self._fits.mean() - fits.mean()) if len(fits) and len(self._fits) else 0.0
+        self._cells = np.concatenate([self._cells, cells])
+        self._fits = np.concatenate([self._fits, fits])
+        return drop
 
     def row_influence(self, weights: np.ndarray, answer: np.ndarray) -> np.ndarray:
         """Sum of the weights in each answering row's cell."""
@@ -146,10 +158,18 @@ class FrozenMixture:
 
     def cell(self, frame: pl.DataFrame) -> np.ndarray:
         """The cell of each row: its most likely component, the first of equals."""
+        return self._placed(frame)[0]
+
+    def log_likelihood(self, frame: pl.DataFrame) -> np.ndarray:
+        """The log-likelihood of each row under the mixture, up to a constant. Private: for the owner only."""
+        return self._placed(frame)[1]
+
+    def _placed(self, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
+        """Cell and log-likelihood of each row."""
         X = self.preparation.apply(frame)
         means, precisions = self.mixture.means, self.mixture.precisions
         constant = np.log(self.mixture.weights) + 0.5 * np.log(precisions).sum(axis=1)
-        cells = np.empty(len(X), dtype=np.int64)
+        cells, fits = np.empty(len(X), dtype=np.int64), np.empty(len(X))
         for start in range(0, len(X), 2048):
             part = X[start : start + 2048]
             score = np.broadcast_to(constant, (len(part), self.n_cells)).copy()
@@ -157,12 +177,13 @@ class FrozenMixture:
             for j in range(X.shape[1]):
                 score -= 0.5 * precisions[:, j] * (part[:, j, None] - means[:, j]) ** 2
             cells[start : start + 2048] = score.argmax(axis=1)
-        return cells
+            fits[start : start + 2048] = logsumexp(score, axis=1)
+        return cells, fits
 
     def to_dict(self) -> dict[str, Any]:
         """The model as plain values."""
         return {
-            "format": _FORMAT,
+            "format": FORMAT,
             "origin": self.origin,
             "source": self.source,
             "preparation": self.preparation.to_dict(),
@@ -189,8 +210,8 @@ class FrozenMixture:
     @classmethod
     def from_dict(cls, facts: Any) -> Self:
         """Read a model from plain values."""
-        if not isinstance(facts, dict) or facts.get("format") != _FORMAT:
-            raise ParameterError(f"A frozen mixture must have the format {_FORMAT!r}.")
+        if not isinstance(facts, dict) or facts.get("format") != FORMAT:
+            raise ParameterError(f"A frozen mixture must have the format {FORMAT!r}.")
         try:
             numbers = [
                 np.asarray(facts[name], dtype=np.float64) for name in ("weights", "means", "precisions")

@@ -86,6 +86,10 @@ class MixtureModel:
         self._append(X, frame)
         return self.log_likelihood_ - self.mixture_.log_likelihood(X) / max(1, len(X))
 
+    def log_likelihood(self, frame: pl.DataFrame) -> np.ndarray:
+        """The log-likelihood of each row under the mixture. Private: for the owner only."""
+        return self.mixture_.log_densities(self.preparation_.apply(frame))
+
     def _append(self, X: np.ndarray, frame: pl.DataFrame) -> None:
         """What a model keeps besides memberships."""
 

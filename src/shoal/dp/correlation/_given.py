@@ -64,6 +64,13 @@ class GivenDegrees:
             raise ParameterError(f"GivenDegrees must have one row per record. Got {rows} for another number.")
         return self
 
+    def to_dict(self) -> dict[str, Any]:
+        """The model as plain values."""
+        if self._matrix is not None:
+            return {"matrix": self._matrix.tolist()}
+        assert self._factor is not None  # one of the two was given
+        return {"factor": self._factor.tolist()}
+
     def row_influence(self, weights: np.ndarray, answer: np.ndarray) -> np.ndarray:
         """(|Delta| w) over the answering rows."""
         if self._matrix is not None:

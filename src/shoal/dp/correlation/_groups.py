@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -64,6 +64,10 @@ class Groups:
         alone = codes == 0
         self._cells = np.where(alone, -1 - np.arange(len(codes)), codes)
         return self
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as plain values."""
+        return {"column": self._column, "cells": None if self._coded else self.n_cells - 1}
 
     def row_influence(self, weights: np.ndarray, answer: np.ndarray) -> np.ndarray:
         """Sum of the weights in each answering row's group."""

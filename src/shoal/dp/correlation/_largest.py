@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Self
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 # Relative margin of single precision sums of m products of d terms in [-1, 1].
 MARGIN = 1e-5
@@ -89,6 +91,21 @@ def largest(
     best : float, default 0.0
         A value already reached.
     """
+    with _blas().limit(limits=1, user_api="blas"):  # tiles this small are not worth a second thread's waiting
+        return _search(bounds, above, exact, best)
+
+
+@cache
+def _blas() -> ThreadpoolController:
+    return ThreadpoolController()
+
+
+def _search(
+    bounds: np.ndarray,
+    above: Callable[[np.ndarray], np.ndarray],
+    exact: Callable[[np.ndarray], np.ndarray],
+    best: float,
+) -> float:
     order = np.argsort(-bounds, kind="stable")
     start, size = 0, 32
     while start < len(order):
@@ -126,10 +143,10 @@ def largest_similarity(
     w32, cut = w.astype(np.float32), np.float32(threshold - 1e-4)
 
     def above(rows: np.ndarray) -> np.ndarray:
-        total = np.zeros(len(rows), dtype=np.float64)
+        total, taken = np.zeros(len(rows), dtype=np.float64), profiles.unit[rows]
         for start in range(0, len(w), TILE):
             part = slice(start, start + TILE)
-            tile = profiles.unit[rows] @ columns.unit[part].T
+            tile = taken @ columns.unit[part].T
             np.abs(tile, out=tile)
             if threshold > 0:
                 tile *= tile >= cut

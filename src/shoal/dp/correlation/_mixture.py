@@ -76,6 +76,10 @@ class Gaussians:
 
     def log_likelihood(self, X: np.ndarray) -> float:
         """Of all records together."""
+        return float(self.log_densities(X).sum())
+
+    def log_densities(self, X: np.ndarray) -> np.ndarray:
+        """Of each record."""
         return _expect(X, self)[1]
 
     def bic(self, X: np.ndarray) -> float:
@@ -254,14 +258,15 @@ class _Again:
             yield features(self.X[start : start + _BLOCK], diagonal=self.diagonal)
 
 
-def _expect(X: np.ndarray, mixture: Gaussians) -> tuple[np.ndarray, float]:
-    """Memberships and log-likelihood."""
+def _expect(X: np.ndarray, mixture: Gaussians) -> tuple[np.ndarray, np.ndarray]:
+    """Memberships and log-likelihoods of the records."""
     coefficients, diagonal = mixture.coefficients(), mixture.precisions.ndim == 2
-    M, total, start = np.empty((len(X), mixture.n_components)), 0.0, 0
+    M, fits, start = np.empty((len(X), mixture.n_components)), np.empty(len(X)), 0
     for F in _Again(X, diagonal):
-        M[start : start + len(F)], gain = _soften(F @ coefficients)
-        total, start = total + gain, start + len(F)
-    return M, total
+        stop = start + len(F)
+        M[start:stop], fits[start:stop] = _soften(F @ coefficients)
+        start = stop
+    return M, fits
 
 
 def _round(blocks: Iterable[np.ndarray], mixture: Gaussians) -> tuple[np.ndarray, float]:
@@ -271,16 +276,16 @@ def _round(blocks: Iterable[np.ndarray], mixture: Gaussians) -> tuple[np.ndarray
     for F in blocks:
         R, gain = _soften(F @ coefficients)
         sums += R.T @ F
-        total += gain
+        total += float(gain.sum())
     return sums, total
 
 
-def _soften(scores: np.ndarray) -> tuple[np.ndarray, float]:
+def _soften(scores: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     top = scores.max(axis=1, keepdims=True)
     np.exp(scores - top, out=scores)
     norm = scores.sum(axis=1, keepdims=True)
     scores /= norm
-    return scores, float((top + np.log(norm)).sum())
+    return scores, (top + np.log(norm))[:, 0]
 
 
 def _maximise(sums: np.ndarray, diagonal: bool) -> Gaussians:

@@ -116,6 +116,31 @@ class Pufferfish:
         share = Fraction(budget.micro(epsilon), budget.MICRO)
         return noise_per_lipschitz(self._candidates(width), share)
 
+    def noise(
+        self,
+        query: Callable[[Any], Any],
+        epsilon: Any,
+        *,
+        mechanism: str = "wasserstein",
+        lipschitz: Any = None,
+        width: int = 24,
+    ) -> tuple[Fraction, Fraction, Fraction]:
+        """Base and step of the lattice on which a query is answered, and its noise scale: from what is stated alone."""
+        if mechanism == "wasserstein":
+            share = Fraction(budget.micro(epsilon), budget.MICRO)
+            return *self._lattice(query), self.wasserstein(query) / share
+        if mechanism != "quilt":
+            raise ParameterError(f"'mechanism' must be 'wasserstein' or 'quilt'. Got {mechanism!r}.")
+        if lipschitz is None:
+            raise ParameterError("The quilt mechanism needs 'lipschitz': how much one entry moves the query.")
+        constant = exact(lipschitz, "'lipschitz'")
+        if constant <= 0:
+            raise ParameterError(f"'lipschitz' must be above 0. Got {lipschitz!r}.")
+        self._check_lipschitz(query, constant)
+        quantum = constant / (1 << 20)
+        # rounding to the lattice moves the query by one more step
+        return Fraction(0), quantum, (constant + quantum) * self.quilts(epsilon, width)[0]
+
     def ask(
         self,
         query: Callable[[Any], Any],
@@ -147,27 +172,10 @@ class Pufferfish:
             Of the quilt mechanism on chains: how far a quilt may lie.
         """
         micro = budget.micro(epsilon)
-        share = Fraction(micro, budget.MICRO)
-        if mechanism == "wasserstein":
-            noise = self.wasserstein(query) / share
-            base, quantum = self._lattice(query)
-            self._allowed(world)
-        elif mechanism == "quilt":
-            if lipschitz is None:
-                raise ParameterError(
-                    "The quilt mechanism needs 'lipschitz': how much one entry moves the query."
-                )
-            constant = exact(lipschitz, "'lipschitz'")
-            if constant <= 0:
-                raise ParameterError(f"'lipschitz' must be above 0. Got {lipschitz!r}.")
-            self._check_lipschitz(query, constant)
-            base, quantum = Fraction(0), constant / (1 << 20)
-            noise = (constant + quantum) * self.quilts(epsilon, width)[
-                0
-            ]  # rounding moves it by one more step
-            self._allowed(world)
-        else:
-            raise ParameterError(f"'mechanism' must be 'wasserstein' or 'quilt'. Got {mechanism!r}.")
+        base, quantum, noise = self.noise(
+            query, epsilon, mechanism=mechanism, lipschitz=lipschitz, width=width
+        )
+        self._allowed(world)
         charge = self.ledger.charge(self._claim(micro, analyst, mechanism, text or repr(query), world))
         steps = round((_value(query, world) - base) / quantum)
         if charge.stored is None:

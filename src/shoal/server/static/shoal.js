@@ -80,14 +80,15 @@ function askPage(form) {
 
 function progress(card) {
   const steps = card.querySelector(".steps"), source = new EventSource(card.dataset.events);
-  steps.replaceChildren();
+  let heard = false;
   source.onmessage = (event) => {
+    if (!heard) { steps.replaceChildren(); heard = true; }
     const item = document.createElement("li");
     item.textContent = JSON.parse(event.data);
     steps.append(item);
   };
   source.addEventListener("end", () => { source.close(); location.reload(); });
-  source.onopen = () => steps.replaceChildren();
+  source.onopen = () => { heard = false; };
 }
 
 const form = document.getElementById("ask"), card = document.getElementById("progress"), answer = document.getElementById("answer");

@@ -1,0 +1,75 @@
+"""The risk that a record is found by its quasi-identifiers, before protection and after: for the custodian."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import polars as pl
+
+from shoal import privacy
+from shoal.engine.roles import Prepared
+
+# Sets of columns times records that the search for special uniques may look at.
+SUDA_CELLS = 4_000_000
+SUDA_SIZE = 3
+
+
+def identification(job: Prepared, published: pl.DataFrame) -> dict[str, Any]:
+    """Figures of re-identification on the original and on the published table, and what brings the risk."""
+    quasi = [*(column.name for column in job.quasi), *job.strata]
+    # Weights stand for the population only where nobody counts for less than himself.
+    weights = job.weight_name if job.weight_name and job.weights.min() >= 1 else None
+    fraction = job.weights.size / float(job.weights.sum()) if weights else None
+    size = _suda_size(len(quasi), job.table.height)
+    return {
+        "before": _figures(job.table, quasi, weights, job.household, size, fraction),
+        "after": _figures(published, quasi, weights, job.household, size, fraction),
+        "source": "weights" if weights else "sample",
+        "suda_size": size,
+        "per_column": privacy.column_risks(job.table, quasi),
+    }
+
+
+def _figures(
+    table: pl.DataFrame,
+    quasi: list[str],
+    weights: str | None,
+    household: str | None,
+    suda_size: int,
+    fraction: float | None,
+) -> dict[str, Any]:
+    found = privacy.risk(table, quasi, weights=weights, household=household)
+    figures: dict[str, Any] = {
+        "unique": found.unique,
+        "prosecutor": found.prosecutor,
+        "journalist": found.journalist,
+        "marketer": found.marketer,
+        "k_map": found.k_map,
+        "individual_mean": float(found.individual.mean()),
+        "individual_largest": float(found.individual.max()),
+        "above_threshold": found.above_threshold,
+        "threshold": found.threshold,
+    }
+    if found.household is not None:
+        figures |= {
+            "household_mean": float(found.household.mean()),
+            "household_largest": float(found.household.max()),
+        }
+    if suda_size:
+        special = privacy.suda(table, quasi, max_size=suda_size, sampling_fraction=fraction)
+        figures["special_uniques"] = int((special.n_minimal > 0).sum())
+        if special.dis_scores is not None:
+            figures["dis_suda_largest"] = float(special.dis_scores.max())
+    return figures
+
+
+def _suda_size(columns: int, records: int) -> int:
+    """The largest sets of columns to look at, up to three; 0 where even single columns are too many."""
+    sets, size = 0, 0
+    while size < min(SUDA_SIZE, columns):
+        sets += math.comb(columns, size + 1)
+        if sets * records > SUDA_CELLS:
+            break
+        size += 1
+    return size

@@ -1,0 +1,70 @@
+"""The door: connections that never finish saying what they want are shown out."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from shoal.errors import MissingExtraError
+
+try:
+    from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+except ImportError:
+    raise MissingExtraError("httptools", "server") from None
+
+HEAD_BYTES = 64 * 1024
+HEAD_SECONDS = 30.0
+
+
+class Door(HttpToolsProtocol):
+    """Speaks HTTP, with a limit on how long a request's head may be and how long it may take to arrive."""
+
+    def __init__(self, *words: Any, **named: Any) -> None:
+        super().__init__(*words, **named)
+        self._in_head, self._seen = True, 0
+        self._patience: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Somebody came."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """They said something; endless heads are cut off."""
+        if self._in_head:
+            self._seen += len(data)
+            if self._patience is None:
+                self._wait()
+        super().data_received(data)
+        if self._in_head and self._seen > HEAD_BYTES and not self.transport.is_closing():
+            self.send_400_response("The head of the request is too long.")
+
+    def on_message_begin(self) -> None:
+        """A request begins, perhaps in the same breath as the one before."""
+        if self._patience is None:
+            self._wait()
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Its head is complete; its body has a deadline of its own."""
+        self._in_head = False
+        self._stop_waiting()
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        """It is complete; what comes next is another head, or the end."""
+        self._in_head, self._seen = True, 0
+        super().on_message_complete()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """They went."""
+        self._stop_waiting()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        self._patience = self.loop.call_later(HEAD_SECONDS, self.transport.close)
+
+    def _stop_waiting(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None

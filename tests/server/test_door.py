@@ -1,0 +1,84 @@
+"""The door in front of the application: heads that do not end, and requests that are none."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import uvicorn
+
+from shoal.server import door
+
+from .conftest import free_port
+
+GOOD = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def hello(scope, receive, send) -> None:
+    await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+    await send({"type": "http.response.body", "body": b"hi"})
+
+
+@pytest.fixture
+def port(monkeypatch) -> Iterator[int]:
+    monkeypatch.setattr(door, "HEAD_SECONDS", 1.0)
+    port = free_port()
+    server = uvicorn.Server(
+        uvicorn.Config(
+            hello, port=port, http=door.Door, lifespan="off", log_level="critical", timeout_keep_alive=30
+        )
+    )
+    thread = threading.Thread(target=server.run)
+    thread.start()
+    while not server.started:
+        time.sleep(0.01)
+    yield port
+    server.should_exit = True
+    thread.join()
+
+
+def said(port: int, *words: bytes, wait: float = 20.0) -> tuple[bytes, float]:
+    """What comes back until the connection is closed, and how long that took."""
+    started, heard = time.monotonic(), b""
+    line = socket.create_connection(("127.0.0.1", port), timeout=wait)
+    with line, contextlib.suppress(OSError):
+        for each in words:
+            line.sendall(each)
+        while got := line.recv(65536):
+            heard += got
+    return heard, time.monotonic() - started
+
+
+def test_a_head_that_stops_or_never_begins_is_shown_out(port):
+    for words in ((), (GOOD[:20],), (b"\r\n",)):
+        heard, seconds = said(port, *words)
+        assert heard == b""
+        assert seconds < 15
+
+
+def test_a_second_head_on_the_same_line_has_its_own_deadline(port):
+    heard, seconds = said(port, GOOD, GOOD, GOOD[:20])
+    assert heard.count(b"200 OK") == 2
+    assert seconds < 15
+
+
+def test_an_endless_head_is_cut_off(port):
+    heard, _ = said(port, GOOD[:-2], *[b"X-Y: " + b"z" * 1000 + b"\r\n"] * 200)
+    assert not heard or heard.startswith(b"HTTP/1.1 400")
+
+
+def test_what_is_no_http_is_refused(port):
+    heard, _ = said(port, b"\x16\x03\x01\x02\x00\x01\x00 not http\r\n\r\n")
+    assert heard.startswith(b"HTTP/1.1 400")
+
+
+def test_a_quiet_moment_between_two_requests_is_allowed(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+        for _ in range(2):
+            line.sendall(GOOD)
+            assert line.recv(65536).startswith(b"HTTP/1.1 200")
+            time.sleep(1.3)  # longer than a head may take

@@ -1,0 +1,244 @@
+"""Running the server: TLS, addresses, logs, what is left behind by a crash, backups, the demo."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import httpx
+import pytest
+
+from shoal.server import run as running
+
+from .conftest import House, free_port, question
+
+
+def shoal(*words: object, **more) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "shoal", *(str(word) for word in words)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False, **more)
+
+
+@pytest.fixture
+def certificate(tmp_path) -> Path:
+    """A self-signed certificate for loopback, with its key beside it."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed")
+    words = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    words += ["-days", "1", "-subj", "/CN=shoal", "-addext", "subjectAltName=IP:127.0.0.1"]
+    subprocess.run(
+        [*words, "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem"],
+        check=True,
+        capture_output=True,
+    )
+    return tmp_path / "cert.pem"
+
+
+def test_with_a_certificate_the_server_speaks_tls_and_its_cookies_are_secure(tmp_path, certificate):
+    extra = f'certificate = "{certificate}"\ncertificate_key = "{certificate.with_name("key.pem")}"'
+    house = House(tmp_path / "h", extra, certificate=certificate)
+    token = house.book.add("ann", "analyst")
+    house.start()
+    try:
+        with house.http() as client:
+            page = client.get("/sign-in")
+            assert "; secure" in page.headers["set-cookie"].lower()
+            assert page.headers["strict-transport-security"] == "max-age=31536000"
+            form = {"token": token, "stamp": client.cookies["shoal_form"]}
+            entered = client.post("/sign-in", data=form)
+            assert "shoal_visit" in entered.headers["set-cookie"]
+            assert "; secure" in entered.headers["set-cookie"].lower()
+        with house.http(token) as client:
+            path, body = question(1)
+            assert client.post(path, json=body).status_code == 200
+        with pytest.raises(httpx.ConnectError):  # a stranger's certificate is not trusted
+            httpx.get(f"{house.url}/health")
+        with pytest.raises(httpx.HTTPError):  # and nothing is said in the clear
+            httpx.get(f"http://127.0.0.1:{house.port}/health", timeout=5)
+    finally:
+        house.kill()
+
+
+def test_a_public_address_is_refused_without_tls_or_a_proxy(tmp_path):
+    house = House(tmp_path / "h")
+    refused = shoal("serve", house.path, "--host", "0.0.0.0")
+    assert refused.returncode != 0
+    assert "--behind-proxy" in refused.stderr
+    assert "Traceback" not in refused.stderr
+    checked = shoal("serve", house.path, "--host", "0.0.0.0", "--behind-proxy", "--check")
+    assert checked.returncode == 0, checked.stderr
+
+
+def test_folders_of_killed_servers_are_removed_at_the_next_start(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    ended = subprocess.Popen([sys.executable, "-c", ""])
+    ended.wait()
+    left, alive = (tmp_path / f"shoal-room-{pid}-x" for pid in (ended.pid, os.getpid()))
+    other = tmp_path / "shoal-room-notes"
+    for folder in (left, alive, other):
+        (folder / "job").mkdir(parents=True)
+        (folder / "job" / "table.csv").write_text("private")
+    running._sweep()
+    assert (left.exists(), alive.exists(), other.exists()) == (False, True, True)
+
+
+def test_a_killed_server_leaves_an_upload_that_its_successor_removes(tmp_path, monkeypatch):
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    (tmp_path / "tmp").mkdir()
+    house = House(tmp_path / "h")
+    token = house.book.add("olga", "owner")
+    house.start()
+    with house.signed_in(token) as client:
+        table = ("t.csv", b"a,b\n" + b"1,2\n" * 20, "text/csv")
+        client.post("/publish", data={"csrf": client.headers["x-csrf-token"]}, files={"table": table})
+    house.kill()
+    tables = list((tmp_path / "tmp").glob("shoal-room-*/*/table.csv"))
+    assert [each.stat().st_mode & 0o077 for each in tables] == [0]
+    assert [each.parent.parent.stat().st_mode & 0o077 for each in tables] == [0]
+    house.start()
+    try:
+        assert not tables[0].exists()
+    finally:
+        assert house.stop() in (0, -signal.SIGTERM)
+    assert list((tmp_path / "tmp").glob("shoal-room-*")) == []
+
+
+def test_the_log_is_json_and_holds_no_data_no_query_and_no_token(tmp_path):
+    house = House(tmp_path / "h")
+    token, owner = house.book.add("ann", "analyst"), house.book.add("olga", "owner")
+    house.start()
+    try:
+        with house.http(token) as client:
+            path, body = question(31_337)
+            value = client.post(path, json=body).json()["value"]
+            client.post(path, json={"sql": "SELECT secretword FROM t", "epsilon": 0.1})
+            client.get("/ask/secretword/answers/secretword.csv?secretword=1")
+            client.post(path, content=b"{secretword", headers={"content-type": "application/json"})
+        with house.signed_in(owner) as client:
+            data = "town,secretword\n" + "".join(f"{i},secretvalue{i}\n" for i in range(30))
+            table = ("secretfile.csv", data.encode(), "text/csv")
+            page = client.post(
+                "/publish", data={"csrf": client.headers["x-csrf-token"]}, files={"table": table}
+            )
+            assert page.status_code == 200
+    finally:
+        house.stop()
+    lines = [line.split(" ", 3)[3] for line in house.log.splitlines() if "serving" not in line]
+    events = [json.loads(line) for line in lines]
+    requests = [each for each in events if each["event"] == "request"]
+    assert {"id", "method", "route", "status", "ms", "account"} <= set(requests[0])
+    assert "/api/v1/datasets/{dataset}/ask" in {each["route"] for each in requests}
+    assert {each["event"] for each in events} >= {"start", "request", "stop"}
+    for word in ("secret", "31337", token, owner, "income", f'"{value}"'):
+        assert word not in house.log, word
+
+
+def test_a_backup_taken_while_the_server_answers_is_restored_whole(tmp_path):
+    house = House(tmp_path / "h")
+    token = house.book.add("ann", "analyst")
+    house.start()
+    ledger, saved, fresh = house.folder / "ledger.db", tmp_path / "saved.jsonl", tmp_path / "fresh.db"
+    try:
+        with house.http(token) as client:
+            path, body = question(1)
+            first = client.post(path, json=body).json()
+            taken = json.loads(shoal("ledger", "backup", ledger, saved, "--json").stdout)
+            assert taken["holds"] is True
+            path, later = question(2)
+            assert client.post(path, json=later).status_code == 200
+    finally:
+        house.kill()
+    assert json.loads(shoal("ledger", "verify", ledger, "--json").stdout)["entries"] > taken["entries"]
+    restored = json.loads(shoal("ledger", "restore", fresh, saved, "--json").stdout)
+    assert (restored["entries"], restored["head"]) == (taken["entries"], taken["head"])
+    refused = shoal("ledger", "restore", ledger, saved)
+    assert refused.returncode != 0
+    assert "empty ledger" in refused.stderr
+    for ending in ("", "-wal", "-shm"):
+        Path(f"{ledger}{ending}").unlink(missing_ok=True)
+    shutil.copyfile(fresh, ledger)
+    house.start()
+    try:
+        with house.http(token) as client:
+            path, body = question(1)
+            again = client.post(path, json=body).json()
+            assert (again["value"], again["epsilon"]) == (first["value"], 0)
+    finally:
+        house.kill()
+
+
+def test_the_demo_prints_tokens_once_and_they_open_their_pages(tmp_path):
+    port = free_port()
+    words = [
+        sys.executable,
+        "-u",
+        "-m",
+        "shoal",
+        "serve",
+        "--demo",
+        str(tmp_path / "demo"),
+        "--port",
+        str(port),
+    ]
+    tokens = []
+    for _ in range(2):
+        with (tmp_path / "out").open("w+b") as out:
+            server = subprocess.Popen(words, stdout=out, stderr=subprocess.DEVNULL)
+            try:
+                for _ in range(900):
+                    try:
+                        assert httpx.get(f"http://127.0.0.1:{port}/health").status_code == 200
+                        break
+                    except httpx.TransportError:
+                        assert server.poll() is None
+                        time.sleep(0.1)
+                printed = (tmp_path / "out").read_text()
+                found = dict(re.findall(r"^(owner|analyst|auditor): +(shoal-\S+)$", printed, re.M))
+                assert set(found) == {"owner", "analyst", "auditor"}
+                for role, page in (("owner", "/owner"), ("analyst", "/ask/survey"), ("auditor", "/audit")):
+                    headers = {"authorization": f"Bearer {found[role]}"}
+                    assert httpx.get(f"http://127.0.0.1:{port}{page}", headers=headers).status_code == 200
+                for old in tokens:  # those of the run before are revoked
+                    got = httpx.get(
+                        f"http://127.0.0.1:{port}/api/v1/me", headers={"authorization": f"Bearer {old}"}
+                    )
+                    assert got.status_code == 401
+            finally:
+                server.terminate()
+                server.wait(60)
+        tokens = list(found.values())
+    kept = b"".join(each.read_bytes() for each in (tmp_path / "demo").iterdir() if each.is_file())
+    assert not any(each.encode().split(b"-", 2)[2] in kept for each in tokens)
+
+
+def test_health_says_when_the_ledger_is_gone(tmp_path, postgres, cluster):
+    house = House(tmp_path / "h", ledger=postgres).start()
+    try:
+        assert httpx.get(f"{house.url}/health").json()["status"] == "ok"
+        cluster.crash()
+        down = httpx.get(f"{house.url}/health")
+        assert down.status_code == 503
+        assert down.headers["retry-after"] == "10"
+        cluster.start()
+        for _ in range(100):
+            if httpx.get(f"{house.url}/health").status_code == 200:
+                break
+            time.sleep(0.1)
+        assert httpx.get(f"{house.url}/health").status_code == 200
+    finally:
+        house.kill()
+
+
+def test_the_configuration_in_the_documentation_is_one_that_works(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
+    house = House(tmp_path / "h")
+    house.path.write_text(page.split("```toml")[1].split("```")[0])
+    checked = shoal("serve", house.path, "--check")
+    assert checked.returncode == 0, checked.stderr

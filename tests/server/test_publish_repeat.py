@@ -1,0 +1,77 @@
+"""The publish page's promises: the shown command and Python repeat the file, and the map shows what there is to choose."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+import sys
+import tomllib
+
+import polars as pl
+import pytest
+
+from .test_publish import TABLE, owner, upload, wait  # noqa: F401 - a fixture among them
+
+ROLES = {"role-0": "quasi", "role-1": "quasi", "role-2": "quasi", "role-3": "untouched"}
+
+
+@pytest.mark.parametrize("method", ["mdav", "anneal"])
+def test_the_shown_command_and_python_repeat_the_file(owner, tmp_path, method):  # noqa: F811
+    path = upload(owner, "t.csv", TABLE.encode()).url.path
+    owner.post(f"{path}/run", data={**ROLES, "k": "4", "method": method, "seconds": "1", "round": "on"})
+    page = wait(owner, path)
+    command, python = (_unescape(each.split("</pre>")[0]) for each in page.split('<pre tabindex="0">')[1:])
+    made = owner.get(f"{path}/files/protected.csv").content
+    (tmp_path / "table.csv").write_text(TABLE)
+    (tmp_path / "schema.toml").write_bytes(owner.get(f"{path}/files/schema.toml").content)
+    words = shlex.split(command)
+    assert words[:2] == ["shoal", "protect"]
+    subprocess.run([sys.executable, "-m", *words], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    assert (tmp_path / "protected.csv").read_bytes() == made
+    script = f"{python}\nprotection.frame.write_csv('again.csv')\n"
+    subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, capture_output=True, timeout=300)
+    assert pl.read_csv(tmp_path / "again.csv").equals(pl.read_csv(made))
+
+
+def test_the_bundled_survey_comes_with_its_codebook_and_the_map_shows_the_choice(owner):  # noqa: F811
+    page = owner.post("/publish", data={"example": "survey"})
+    path = page.url.path
+    assert (
+        "come from the survey&#39;s codebook" in page.text or "come from the survey's codebook" in page.text
+    )
+    assert owner.get(f"{path}/files/map.html").status_code == 404
+    owner.post(f"{path}/compare", data={"k": "5", "missing": "impute"})
+    with owner.stream("GET", f"{path}/events") as events:
+        told = "".join(events.iter_text())
+    assert "drawing the map" in told
+    page = wait(owner, path)
+    assert "Risk and utility" in page
+    assert "Protected</h2>" not in page  # nothing was protected yet
+    drawn = owner.get(f"{path}/files/map.html")
+    assert drawn.status_code == 200
+    assert "mdav" in drawn.text
+    assert "script" not in drawn.headers["content-security-policy"]
+    assert owner.get(f"{path}/files/protected.csv").status_code == 404
+    owner.post(f"{path}/run", data={"k": "5", "method": "mdav", "missing": "impute"})
+    page = wait(owner, path)
+    assert "Before and after" in page
+    assert "Risk and utility" in page
+    kept = tomllib.loads(owner.get(f"{path}/files/schema.toml").text)["columns"]
+    assert kept["age"]["bounds"] == [0, 110]  # from the codebook, not from the table
+    owner.post(f"{path}/forget")
+
+
+def test_a_comparison_can_be_cancelled_and_leaves_the_result_alone(owner):  # noqa: F811
+    path = upload(owner, "t.csv", TABLE.encode()).url.path
+    owner.post(f"{path}/run", data={**ROLES, "k": "4", "method": "mdav"})
+    wait(owner, path)
+    owner.post(f"{path}/compare", data={**ROLES, "k": "4"})
+    page = owner.post(f"{path}/cancel").text
+    assert "Before and after" in page
+    assert owner.get(f"{path}/files/protected.csv").status_code == 200
+
+
+def _unescape(text: str) -> str:
+    import html
+
+    return html.unescape(text)

@@ -1,0 +1,87 @@
+"""The pictures of the documentation: drawn from what is there, and in the page's colours."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+import shoal
+
+DOCS = Path(__file__).parents[1] / "docs"
+sys.path.insert(0, str(DOCS))
+
+import generate  # noqa: E402 - lives beside the pages it makes
+from drawings import ALONE, PICTURES, draw_cover, figures, house, partitions  # noqa: E402
+
+QUICK = ("family-fixed-size", "forming", "film", "il-against-seconds", "correlated-noise", "house")
+
+
+def test_the_house_is_as_its_contract_says():
+    floor = {room: level for level, rooms in enumerate(house.floors()) for room in rooms}
+    edges = house.uses()
+    assert set(edges) == set(floor)
+    found = {
+        path.stem
+        for path in (house.ROOT / "src" / "shoal").iterdir()
+        if path.suffix == ".py" or path.is_dir()
+    }
+    assert {each for each in found if not each.startswith("__")} - {"py"} == set(floor)
+    for room, others in edges.items():
+        for other in others:
+            assert floor[other] > floor[room], f"{room} uses {other}, which does not stand below it"
+    assert "microaggregation" in edges["protect"]
+
+
+def test_lines_that_follow_from_others_are_left_out():
+    assert house.needed({"a": {"b": 1, "c": 1}, "b": {"c": 1}, "c": {}}) == {
+        "a": {"b"},
+        "b": {"c"},
+        "c": set(),
+    }
+
+
+def test_every_method_has_a_picture():
+    shown = {method.name for methods in partitions.FAMILIES.values() for method in methods}
+    assert shown == set(shoal.methods())
+
+
+@pytest.mark.parametrize("name", QUICK)
+def test_a_picture_takes_its_colours_from_the_page(name):
+    text = PICTURES[name]()
+    root = ElementTree.fromstring(text)
+    assert root.tag == "svg"
+    assert len(root.attrib["aria-label"]) > 20
+    assert not re.search(r"#[0-9a-f]{6}", text)
+
+
+def test_the_cover_stands_alone(tmp_path):
+    draw_cover(tmp_path / "cover.svg")
+    text = (tmp_path / "cover.svg").read_text(encoding="utf-8")
+    used = set(re.findall(r"var\((--[\w-]+)\)", text.replace(ALONE, "")))
+    assert used <= set(re.findall(r"(--[\w-]+):", ALONE))
+    assert ElementTree.fromstring(text).tag == "{http://www.w3.org/2000/svg}svg"
+
+
+def test_what_is_measured_has_its_machine():
+    assert all({"table", "method", "k", "seconds", "il"} <= set(each) for each in figures.measured())
+    facts = json.loads((figures.FOLDER / "methods.json").read_text(encoding="utf-8"))
+    assert {"processor", "cores", "date"} <= set(facts["machine"])
+
+
+def test_the_benchmarks_page_shows_every_file(tmp_path):
+    facts = {
+        "title": "A title",
+        "machine": {"cores": 2},
+        "records": [{"method": "mdav", "il": 1.23456, "kept": True}],
+    }
+    (tmp_path / "one.json").write_text(json.dumps(facts), encoding="utf-8")
+    (tmp_path / "two.json").write_text(json.dumps({"title": "Printed", "text": "a line"}), encoding="utf-8")
+    page = generate.benchmarks_page(tmp_path)
+    assert "| mdav | 1.235 | yes |" in page
+    assert "## Printed" in page
+    assert "a line" in page
