@@ -360,6 +360,23 @@ def test_resuming_with_other_settings_starts_anew(small_parts, tmp_path):
     assert facts["smallest_group"] >= 7
 
 
+def test_resuming_in_another_order_starts_anew_where_identifiers_are_hashed(small_parts, tmp_path):
+    frame = numbers(1_000).with_columns(pl.Series("id", [f"p{i}" for i in range(1_000)]))
+    frame.write_parquet(tmp_path / "in.parquet")
+    options = {
+        "workers": 1,
+        "identifiers": "hash",
+        "schema": shoal.schema.Schema({"id": shoal.schema.Column("id", "identifier", "category")}),
+    }
+    with pytest.raises(KeyboardInterrupt):
+        protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", progress=_stop_at_writing, **options)
+    # Only the columns that decide about groups were spilled: part after part needs all of them.
+    protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", any_order=True, resume=True, **options)
+    out = pl.read_parquet(tmp_path / "out.parquet")
+    assert sorted(out.columns) == sorted(frame.columns)
+    assert sorted(out["note"]) == sorted(frame["note"])
+
+
 def _stop_at_writing(stage):
     if stage.startswith("writing"):
         raise KeyboardInterrupt
