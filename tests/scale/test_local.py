@@ -147,6 +147,24 @@ def test_dropped_rows_are_said(small_parts, tmp_path):
     assert any("were dropped" in note for note in facts["notes"])
 
 
+def test_a_column_missing_throughout_a_part_takes_the_middle_of_the_table(small_parts, tmp_path):
+    rng = np.random.default_rng(5)
+    frame = pl.DataFrame(
+        {
+            "region": ["a"] * 600 + ["b"] * 700,
+            "age": rng.normal(40, 9, 1_300),
+            "pay": rng.normal(900, 1, 1_300),
+        }
+    ).with_columns(pl.when(pl.col("region") == "b").then("pay").alias("pay"))
+    frame.write_parquet(tmp_path / "in.parquet")
+    protect_file(
+        tmp_path / "in.parquet", tmp_path / "out.parquet", columns=["age", "pay"], strata=["region"],
+        missing="impute", workers=1,
+    )  # fmt: skip
+    filled = pl.read_parquet(tmp_path / "out.parquet").filter(pl.col("region") == "a")["pay"]
+    np.testing.assert_allclose(filled, frame["pay"].mean())
+
+
 def test_blocks_cost_at_most_three_per_cent(tmp_path, monkeypatch):
     frame = numbers(12_000, p=5).drop("note")
     frame.write_parquet(tmp_path / "in.parquet")
@@ -340,6 +358,23 @@ def test_resuming_with_other_settings_starts_anew(small_parts, tmp_path):
     assert (tmp_path / ".out.parquet.parts" / "plan.pickle").exists()
     facts = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", k=7, workers=1, resume=True)
     assert facts["smallest_group"] >= 7
+
+
+def test_resuming_in_another_order_starts_anew_where_identifiers_are_hashed(small_parts, tmp_path):
+    frame = numbers(1_000).with_columns(pl.Series("id", [f"p{i}" for i in range(1_000)]))
+    frame.write_parquet(tmp_path / "in.parquet")
+    options = {
+        "workers": 1,
+        "identifiers": "hash",
+        "schema": shoal.schema.Schema({"id": shoal.schema.Column("id", "identifier", "category")}),
+    }
+    with pytest.raises(KeyboardInterrupt):
+        protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", progress=_stop_at_writing, **options)
+    # Only the columns that decide about groups were spilled: part after part needs all of them.
+    protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", any_order=True, resume=True, **options)
+    out = pl.read_parquet(tmp_path / "out.parquet")
+    assert sorted(out.columns) == sorted(frame.columns)
+    assert sorted(out["note"]) == sorted(frame["note"])
 
 
 def _stop_at_writing(stage):

@@ -212,8 +212,13 @@ def _protect_parts(whole: dict[str, Any], *args: Any, as_json: bool, **options: 
     asked = [name for name, value in whole.items() if value is not None]
     if asked:
         raise ParameterError(f"A table taken in parts cannot have {asked[0]}: that needs all of it at once.")
-    with progress() as say:
-        facts = protect_file(*args, **options, progress=say)
+    try:
+        with progress() as say:
+            facts = protect_file(*args, **options, progress=say)
+    except KeyboardInterrupt:
+        if options.get("engine") != "spark":
+            typer.echo("interrupted: the parts already solved are kept for --resume", err=True)
+        raise
     if as_json:
         print_json(facts)
         return
@@ -223,9 +228,8 @@ def _protect_parts(whole: dict[str, Any], *args: Any, as_json: bool, **options: 
         f"{facts['n_records']:,} records in {facts['n_groups']:,} groups, smallest {facts['smallest_group']} "
         f"({facts['method']}, k = {facts['k']}, {facts['seconds']:.1f} s)"
     )
-    typer.echo(
-        f"information loss {facts['information_loss']:.3f} %, records linked by distance {100 * facts['dld']:.1f} % (DLD)"
-    )
+    linked = "" if facts["dld"] is None else f", records linked by distance {100 * facts['dld']:.1f} % (DLD)"
+    typer.echo(f"information loss {facts['information_loss']:.3f} %{linked}")
     typer.echo(f"written: {args[1]}")
 
 

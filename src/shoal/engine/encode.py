@@ -91,7 +91,8 @@ class Encoder:
         ):
             if standardiser is not None:
                 block = standardiser.transform(column.values[:, None])
-                block[column.missing] = 0.0
+                if column.missing.any():
+                    block[column.missing] = 0.0
             elif share is not None:
                 variance = 1.0 - float(share @ share)
                 block = np.zeros((column.values.size, share.size))
@@ -99,7 +100,8 @@ class Encoder:
                 block[present, column.values[present].astype(np.int64)] = 1.0
                 block[present] -= share
                 block /= np.sqrt(variance) if variance > 0 else 1.0
-            block *= np.sqrt(weight)
+            if weight != 1.0:
+                block *= np.sqrt(weight)
             Z[:, at : at + block.shape[1]] = block
             at += block.shape[1]
         return Z

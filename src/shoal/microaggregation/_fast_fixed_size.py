@@ -104,7 +104,17 @@ def _shrink(X: np.ndarray, k: int, method: int, least: int = 0) -> np.ndarray:
         middle = _plain_centroid(X, labels, rows)
         rim, distance = _rim(X, rows, middle)
         group = _rounds(
-            X, labels, rows, tree, rim, distance, middle, k, group, max(last, least, _stop(built, k) + 1), method
+            X,
+            labels,
+            rows,
+            tree,
+            rim,
+            distance,
+            middle,
+            k,
+            group,
+            max(last, least, _stop(built, k) + 1),
+            method,
         )
         rows = rows[labels[rows] < 0]
     labels[rows] = group

@@ -58,8 +58,8 @@ def run_local(
         )
         mark = resuming.fingerprint(
             [(str(file), file.stat().st_size) for file in source.files],
-            path.stat().st_mtime_ns, roles, estimator.name, estimator.get_params(), sorted(asked.items(), key=str)
-            if asked["secret"] is None else None,
+            path.stat().st_mtime_ns, roles, estimator.name, estimator.get_params(),
+            sorted((name, each) for name, each in asked.items() if name not in ("secret", "schema")),
         )  # fmt: skip
         known = resuming.recall(folder, mark) if resume else None
         if known is None:

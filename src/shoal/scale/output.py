@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,11 @@ class Writer:
         if self._sink is None:
             self._schema = table.schema
             if self._kind == ".parquet":
-                self._sink = pq.ParquetWriter(self._path, table.schema, compression="zstd")
+                # Means seldom repeat within a batch, so that a dictionary of them only costs time.
+                listed = [each.name for each in table.schema if not pa.types.is_floating(each.type)]
+                self._sink = pq.ParquetWriter(
+                    self._path, table.schema, compression="zstd", use_dictionary=listed or False
+                )
             else:
                 self._sink = pa.ipc.new_file(str(self._path), table.schema)
         self._sink.write_table(table.cast(self._schema))
@@ -152,12 +157,12 @@ def _in_order(
     source: Source, plan: Plan, tasks: list[Task], folder: Path
 ) -> tuple[dict[str, Any], Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray]]]:
     """Batches as they came in, each with its rows' group values."""
-    group_of = np.lib.format.open_memmap(folder / "groups.npy", "w+", np.int64, (source.n_rows,))
+    group_of = _mapped(folder / "groups.npy", np.int64, (source.n_rows,))
     group_of[:] = -1
     # Files, too, since there are as many as records / k: the system keeps in memory what it has room for.
     shape = (source.n_rows // plan.method.k + 1, len(plan.templates))
-    values = np.lib.format.open_memmap(folder / "values.npy", "w+", np.float64, shape)
-    gone = np.lib.format.open_memmap(folder / "gone.npy", "w+", np.bool_, shape)
+    values = _mapped(folder / "values.npy", np.float64, shape)
+    gone = _mapped(folder / "gone.npy", np.bool_, shape)
     figures, following = Figures(), 0
     for task in tasks:
         rows, solved = read_result(task)
@@ -193,3 +198,11 @@ def _by_part(
             yield read_spill(task), solved.values[solved.labels], solved.gone[solved.labels]
 
     return figures.facts(), batches()
+
+
+def _mapped(path: Path, kind: Any, shape: tuple[int, ...]) -> np.memmap:
+    """An array in a file whose room on disk is taken at once: a full disk is told, not met in the middle."""
+    array = np.lib.format.open_memmap(path, "w+", kind, shape)
+    with path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return array

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from shoal.engine.compile import kernel
 from shoal.engine.roles import row_codes
 from shoal.errors import InputError
 from shoal.scale.survey import kept_rows
@@ -30,12 +31,7 @@ class Router:
 
     def leaf(self, Z: np.ndarray) -> np.ndarray:
         """The leaf of each row."""
-        node = np.zeros(Z.shape[0], np.int64)
-        for level in range(self.n_leaves.bit_length() - 1):
-            base = (1 << level) - 1
-            along = np.einsum("ij,ij->i", Z, self.axes[base + node])
-            node = 2 * node + (along > self.cuts[base + node])
-        return node
+        return _leaves(Z, self.axes, self.cuts)
 
     @classmethod
     def fit(cls, Z: np.ndarray, depth: int) -> Router:
@@ -130,3 +126,21 @@ def joined_strata(batch: pl.DataFrame, plan: Plan) -> dict[str, pl.Series]:
         name: pl.Series(name, [key[j] for key in keys], dtype=batch.schema[name])
         for j, name in enumerate(plan.roles.strata)
     }
+
+
+# Kernels
+
+
+@kernel()
+def _leaves(Z, axes, cuts):
+    """Walk each row down the tree, whose nodes lie in heap order."""
+    out = np.empty(Z.shape[0], np.int64)
+    for i in range(Z.shape[0]):
+        node = 0
+        while node < cuts.size:
+            along = 0.0
+            for a in range(Z.shape[1]):
+                along += Z[i, a] * axes[node, a]
+            node = 2 * node + (2 if along > cuts[node] else 1)
+        out[i] = node - cuts.size
+    return out

@@ -9,6 +9,8 @@ import polars as pl
 from sklearn.base import clone
 
 from shoal.engine.aggregate import aggregate_column, medoids_of
+from shoal.engine.columns import TypedColumn
+from shoal.engine.encode import Encoder
 from shoal.engine.missing import impute
 from shoal.engine.roles import row_codes
 from shoal.measures._risk import linked_share
@@ -20,7 +22,7 @@ from shoal.scale.survey import ROW
 # Within a part, methods of more than linear time work on blocks of this many records.
 BLOCK_ROWS = 2_000
 # Rounds of exchanges across the borders of these blocks.
-MENDING = 5
+MENDING = 6
 # Records of a part for which linkage is measured.
 MEASURED = 500
 
@@ -68,7 +70,7 @@ def solve_part(table: pl.DataFrame, plan: Plan, *, measure: bool = True) -> Solv
     order = np.argsort(table[ROW].to_numpy(), kind="stable")
     if not table[ROW].is_sorted():
         table = table[order]
-    filled = impute(plan.typed(table))
+    filled = impute(_never_empty(plan.typed(table), plan.encoder))
     Z = plan.encoder.transform(filled)
     labels = _groups(Z, table.with_columns(**joined_strata(table, plan)), plan)
     weights = np.ones(table.height)
@@ -100,6 +102,22 @@ def replaced(batch: pl.DataFrame, plan: Plan, values: np.ndarray, gone: np.ndarr
         for j, each in enumerate(plan.templates)
     ]
     return batch.with_columns(*new, **joined_strata(batch, plan)).drop(plan.roles.identifiers)
+
+
+def _never_empty(columns: list[TypedColumn], encoder: Encoder) -> list[TypedColumn]:
+    """Where a column to be imputed is missing throughout the part, the middle of the whole table."""
+    made = []
+    for column, standardiser, share in zip(columns, encoder.standardisers, encoder.shares, strict=True):
+        if column.facts.policy == "impute" and column.missing.all():
+            if standardiser is not None:
+                middle = float(standardiser.mean[0] * standardiser.unit[0])
+                middle = middle if column.levels is None else round(middle)
+            else:
+                middle = 0.0 if share is None else float(np.argmax(share))
+            made.append(replace(column, values=np.full(column.values.size, middle), missing=~column.missing))
+        else:
+            made.append(column)
+    return made
 
 
 def _groups(Z: np.ndarray, table: pl.DataFrame, plan: Plan) -> np.ndarray:

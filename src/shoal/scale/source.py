@@ -52,10 +52,10 @@ class Source:
                     f"A batch of the file {str(file)!r} cannot be read: {_line(error)}"
                 ) from None
 
-    def numbered(self, columns: list[str] | None = None) -> Iterator[pl.DataFrame]:
+    def numbered(self, columns: list[str] | None = None, rows: int = BATCH_ROWS) -> Iterator[pl.DataFrame]:
         """The batches with their row numbers in the whole table."""
         start = 0
-        for batch in self.batches(columns):
+        for batch in self.batches(columns, rows):
             yield batch.with_columns(pl.Series(ROW, np.arange(start, start + batch.height)))
             start += batch.height
 

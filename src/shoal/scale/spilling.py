@@ -15,6 +15,8 @@ from shoal.scale.routing import merged_parts, route
 from shoal.scale.solving import Solved
 from shoal.scale.source import Source
 
+# Rows routed at a time: enough that each part's share is worth a write.
+SPILLED_ROWS = 1 << 18
 # Parts in which linkage is measured, about.
 MEASURED_PARTS = 8
 
@@ -34,7 +36,7 @@ def spill(source: Source, plan: Plan, folder: Path, everything: bool) -> np.ndar
     sizes = np.zeros(plan.n_parts, np.int64)
     sinks: dict[int, Any] = {}
     try:
-        for batch in source.numbered(None if everything else plan.roles.needed):
+        for batch in source.numbered(None if everything else plan.roles.needed, SPILLED_ROWS):
             parts = route(batch, plan)
             order = np.argsort(parts, kind="stable")
             edges = np.searchsorted(parts[order], np.arange(plan.n_parts + 1))
