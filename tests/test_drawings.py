@@ -18,7 +18,7 @@ sys.path.insert(0, str(DOCS))
 import generate  # noqa: E402 - lives beside the pages it makes
 from drawings import ALONE, PICTURES, draw_cover, figures, house, partitions  # noqa: E402
 
-QUICK = ("family-fixed-size", "forming", "film", "il-against-seconds", "correlated-noise", "house")
+QUICK = ("family-fixed-size", "forming", "film", "il-against-seconds-census", "correlated-noise", "house")
 
 
 def test_the_house_is_as_its_contract_says():

@@ -16,7 +16,10 @@ PICTURES: dict[str, Callable[[], str]] = {
     "cover": partitions.cover,
     "forming": partitions.forming,
     "film": partitions.film,
-    "il-against-seconds": figures.loss_against_seconds,
+    **{
+        f"il-against-seconds-{table}": (lambda table=table: figures.loss_against_seconds(table))
+        for table in ("census", "tarragona", "eia")
+    },
     "risk-utility": figures.risk_utility,
     "correlated-noise": figures.correlated_noise,
     "house": house.house,

@@ -19,20 +19,14 @@ FOLDER = Path(__file__).parents[1] / "benchmarks"
 
 
 def measured() -> list[dict[str, Any]]:
-    """Records of table, method, k, seconds and il: every method, and further runs of the annealing where stored."""
-    records = json.loads((FOLDER / "methods.json").read_text(encoding="utf-8"))["records"]
-    more = FOLDER / "il-against-seconds.json"
-    if more.exists():
-        facts = json.loads(more.read_text(encoding="utf-8"))
-        records += facts if isinstance(facts, list) else facts["records"]
-    return records
+    """Records of table, method, k, seconds and il, as `make bench` found them."""
+    return json.loads((FOLDER / "methods.json").read_text(encoding="utf-8"))["records"]
 
 
-def loss_against_seconds() -> str:
+def loss_against_seconds(table: str) -> str:
     """Each method a point, the annealing a line: the more time it is given, the less is lost."""
-    records = measured()
-    table, k = records[0]["table"], records[0]["k"]
-    records = [each for each in records if (each["table"], each["k"]) == (table, k)]
+    records = [each for each in measured() if each["table"] == table]
+    k = records[0]["k"]
     names = list(dict.fromkeys(each["method"] for each in records))
     best = min(records, key=lambda each: each["il"])
     others = [each for each in records if each["method"] != "anneal"]
@@ -48,7 +42,8 @@ def loss_against_seconds() -> str:
                       markeredgecolor=AFTER, markeredgewidth=1.4, gid=f"tip-{position}")  # fmt: skip
             tips[f"tip-{position}"] = f"{each['method']}: {each['il']:.3f} % in {each['seconds']:.3g} s"
         if anneal:
-            axes.plot(*zip(*anneal, strict=True), "o-", color=SERIES[1], markersize=8, linewidth=2)
+            axes.plot(*zip(*anneal, strict=True), "-", color=SERIES[1], linewidth=2)
+            axes.plot(*anneal[-1], "o", color=SERIES[1], markersize=8)
             axes.annotate("anneal", anneal[-1], xytext=(0, -16), textcoords="offset points", color=SERIES[1],
                           ha="center", fontweight="bold")  # fmt: skip
         axes.grid(visible=True, axis="both", which="major")

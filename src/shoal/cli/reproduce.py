@@ -42,7 +42,7 @@ def reproduce(
 
     if pictures is not None and experiment != "correlated":
         raise ParameterError(f"Only the experiment correlated has pictures. Got {experiment!r}.")
-    for path in (markdown, report, None if pictures is None else pictures / "x.svg"):
+    for path in (markdown, report, pictures):
         if path is not None:
             io.check_folder(path)
     with progress() as say:
@@ -77,6 +77,7 @@ def _draw(result: Any, folder: Path) -> None:
     from shoal.io import atomic
     from shoal.report.alone import alone
 
+    folder.mkdir(exist_ok=True)
     for name, picture in result.pictures().items():
         with atomic(folder / f"{name}.svg") as temporary:
             temporary.write_text(alone(picture), encoding="utf-8")
