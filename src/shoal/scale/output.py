@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ WAITING = 4_000_000
 
 
 class Writer:
-    """Appends batches to a file of the kind its name says."""
+    """Appends batches to a file of the kind its name says, by a thread while the next one is made."""
 
     def __init__(self, path: Path, kind: str) -> None:
         if kind not in (".parquet", ".arrow", ".feather", ".ipc", *io.TEXT):
@@ -38,9 +39,16 @@ class Writer:
         self._path, self._kind = path, kind
         self._sink: Any = None
         self._schema: pa.Schema | None = None
+        self._thread = ThreadPoolExecutor(1)
+        self._waiting: Future[None] | None = None
 
     def write(self, batch: pl.DataFrame) -> None:
-        """Append one batch."""
+        """Append one batch when the one before is written."""
+        if self._waiting is not None:
+            self._waiting.result()
+        self._waiting = self._thread.submit(self._append, batch)
+
+    def _append(self, batch: pl.DataFrame) -> None:
         if self._kind in io.TEXT:
             if self._sink is None:
                 self._sink = self._path.open("wb")
@@ -65,8 +73,13 @@ class Writer:
 
     def close(self) -> None:
         """Finish the file."""
-        if self._sink is not None:
-            self._sink.close()
+        try:
+            if self._waiting is not None:
+                self._waiting.result()
+        finally:
+            self._thread.shutdown()
+            if self._sink is not None:
+                self._sink.close()
 
 
 class Classes:

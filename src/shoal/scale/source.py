@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,7 @@ class Source:
     def numbered(self, columns: list[str] | None = None, rows: int = BATCH_ROWS) -> Iterator[pl.DataFrame]:
         """The batches with their row numbers in the whole table."""
         start = 0
-        for batch in self.batches(columns, rows):
+        for batch in _ahead(self.batches(columns, rows)):
             yield batch.with_columns(pl.Series(ROW, np.arange(start, start + batch.height)))
             start += batch.height
 
@@ -92,6 +93,15 @@ def open_source(path: str | Path, work: Path) -> Source:
     if len(set(schema.names)) < len(schema.names):
         raise InputError(f"Column names must differ. Got {', '.join(schema.names)}.")
     return Source(tuple(files), schema, n_rows, tuple(notes))
+
+
+def _ahead(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The batches, the next one read by a thread while one is worked on."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(next, batches, None)
+        while (batch := waiting.result()) is not None:
+            waiting = thread.submit(next, batches, None)
+            yield batch
 
 
 def _listed(folder: Path) -> list[Path]:

@@ -16,7 +16,7 @@ from shoal.scale.solving import Solved
 from shoal.scale.source import Source
 
 # Rows routed at a time: enough that each part's share is worth a write.
-SPILLED_ROWS = 1 << 18
+SPILLED_ROWS = 1 << 17
 # Parts in which linkage is measured, about.
 MEASURED_PARTS = 8
 
