@@ -205,7 +205,11 @@ def scatter_map(points: Sequence[MapPoint]) -> Markup:
                 zorder=4 if best else 3,
             )
             if point.chosen:
-                ring: dict[str, Any] = {"markerfacecolor": "none", "markeredgecolor": INK, "markeredgewidth": 1.6}
+                ring: dict[str, Any] = {
+                    "markerfacecolor": "none",
+                    "markeredgecolor": INK,
+                    "markeredgewidth": 1.6,
+                }
                 axes.plot([point.loss], [100 * point.risk], "o", markersize=19, zorder=2, **ring)
             tips[f"tip-{position}"] = _told(point, best)
         _front_line(axes, [point for point, best in zip(points, front, strict=True) if best])
