@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
 import logging
 import os
@@ -97,6 +98,10 @@ def make_app(config: Config, room: Path | None = None) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         log.info(json.dumps({"event": "start", "version": __version__, "datasets": len(config.datasets)}))
+        # What is loaded now stays, so that no answer waits while it is looked through for garbage.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(20_000, 20, 20)
         yield
         app.state.room.close()
         desk.close()
