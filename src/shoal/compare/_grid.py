@@ -20,9 +20,9 @@ from shoal.engine.frame import Frame
 from shoal.engine.roles import prepare
 from shoal.errors import InputError, ParameterError
 from shoal.masking import MASKS, mask
-from shoal.microaggregation import Microaggregator, methods
+from shoal.microaggregation import Microaggregator, methods, resolve_method
 from shoal.params import AnyOf, Interval, Nothing, check_params
-from shoal.protect.choices import Progress, listed, resolve_method
+from shoal.protect.choices import Progress, listed
 from shoal.protect.figures import measure
 from shoal.protect.ground import Ground
 from shoal.protect.groups import form_groups

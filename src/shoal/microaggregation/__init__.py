@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.errors import ParameterError
 from shoal.microaggregation._anneal import Anneal
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._brkga import BRKGA
@@ -93,3 +94,28 @@ def methods() -> dict[str, type[Microaggregator]]:
     'MDAV'
     """
     return {each.name: each for each in _REGISTERED}
+
+
+def resolve_method(
+    method: str | Microaggregator,
+    k: int,
+    time_limit: float | None = None,
+    max_proposals: int | None = None,
+    random_state: int | None = None,
+) -> Microaggregator:
+    """A configured method from its name, or a copy of a configured one with another `k`."""
+    from sklearn.base import clone
+
+    options = {"time_limit": time_limit, "max_proposals": max_proposals, "random_state": random_state}
+    if isinstance(method, Microaggregator):
+        return clone(method).set_params(k=k)
+    known = methods()
+    if method not in known:
+        raise ParameterError(f"'method' must be one of {', '.join(known)}. Got {method!r}.")
+    chosen = known[method]
+    for name in ("time_limit", "max_proposals"):
+        if options[name] is not None and not chosen.takes(name):
+            raise ParameterError(f"The method {method!r} takes no {name!r}: it stops by itself.")
+    return chosen(
+        k=k, **{name: value for name, value in options.items() if value is not None and chosen.takes(name)}
+    )

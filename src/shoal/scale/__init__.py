@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ParameterError
-from shoal.microaggregation import Microaggregator, methods
+from shoal.microaggregation import Microaggregator, resolve_method
 from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
 from shoal.scale.plan import Plan, make_plan
 from shoal.scale.roles import Roles, settle_roles
@@ -119,7 +119,10 @@ def protect_file(
         "engine": engine, "workers": workers,
     }  # fmt: skip
     check_params("protect_file", rules, given)
-    estimator = _resolve(method, k, max_proposals, random_state)
+    estimator = resolve_method(method, k, None, max_proposals, random_state)
+    params = estimator.get_params(deep=False)  # looked at before any pass over the data
+    rules = {name: rule for name, rule in estimator._rules.items() if name in params}
+    check_params(type(estimator).__name__, rules, params)
     if time_limit is not None and not estimator.takes("time_limit"):
         raise ParameterError(f"The method {estimator.name!r} takes no 'time_limit': it stops by itself.")
     secret = None if identifiers == "drop" else key if key is not None else secrets.token_bytes(32)
@@ -160,27 +163,3 @@ def bytes_of(memory: int | str) -> int:
     if size < 1:
         raise ParameterError(f"'memory' must be a size such as 500MB or 2GB. Got {memory!r}.")
     return int(size)
-
-
-def _resolve(
-    method: str | Microaggregator, k: int, max_proposals: int | None, random_state: int | None
-) -> Microaggregator:
-    from sklearn.base import clone
-
-    if isinstance(method, Microaggregator):
-        return clone(method).set_params(k=k)
-    known = methods()
-    if method not in known:
-        raise ParameterError(f"'method' must be one of {', '.join(known)}. Got {method!r}.")
-    chosen = known[method]
-    options = {"max_proposals": max_proposals, "random_state": random_state}
-    if max_proposals is not None and not chosen.takes("max_proposals"):
-        raise ParameterError(f"The method {method!r} takes no 'max_proposals': it stops by itself.")
-    estimator = chosen(
-        k=k, **{name: value for name, value in options.items() if value is not None and chosen.takes(name)}
-    )
-    # Before any pass over the data.
-    params = estimator.get_params(deep=False)
-    rules = {name: rule for name, rule in estimator._rules.items() if name in params}
-    check_params(type(estimator).__name__, rules, params)
-    return estimator

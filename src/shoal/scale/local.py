@@ -19,7 +19,7 @@ from shoal.microaggregation import Microaggregator
 from shoal.scale import output as out
 from shoal.scale import pool, resuming, spilling
 from shoal.scale.figures import facts_of
-from shoal.scale.plan import Plan, encoder_of, make_plan, small_strata, templates_of
+from shoal.scale.plan import Plan, draft_plan, make_plan, refuse_small, small_strata
 from shoal.scale.roles import GUESSED_ROWS, Roles, settle_roles
 from shoal.scale.routing import stratum_sums
 from shoal.scale.source import Source, open_source
@@ -120,24 +120,8 @@ def plan_source(
     if not little:
         return make_plan(found, roles, method, rows, **options), found
     if small == "refuse":
-        shown = ", ".join(str(value) for value in little[0])
-        raise InputError(
-            f"Each stratum must have at least k = {method.k} rows. "
-            f"Stratum {shown!r} has {found.strata[little[0]]}."
-        )
-    templates = templates_of(found, roles)
-    draft = Plan(
-        roles,
-        templates,
-        encoder_of(found, templates),
-        method,
-        {},
-        {},
-        {},
-        0,
-        found.n_kept,
-        round_integers=False,
-    )
+        raise refuse_small(found, little, method.k)
+    draft = draft_plan(found, roles, method)
     totals: dict[tuple[Any, ...], tuple[int, np.ndarray]] = {}
     for batch in source.numbered(roles.needed):
         for key, (count, sums) in stratum_sums(batch, draft).items():

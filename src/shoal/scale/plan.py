@@ -107,6 +107,21 @@ def small_strata(found: Survey, k: int) -> list[tuple[Any, ...]]:
     return [key for key, count in found.strata.items() if count < k]
 
 
+def refuse_small(found: Survey, little: list[tuple[Any, ...]], k: int) -> InputError:
+    """The sentence on the first stratum below k."""
+    shown = ", ".join(str(value) for value in little[0])
+    return InputError(
+        f"Each stratum must have at least k = {k} rows. Stratum {shown!r} has {found.strata[little[0]]}."
+    )
+
+
+def draft_plan(found: Survey, roles: Roles, method: Any) -> Plan:
+    """A plan without parts, enough to encode records and find the centres of strata."""
+    templates = templates_of(found, roles)
+    encoder = encoder_of(found, templates)
+    return Plan(roles, templates, encoder, method, {}, {}, {}, 0, found.n_kept, round_integers=False)
+
+
 def templates_of(found: Survey, roles: Roles) -> tuple[TypedColumn, ...]:
     """The quasi-identifiers without rows; refuses columns of missing cells."""
     templates, refused = [], []

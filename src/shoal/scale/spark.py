@@ -23,7 +23,7 @@ from shoal.engine.pseudonyms import pseudonyms
 from shoal.errors import GuaranteeError, InputError, MissingExtraError
 from shoal.privacy import Verdict
 from shoal.scale.figures import facts_of
-from shoal.scale.plan import Plan, encoder_of, make_plan, small_strata, templates_of
+from shoal.scale.plan import Plan, draft_plan, make_plan, refuse_small, small_strata
 from shoal.scale.roles import GUESSED_ROWS, Roles, settle_roles
 from shoal.scale.routing import merged_parts, route, stratum_sums
 from shoal.scale.solving import replaced, solve_part
@@ -117,20 +117,8 @@ def plan_rows(
     if not little:
         return make_plan(found, roles, method, part_rows, **options)
     if small == "refuse":
-        raise InputError(f"Each stratum must have at least k = {method.k} rows. {little[0]!r} has fewer.")
-    templates = templates_of(found, roles)
-    draft = Plan(
-        roles,
-        templates,
-        encoder_of(found, templates),
-        method,
-        {},
-        {},
-        {},
-        0,
-        found.n_kept,
-        round_integers=False,
-    )
+        raise refuse_small(found, little, method.k)
+    draft = draft_plan(found, roles, method)
 
     def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
