@@ -252,8 +252,8 @@ class SelectedMixture(MixtureModel):
     >>> side = np.repeat([0.0, 9.0], 30)
     >>> frame = pl.DataFrame({"a": side + rng.normal(size=60), "b": rng.normal(size=60), "side": side})
     >>> model = SelectedMixture("side", 1, n_components=2).fit(frame)
-    >>> model.preparation_.columns, round(model.row_influence(np.ones(60), np.arange(60)).max(), 3)
-    (('a',), np.float64(30.0))
+    >>> model.preparation_.columns, round(float(model.row_influence(np.ones(60), np.arange(60)).max()), 3)
+    (('a',), 30.0)
     """
 
     def __init__(
