@@ -58,7 +58,8 @@ def solve(tasks: list[Task], plan: Plan, workers: int, say: Progress) -> tuple[i
             say(f"forming groups: part {done} of {len(tasks)}")
         return 0, 0.0
     start()
-    peak, spent, begun = 0, {}, 0.0
+    peak, begun = 0, 0.0
+    spent: dict[int, float] = {}
     pool = ProcessPoolExecutor(
         workers, mp_context=multiprocessing.get_context("forkserver"), initializer=_ready, initargs=(plan,)
     )

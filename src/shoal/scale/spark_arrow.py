@@ -38,7 +38,7 @@ def pickled(value: Any) -> pa.RecordBatch:
 def frame_of(data: Any) -> pl.DataFrame:
     """A batch or table of Arrow as a frame."""
     frame = pl.from_arrow(data)
-    return frame if isinstance(frame, pl.DataFrame) else frame.toframe_of()
+    return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
 
 
 def arrow_of(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 import shutil
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -28,9 +30,13 @@ def session(master: str | None = None) -> SparkSession:
         raise InputError(
             "Spark needs Java 17 or later: no 'java' was found on the path and JAVA_HOME is not set."
         )
+    master = master or os.environ.get("SPARK_MASTER", "local[*]")
+    if master.startswith("local"):
+        # Workers on this machine have what this interpreter has; 'python3' on the path may not.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     try:
         return (
-            SparkSession.builder.master(master or os.environ.get("SPARK_MASTER", "local[*]"))
+            SparkSession.builder.master(master)
             .appName("shoal")
             .config("spark.ui.enabled", "false")
             .config("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
@@ -53,10 +59,12 @@ def sentences() -> Iterator[None]:
         for kind in ("InputError: ", "ParameterError: "):
             if kind in text:
                 raise InputError(text.split(kind, 1)[1].splitlines()[0]) from None
-        raise InputError(f"Spark could not finish: {line_of(error)}") from None
+        # Of an error in a worker, what it says rather than that there was one.
+        inside = re.search(r"^\w+Error: .+$", text, re.MULTILINE)
+        raise InputError(f"Spark could not finish: {line_of(inside[0] if inside else error)}") from None
 
 
-def line_of(error: BaseException) -> str:
+def line_of(error: BaseException | str) -> str:
     """The first line of an error, as a sentence."""
     text = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return text if text.endswith(".") else text + "."
