@@ -1,7 +1,8 @@
 """Parts solved by a pool of processes, one thread each.
 
-The processes are forked from a server that has imported what they need. It is started before the table is looked
-through, so that it is ready when the first part is.
+The processes are forked from a server that has imported the packages that take longest. It is started before the table
+is looked through, so that it is ready when the first part is. It leaves polars to the workers, which starts threads
+as it is imported: a forked process would inherit their locks without them.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import multiprocessing
 import os
 import resource
 import signal
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -35,7 +35,7 @@ def workers_of(workers: int | None) -> int:
 
 def start() -> None:
     """Start the server that workers are forked from, unless one is running."""
-    forkserver.set_forkserver_preload(["shoal.scale.warm"])
+    forkserver.set_forkserver_preload(["sklearn.base", "scipy.spatial", "numba"])
     # An interruption is for the main process alone, until workers are at work.
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
@@ -108,8 +108,11 @@ def _ready(plan: Plan) -> None:
 def _solve_in_pool(task: Task) -> tuple[int, int, float, float]:
     """Solve a part; which process did, its peak memory and CPU seconds, and those of the server before it."""
     run_task(task, _plan)
-    warm = sys.modules.get("shoal.scale.warm")
-    return os.getpid(), peak_memory(), time.process_time(), getattr(warm, "SPENT", 0.0)
+    begun = 0.0
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+        begun = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return os.getpid(), peak_memory(), time.process_time(), begun
 
 
 @contextlib.contextmanager
