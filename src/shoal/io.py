@@ -7,19 +7,20 @@ which is renamed when complete, so that nothing is ever half-written.
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import csv
 import io as _io
 import os
 import secrets
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from shoal.errors import InputError, MissingExtraError
+from shoal.errors import InputError, MissingExtraError, ShoalError
 
 TEXT = (".csv", ".tsv", ".txt")
 STATISTICAL = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
@@ -27,6 +28,7 @@ FORMATS = (*TEXT, ".parquet", ".arrow", ".feather", ".ipc", ".xlsx", *STATISTICA
 SAMPLE_BYTES = 1 << 16
 
 _temporaries: set[Path] = set()
+_waiting: contextvars.ContextVar[dict[Path, Path] | None] = contextvars.ContextVar("waiting", default=None)
 
 
 @dataclass(frozen=True)
@@ -124,10 +126,29 @@ def write_table(frame: pl.DataFrame, path: str | Path, source: Source | None = N
             frame.write_parquet(temporary)
         elif ending in (".arrow", ".feather", ".ipc"):
             frame.write_ipc(temporary)
-        elif ending == ".xlsx":
-            _write_excel(frame, temporary)
         else:
-            _write_statistical(frame, temporary, ending, source)
+            try:
+                _write_foreign(frame, temporary, ending, source)
+            except (ShoalError, OSError):
+                raise
+            except Exception as error:  # each library has errors of its own for what its format cannot hold
+                raise InputError(
+                    f"The table cannot be written to {path.name!r}: {_first_line(error)}"
+                ) from None
+
+
+def _write_foreign(frame: pl.DataFrame, path: Path, ending: str, source: Source | None) -> None:
+    if ending == ".xlsx":
+        _write_excel(frame, path)
+    else:
+        _write_statistical(frame, path, ending, source)
+
+
+def write_text(text: str, path: str | Path) -> None:
+    """Write a page or a picture as UTF-8; a character that has no place there becomes a question mark."""
+    check_folder(path)
+    with atomic(path) as temporary:
+        temporary.write_bytes(text.encode("utf-8", "replace"))
 
 
 def check_writable(path: str | Path) -> None:
@@ -140,6 +161,38 @@ def check_writable(path: str | Path) -> None:
         writable = [each for each in FORMATS if each != ".sas7bdat"]
         raise InputError(f"The output must end in one of {', '.join(writable)}. Got {path.name!r}.")
     check_folder(path)
+
+
+def check_apart(written: Mapping[str, str | Path | None], read: Iterable[str | Path | None] = ()) -> None:
+    """Raise a sentence if a file would be written over one that is read, or over another that is written.
+
+    Parameters
+    ----------
+    written : mapping of str to path
+        The option that names each file to be written; None where it is not given, `-` for a pipe.
+    read : paths
+        The files that are read.
+
+    Examples
+    --------
+    >>> from shoal.io import check_apart
+    >>> check_apart({"--output": "protected.csv", "--report": "protected.csv"}, ["survey.csv"])
+    Traceback (most recent call last):
+    ...
+    shoal.errors.InputError: '--report' must name a file of its own. Got 'protected.csv', which is '--output'.
+    """
+    taken = {_place(path): "a file that is read" for path in read if path is not None and str(path) != "-"}
+    for option, path in written.items():
+        if path is None or str(path) == "-":
+            continue
+        other = taken.setdefault(_place(path), repr(option))
+        if other != repr(option):
+            raise InputError(f"{option!r} must name a file of its own. Got {str(path)!r}, which is {other}.")
+
+
+def _place(path: str | Path) -> str:
+    """The file itself, whatever way leads to it."""
+    return os.path.realpath(path)
 
 
 def check_folder(path: str | Path) -> None:
@@ -159,19 +212,45 @@ def atomic(path: str | Path) -> Iterator[Path]:
     path = Path(path)
     temporary = path.parent / f".{path.stem}-{secrets.token_hex(6)}{path.suffix}"
     _temporaries.add(temporary)
+    waiting = _waiting.get()
     try:
         yield temporary
         mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
         temporary.chmod(mode)
-        temporary.replace(path)
+        if waiting is None:
+            temporary.replace(path)
+        else:
+            waiting[path] = temporary
     except OSError as error:
         raise InputError(f"The file {str(path)!r} cannot be written: {error.strerror or error}.") from None
     except pl.exceptions.PolarsError as error:
         raise InputError(f"The file {str(path)!r} cannot be written: {_first_line(error)}") from None
     finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        _temporaries.discard(temporary)
+        if waiting is None or waiting.get(path) != temporary:
+            _remove(temporary)
+
+
+@contextlib.contextmanager
+def together() -> Iterator[None]:
+    """Files written in this block get their names together when it ends well, the last written first; else none does."""
+    waiting: dict[Path, Path] = {}
+    token = _waiting.set(waiting)
+    try:
+        yield
+        for path, temporary in reversed(waiting.items()):
+            temporary.replace(path)
+    except OSError as error:
+        raise InputError(f"A file cannot be written: {error.strerror or error}.") from None
+    finally:
+        _waiting.reset(token)
+        for temporary in waiting.values():
+            _remove(temporary)
+
+
+def _remove(temporary: Path) -> None:
+    with contextlib.suppress(OSError):
+        temporary.unlink(missing_ok=True)
+    _temporaries.discard(temporary)
 
 
 def remove_temporaries() -> None:
@@ -197,10 +276,13 @@ def _read_text(data: bytes, name: str, ending: str) -> Source:
     decimal_comma = separator == ";" and _has_decimal_commas(text)
     if decimal_comma:
         notes.append("Decimals are written with a comma.")
+    header = _header(text, separator, name, notes)
+    _refuse_ragged(text, separator, len(header), name)
     try:
         frame = pl.read_csv(
             _io.BytesIO(text.encode()),
             separator=separator,
+            new_columns=header,
             infer_schema_length=None,
             decimal_comma=decimal_comma,
             try_parse_dates=False,
@@ -222,6 +304,8 @@ def _decode(data: bytes, name: str) -> tuple[str, list[str]]:
             text = data.decode(encoding)
         except UnicodeDecodeError:
             continue
+        if "\n" not in text:
+            text = text.replace("\r", "\n")  # lines as old Macs ended them
         return text, [] if encoding == "utf-8-sig" else [
             f"The text was read as {encoding}, since it is not UTF-8."
         ]
@@ -235,6 +319,37 @@ def _delimiter(text: str) -> str:
     except csv.Error:
         counts = {mark: lines[0].count(mark) for mark in ",;\t|"}
         return max(counts, key=lambda mark: counts[mark]) if any(counts.values()) else ","
+
+
+def _header(text: str, separator: str, name: str, notes: list[str]) -> list[str]:
+    """The names of the columns; one without a name is called by its place, and a note says so."""
+    names = next(row for row in csv.reader(_io.StringIO(text), delimiter=separator) if row)
+    repeated = [each for each in names if each.strip() and names.count(each) > 1]
+    if repeated:
+        raise InputError(f"Column names must differ. The file {name} has {repeated[0]!r} more than once.")
+    for place, each in enumerate(names, 1):
+        if not each.strip():
+            names[place - 1] = called = f"column_{place}"
+            notes.append(f"Column {place} has no name; it is called {called!r}.")
+    return names
+
+
+def _refuse_ragged(text: str, separator: str, width: int, name: str) -> None:
+    """Raise a sentence that names the first row with more or fewer cells than the header."""
+    # Only where quotes or numbers of separators make it needful are the rows read one by one.
+    lines = text.count("\n") + (not text.endswith("\n"))
+    if '"' not in text and text.count(separator) == lines * (width - 1):
+        return
+    rows = csv.reader(_io.StringIO(text), delimiter=separator)
+    try:
+        for row in rows:
+            if row and len(row) != width:
+                raise InputError(
+                    f"Every row of {name} must have the {width} cells of the header. "
+                    f"Got {len(row)} at line {rows.line_num}."
+                )
+    except csv.Error:
+        return  # a cell too long for this reader; the table's own reader decides
 
 
 def _has_decimal_commas(text: str) -> bool:

@@ -214,10 +214,10 @@ class Schema:
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise SchemaError(f"No schema file {str(path)!r}.") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(
-                f"The schema file {str(path)!r} cannot be read as UTF-8 text: {error}."
-            ) from None
+        except OSError as error:
+            raise SchemaError(f"The schema file {str(path)!r} cannot be read: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise SchemaError(f"The schema file {str(path)!r} must be UTF-8 text.") from None
         return cls.from_toml_text(text, source=str(path))
 
     @classmethod

@@ -74,6 +74,9 @@ def main() -> None:
     except BrokenPipeError:
         sys.stderr.close()
         code = 0
+    except OSError as error:
+        named = "" if error.filename is None else f"{str(error.filename)!r}: "
+        code = _fail(f"{named}{error.strerror or error}.", 2)
     except (MemoryError, InternalError) as error:
         code = _fail(f"{type(error).__name__}: {error or 'the table does not fit in memory'}", 2)
     raise SystemExit(code or 0)

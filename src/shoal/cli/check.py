@@ -59,10 +59,12 @@ def check(
     Example: shoal check survey.csv --quasi age,region --sensitive disease --k 5 --l 2 --t 0.2
     """
     from shoal import privacy
-    from shoal.errors import InputError
+    from shoal.errors import InputError, ParameterError
     from shoal.io import read_table
     from shoal.schema import Schema
 
+    if delta is not None and population is None:
+        raise ParameterError("'--delta' is a demand on presence in a population: give --population too.")
     with progress() as say:
         say(f"reading {file}")
         facts = None if schema is None else Schema.from_toml(schema)

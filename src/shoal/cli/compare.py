@@ -51,6 +51,7 @@ def compare(
         ks = [int(part) for part in names(k) or []]
     except ValueError:
         raise ParameterError(f"'k' must be whole numbers separated by commas. Got {k!r}.") from None
+    io.check_apart({"--report": report}, [file, schema])
     if report is not None:
         io.check_folder(report)
     with progress() as say:

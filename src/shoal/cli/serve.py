@@ -65,7 +65,7 @@ def serve(
     settings.check()
     settings.check_address(behind_proxy=behind_proxy)
     if check:
-        typer.echo(f"{path}: {len(settings.datasets)} data sets, all is well")
+        typer.echo(f"{path}: all is well, data sets: {', '.join(settings.datasets) or 'none'}")
         return
     scheme = "https" if settings.tls else "http"
     typer.echo(f"serving {scheme}://{settings.host}:{settings.port}/")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -51,7 +51,8 @@ def prepare(
     names = settled.names("quasi")
     if not names:
         raise InputError(
-            "At least one column must be aggregated. None is a number and none has the role 'quasi'."
+            "At least one column must be aggregated: name it, or give it the role 'quasi' in a schema. "
+            "None of the table holds numbers."
         )
     facts = [replace(settled.columns[name], policy=missing or settled.columns[name].policy) for name in names]
     quasi = [read_column(table[fact.name], fact) for fact in facts]
@@ -63,7 +64,7 @@ def prepare(
     refuse_missing(quasi)
     keep = rows_to_keep(quasi)
     if keep.size < len(given):
-        notes.append(f"{len(given) - keep.size} rows with missing cells were dropped.")
+        notes.append(f"Rows with missing cells that were dropped: {len(given) - keep.size:,}.")
         given, table, quasi = given.taken(keep), table[keep], [column.taken(keep) for column in quasi]
     weight_name = next(iter(settled.names("weight")), None)
     return Prepared(
@@ -101,6 +102,7 @@ def settled_schema(
         "weight": [weights] if weights else [],
         "group": [households] if households else [],
     }
+    _refuse_two_roles(asked)
     for name in [*facts, *(name for names in asked.values() for name in names)]:
         if name not in table.columns:
             raise InputError(f"No column {name!r} in the table. It has: {', '.join(table.columns)}.")
@@ -126,6 +128,17 @@ def settled_schema(
     ]
     base = schema if schema is not None else Schema({})
     return replace(base, columns=settled), notes
+
+
+def _refuse_two_roles(asked: Mapping[str, Sequence[str]]) -> None:
+    """Raise a sentence if one column is asked for in two roles."""
+    first: dict[str, str] = {}
+    for role, names in asked.items():
+        for name in names:
+            if first.setdefault(name, role) != role:
+                raise InputError(
+                    f"A column has one role. {name!r} was asked for as {first[name]} and as {role}."
+                )
 
 
 def _kind_asked(column: Column, role: str) -> str:
