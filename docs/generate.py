@@ -185,7 +185,14 @@ def _measured(title: str, facts: dict[str, Any]) -> list[str]:
     rows = facts.get("records") or facts.get("rows") or []
     if len(rows) > LONG:
         short = _by_k(rows) if "published" in rows[0] else _by_table(rows)
-        lines += [*short, f"<details><summary>All {len(rows)} rows</summary>", "", *_table(rows), "</details>", ""]
+        lines += [
+            *short,
+            f"<details><summary>All {len(rows)} rows</summary>",
+            "",
+            *_table(rows),
+            "</details>",
+            "",
+        ]
     elif rows:
         lines += _table(rows)
     elif facts.get("text"):

@@ -69,7 +69,7 @@ def release(
             association=association,
             columns=names(columns),
             shares=_shares(shares),
-            budget_total=budget,
+            budget=budget,
             analyst=analyst,
             ledger=ledger or str(schema.with_suffix(".ledger.db")),
         )
@@ -140,7 +140,7 @@ def release_graph(
         reading=reading,
         vertices=listed,
         dataset=name or edges.stem,
-        budget_total=budget,
+        budget=budget,
         analyst=analyst,
         ledger=ledger or str(edges.with_suffix(".ledger.db")),
     )

@@ -63,10 +63,6 @@ class Frame:
         """Names of the columns that hold integers, floats or decimals."""
         return [name for name, dtype in self._nw.schema.items() if dtype.is_numeric()]
 
-    def integer_columns(self) -> list[str]:
-        """Names of the columns that hold integers."""
-        return [name for name, dtype in self._nw.schema.items() if dtype.is_integer()]
-
     def values(self, name: str) -> np.ndarray:
         """One column as an array."""
         self.require([name])

@@ -40,7 +40,7 @@ def _figures(
     suda_size: int,
     fraction: float | None,
 ) -> dict[str, Any]:
-    found = privacy.risk(table, quasi, weights=weights, household=household)
+    found = privacy.risk(table, quasi, weights=weights, households=household)
     figures: dict[str, Any] = {
         "unique": found.unique,
         "prosecutor": found.prosecutor,

@@ -50,7 +50,7 @@ class Source:
                 yield from _batches(file, columns, rows)
             except (pa.ArrowException, OSError, pl.exceptions.PolarsError) as error:
                 raise InputError(
-                    f"A batch of the file {str(file)!r} cannot be read: {_line(error)}"
+                    f"A batch of the file {str(file)!r} cannot be read: {io.first_line(error)}"
                 ) from None
 
     def numbered(self, columns: list[str] | None = None, rows: int = BATCH_ROWS) -> Iterator[pl.DataFrame]:
@@ -84,7 +84,7 @@ def open_source(path: str | Path, work: Path) -> Source:
         try:
             found, count = _describe(file)
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"The file {str(file)!r} cannot be read: {_line(error)}") from None
+            raise InputError(f"The file {str(file)!r} cannot be read: {io.first_line(error)}") from None
         if schema is not None and not found.equals(schema):
             raise InputError(_difference(schema, found, files[0], file))
         schema, n_rows = found, n_rows + count
@@ -153,7 +153,9 @@ def _converted(files: list[Path], work: Path, notes: list[str]) -> list[Path]:
                 text, separator=separator, infer_schema_length=None, decimal_comma=decimal_comma
             ).sink_ipc(target, compression="uncompressed")
         except (pl.exceptions.PolarsError, ValueError) as error:
-            raise InputError(f"The file {str(file)!r} cannot be read as a table: {_line(error)}") from None
+            raise InputError(
+                f"The file {str(file)!r} cannot be read as a table: {io.first_line(error)}"
+            ) from None
         if text != file:
             text.unlink()
         made.append(target)
@@ -182,10 +184,11 @@ def _dialect(file: Path, head: bytes, work: Path, notes: list[str]) -> tuple[Pat
                 f"The file {str(file)!r} must be text in UTF-8, UTF-16 or Windows-1252. It is none of them."
             ) from None
     sample = head.decode(encoding, errors="ignore").lstrip("\ufeff")
-    separator = "\t" if file.suffix.lower() == ".tsv" else io._delimiter(sample)
+    separator = "\t" if file.suffix.lower() == ".tsv" else io.delimiter(sample)
     if separator not in (",", "\t"):
         notes.append(f"Columns of {file.name!r} are separated by {separator!r}.")
-    return text, separator, separator == ";" and io._has_decimal_commas(sample)
+    io.header(sample, separator, repr(str(file)), [])  # two columns of one name are refused
+    return text, separator, separator == ";" and io.has_decimal_commas(sample)
 
 
 def _is_utf8(file: Path) -> bool:
@@ -214,8 +217,3 @@ def _difference(first: pa.Schema, other: pa.Schema, first_file: Path, other_file
         extra = [name for name in other.names if name not in first.names]
         what = f"has a further column {extra[0]!r}" if extra else "has its columns in another order"
     return f"All files of a folder must have the columns of {first_file.name!r}: {other_file.name!r} {what}."
-
-
-def _line(error: Exception) -> str:
-    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return text if text.endswith(".") else text + "."

@@ -1,0 +1,40 @@
+"""Files in, files out: the only place that knows formats.
+
+Reading says what it had to guess (encoding, delimiter). Writing goes to a temporary file beside the target
+which is renamed when complete, so that nothing is ever half-written.
+"""
+
+from __future__ import annotations
+
+from shoal.io._files import (
+    atomic,
+    check_apart,
+    check_folder,
+    first_line,
+    remove_temporaries,
+    together,
+    write_text,
+)
+from shoal.io._tables import FORMATS, TEXT, Source, check_writable, read_source, read_table, write_table
+from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header
+
+__all__ = [
+    "FORMATS",
+    "SAMPLE_BYTES",
+    "TEXT",
+    "Source",
+    "atomic",
+    "check_apart",
+    "check_folder",
+    "check_writable",
+    "delimiter",
+    "first_line",
+    "has_decimal_commas",
+    "header",
+    "read_source",
+    "read_table",
+    "remove_temporaries",
+    "together",
+    "write_table",
+    "write_text",
+]
