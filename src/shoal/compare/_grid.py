@@ -72,7 +72,7 @@ class Cell:
         return {name: value for name, value in vars(self).items() if name != "labels"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """All cells of a comparison, the recommended one first among equals.
 
@@ -99,6 +99,9 @@ class Comparison:
         return tuple(
             sorted((cell for cell in self.cells if cell.on_front), key=lambda cell: cell.information_loss)
         )
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.cells)} cells. {self.reason}>"
 
     def frame(self) -> pl.DataFrame:
         """The cells as a table."""

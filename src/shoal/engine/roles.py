@@ -93,14 +93,13 @@ def settled_schema(
     labelled: Collection[str] = (),
 ) -> tuple[Schema, list[str]]:
     """The schema with a role for every column of the table: given, asked for by name, or guessed."""
-    if isinstance(schema, (str, Path)):
-        schema = Schema.from_toml(schema)
+    schema = None if schema is None else Schema.of(schema)
     facts = dict(schema.columns) if schema is not None else {}
     asked = {
         "quasi": columns or [],
         "stratum": strata,
-        "weight": [weights] if weights else [],
-        "group": [households] if households else [],
+        "weight": [] if weights is None else [weights],
+        "group": [] if households is None else [households],
     }
     _refuse_two_roles(asked)
     for name in [*facts, *(name for names in asked.values() for name in names)]:
@@ -131,10 +130,12 @@ def settled_schema(
 
 
 def _refuse_two_roles(asked: Mapping[str, Sequence[str]]) -> None:
-    """Raise a sentence if one column is asked for in two roles."""
+    """Raise a sentence if what is asked for is no name, or one column is asked for in two roles."""
     first: dict[str, str] = {}
     for role, names in asked.items():
         for name in names:
+            if not isinstance(name, str):
+                raise InputError(f"The name of a column was expected as {role}. Got {type(name).__name__}.")
             if first.setdefault(name, role) != role:
                 raise InputError(
                     f"A column has one role. {name!r} was asked for as {first[name]} and as {role}."

@@ -81,7 +81,7 @@ def add_noise(
     >>> bool((add_noise(X, 0.0) == X).all())
     True
     """
-    rng = np.random.default_rng(random_state)
+    rng, X = np.random.default_rng(random_state), np.asarray(X, np.float64)
     n, p = X.shape
     deviation = X.std(axis=0)
     if not correlated or p == 1:
@@ -106,7 +106,7 @@ def rank_swap(X: np.ndarray, share: float, random_state: int | np.random.Generat
     >>> sorted(rank_swap(X, 0.2)[:, 0].tolist()) == X[:, 0].tolist()
     True
     """
-    rng = np.random.default_rng(random_state)
+    rng, X = np.random.default_rng(random_state), np.asarray(X, np.float64)
     n, p = X.shape
     reach = max(1, int(share * n))
     out = X.copy()
@@ -134,7 +134,7 @@ def pram(codes: np.ndarray, probability: float, random_state: int | np.random.Ge
     >>> pram(np.array([0.0, 1.0, 1.0]), 0.0).tolist()
     [0.0, 1.0, 1.0]
     """
-    rng = np.random.default_rng(random_state)
+    rng, codes = np.random.default_rng(random_state), np.asarray(codes)
     change = rng.random(codes.size) < probability
     return np.where(change, codes[rng.integers(0, codes.size, codes.size)], codes)
 

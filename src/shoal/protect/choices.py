@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
+from shoal.errors import ParameterError
 from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
 
 Progress = Callable[[str], None]
@@ -27,4 +28,8 @@ def check_choices(choices: dict[str, Any]) -> None:
 
 def listed(value: str | Sequence[str] | None) -> list[str]:
     """One name, several or none, as a list."""
-    return [] if value is None else [value] if isinstance(value, str) else list(value)
+    if value is None or isinstance(value, str):
+        return [] if value is None else [value]
+    if not isinstance(value, Iterable):
+        raise ParameterError(f"Names of columns were expected. Got {value!r}.")
+    return list(value)

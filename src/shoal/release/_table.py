@@ -97,7 +97,7 @@ class Plan:
 
 def release_table(
     frame: Any,
-    schema: Schema,
+    schema: Schema | str | Path,
     k: int,
     epsilon: float,
     *,
@@ -114,7 +114,7 @@ def release_table(
     Parameters
     ----------
     frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
-    schema : Schema
+    schema : Schema or path
         Declares the bounds or levels of every released column.
     k : int
         Records per group, at least 2.
@@ -166,6 +166,7 @@ def release_table(
     >>> out.frame.height, out.epsilon, out.remaining
     (4, 0.5, 0.5)
     """
+    schema = Schema.of(schema)
     _check(schema, k, method, association)
     codes, table, loaded = coded_table(frame, schema, columns)
     plan = make_plan(codes, len(table), k, epsilon, method, association, shares)
