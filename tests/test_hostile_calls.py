@@ -84,3 +84,21 @@ def test_a_session_takes_the_path_of_a_schema(tmp_path):
     schema = Schema({"a": Column("a", bounds=(-5, 5))}, id="d", budget=1.0)
     (tmp_path / "d.toml").write_text(schema.to_toml())
     assert dp.Session(FRAME.select("a"), tmp_path / "d.toml").schema.id == "d"
+
+
+def test_kernels_work_where_no_folder_can_be_written(monkeypatch):
+    """As for a service without a home, and a package that belongs to root."""
+    from numba.core.dispatcher import Dispatcher
+
+    from shoal.engine.compile import kernel
+
+    def fail(_):
+        raise RuntimeError("cannot cache function: no locator available")
+
+    monkeypatch.setattr(Dispatcher, "enable_caching", fail)
+
+    @kernel()
+    def twice(x):
+        return 2 * x
+
+    assert twice(21) == 42
