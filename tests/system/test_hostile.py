@@ -162,3 +162,28 @@ def test_a_ledger_is_not_made_by_looking_for_one(run, house):
     assert run("ledger", "verify", "nosuch.db", cwd=house).returncode == 2
     assert run("ledger", "restore", "new.db", "t.csv", cwd=house).returncode == 1
     assert not (house / "new.db").exists()
+
+
+def test_bundled_files_are_copied_together_or_not_at_all(run, tmp_path, monkeypatch):
+    import shutil
+
+    copied = []
+
+    def fail_at_the_third(source, target):
+        copied.append(target)
+        if len(copied) == 3:
+            raise OSError(28, "No space left on device")
+        return target.write_bytes(source.read_bytes())
+
+    monkeypatch.setattr(shutil, "copyfile", fail_at_the_third)
+    refused(run("datasets", "--copy", "new", cwd=tmp_path), "No space left on device")
+    assert list((tmp_path / "new").iterdir()) == []
+
+
+def test_a_demo_folder_keeps_what_was_changed_in_it(tmp_path):
+    from shoal.cli.serve import _make_demo
+
+    _make_demo(tmp_path)
+    (tmp_path / "survey.toml").write_text("mine")
+    _make_demo(tmp_path)
+    assert (tmp_path / "survey.toml").read_text() == "mine"

@@ -161,14 +161,9 @@ def demo(
     Example: shoal demo -o shoal-demo
     """
     from shoal import datasets, io
-    from shoal.errors import InputError
     from shoal.protect import protect as run
 
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"The folder {str(output)!r} cannot be made: {error.strerror}.") from None
-    io.check_folder(output / "report.html")
+    io.check_folder(io.make_folder(output) / "report.html")
     with progress() as say:
         result = run(
             datasets.load_survey(),

@@ -6,6 +6,7 @@ import contextlib
 import contextvars
 import os
 import secrets
+import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
@@ -106,6 +107,28 @@ def together() -> Iterator[None]:
         _waiting.reset(token)
         for temporary in waiting.values():
             _remove(temporary)
+
+
+def make_folder(folder: str | Path) -> Path:
+    """Make a folder where it is absent."""
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+    return Path(folder)
+
+
+def copy_files(sources: Iterable[Path], folder: str | Path) -> list[Path]:
+    """Copy files to a folder, which is made where it is absent: all of them, or none."""
+    folder = make_folder(folder)
+    targets = []
+    with together():
+        for source in sources:
+            targets.append(folder / source.name)
+            check_folder(targets[-1])
+            with atomic(targets[-1]) as temporary:
+                shutil.copyfile(source, temporary)
+    return targets
 
 
 def _remove(temporary: Path) -> None:
