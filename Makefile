@@ -4,7 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: help setup demo serve test lint bench bench-server docs clean
+LOWEST := .venv-lowest
+
+.PHONY: help setup demo serve test test-lowest lint bench bench-server docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -26,6 +28,13 @@ serve: setup  ## a demo server on loopback with the bundled survey; prints one-t
 test: setup  ## run the tests
 	$(BIN)/python -m pytest -n 2 -q
 
+test-lowest: setup  ## run the tests on the lowest versions that pyproject.toml declares, every extra, Python 3.11
+	$(BIN)/pip install --quiet uv
+	$(BIN)/uv venv --quiet --clear --python 3.11 $(LOWEST)
+	$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct -e '.[all]'
+	$(BIN)/uv pip install --quiet --python $(LOWEST) -e '.[test]'
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n 2 -q -W default::DeprecationWarning
+
 lint: setup  ## style, types, import directions
 	$(BIN)/ruff check src tests benchmarks docs
 	$(BIN)/ruff format --check src tests benchmarks docs
@@ -42,4 +51,4 @@ docs: setup  ## build the documentation
 	$(BIN)/sphinx-build -W -b html docs docs/_build/html
 
 clean:  ## remove what was built
-	rm -rf $(VENV) build dist docs/_build demo-output demo-server
+	rm -rf $(VENV) $(LOWEST) build dist docs/_build demo-output demo-server

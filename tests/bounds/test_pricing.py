@@ -7,9 +7,9 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from shoal.bounds._columns import group_costs
-from shoal.bounds._cuts import hits, separate, separate_fives
-from shoal.bounds._pricing import CutPrices, Grid, below, price
+from shoal.relaxation.columns import group_costs
+from shoal.relaxation.cuts import hits, separate, separate_fives
+from shoal.relaxation.pricing import CutPrices, Grid, below, price
 
 
 def reduced_costs(grid, pi, triples, mu, size):

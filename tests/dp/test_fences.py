@@ -42,9 +42,9 @@ def test_only_the_heuristic_draws_floating_point_noise():
         assert ("default_rng" in text or "np.random" in text) == (path.name == "heuristic.py"), path
 
 
-@pytest.mark.parametrize("package", ["opendp", "sqlglot", "sqlalchemy"])
-def test_a_missing_package_is_one_sentence(package):
-    code = f"import sys; sys.modules[{package!r}] = None\nfrom shoal import dp\ndp.Session"
+def _refused(before: str) -> str:
+    """What is said when private answers are wanted after these statements."""
+    code = f"{before}\nfrom shoal import dp\ndp.Session"
     done = subprocess.run(
         [sys.executable, "-c", code],
         env={"PYTHONPATH": str(SOURCE.parent)},
@@ -54,6 +54,17 @@ def test_a_missing_package_is_one_sentence(package):
     )
     assert "MissingExtraError" in done.stderr
     assert "pip install 'shoal[dp]'" in done.stderr
+    return done.stderr
+
+
+@pytest.mark.parametrize("package", ["opendp", "sqlglot", "sqlalchemy"])
+def test_a_missing_package_is_one_sentence(package):
+    assert repr(package) in _refused(f"import sys; sys.modules[{package!r}] = None").lower()
+
+
+def test_an_opendp_with_wrong_noise_is_refused():
+    old = "import importlib.metadata; importlib.metadata.version = lambda name: '0.14.1'"
+    assert "'opendp>=0.14.2'" in _refused(old)
 
 
 def test_groups_and_cells_are_read_and_written():

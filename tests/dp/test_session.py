@@ -35,7 +35,7 @@ def test_answers_are_right_when_noise_is_small(survey, schema):
     assert s.ask("SELECT MAX(age), MIN(age) FROM t", SURE).value == {"max_age": 99, "min_age": 0}
     assert s.ask("SELECT MAX(school) FROM t WHERE school < 'high'", SURE).value == "basic"
     youngest = s.ask("SELECT QUANTILE(born, 0.9) FROM t", SURE)
-    assert abs(int(youngest.value[:4]) - survey["born"].quantile(0.9).year) <= 1
+    assert abs(int(youngest.value[:4]) - survey["born"].sort()[int(0.9 * survey.height)].year) <= 1
     assert youngest.interval == ("1900-01-01", "2020-12-31")
 
 

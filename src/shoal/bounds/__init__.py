@@ -262,7 +262,7 @@ class _Search:
             self.offer(labels)
             self._value, self._optimal = self._loss, True
             return
-        from shoal.bounds._cheap import cheap_duals
+        from shoal.relaxation.cheap import cheap_duals
 
         duals = cheap_duals(self._Z, k)
         self._raise(math.fsum(duals), "cheap")
@@ -277,9 +277,9 @@ class _Search:
         self._strong(duals)
 
     def _strong(self, duals: np.ndarray) -> None:
-        from shoal.bounds._columns import Relaxation
         from shoal.bounds._incumbent import incumbent
-        from shoal.bounds._pricing import Grid
+        from shoal.relaxation.columns import Relaxation
+        from shoal.relaxation.pricing import Grid
 
         grid = Grid.of(self._Z, self._k)
         self.offer(incumbent(self._Z, self._k, min(5.0, self._seconds / 10)))

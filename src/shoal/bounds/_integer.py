@@ -13,12 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import optimize, sparse
 
-from shoal.bounds._columns import Relaxation, group_costs
-from shoal.bounds._cuts import hits, right_hand_sides, separate, separate_fives
-from shoal.bounds._master import Master, incidence, make_master
-from shoal.bounds._pricing import Grid, below, nodes_within
+from shoal.relaxation.columns import Relaxation, costs_of
+from shoal.relaxation.cuts import hits, right_hand_sides, separate, separate_fives
+from shoal.relaxation.integer import choose
+from shoal.relaxation.master import Master, incidence
+from shoal.relaxation.pricing import Grid, below, nodes_within, padded
 
 # HiGHS works with a feasibility tolerance of 1e-7 and an absolute gap of 1e-6.
 _TOLERANCE = 2e-6
@@ -77,9 +77,7 @@ def _within(grid: Grid, relaxation: Relaxation, reach: float, seconds: float) ->
         found = below(grid, relaxation.pi, relaxation.prices, size, reach, nodes, 8 * _MOST_LISTED)
         if found is None:
             return None
-        padded = np.full((found.shape[0], 2 * grid.k - 1), -1, np.int64)
-        padded[:, :size] = np.sort(found, axis=1)
-        parts.append(padded)
+        parts.append(padded(found, 2 * grid.k - 1))
         count += found.shape[0]
         if count > _MOST_LISTED:
             return None
@@ -94,30 +92,23 @@ def _solve(
     n = grid.D.shape[0]
     if np.unique(groups[groups >= 0]).size < n:
         return nothing_below
-    master = make_master(n, groups.shape[1])
+    master = Master(n, groups.shape[1])
     master.add_cuts(relaxation.cuts[relaxation.mu > 0])
-    master.add_groups(groups, _costs(grid.D, groups))
+    master.add_groups(groups, costs_of(grid.D, groups))
     value = max(relaxation.value, _strike_out(master, grid, limit, time_left))
     if value >= limit:
         return nothing_below
     if master.costs.size > _MOST_BRANCHED or time_left() < 1:
         return Proof(value, None, math.inf, False)
-    result = optimize.milp(
-        master.costs,
-        integrality=np.ones(master.costs.size),
-        bounds=optimize.Bounds(0, 1),
-        constraints=_rules(master, n),
-        options={"time_limit": max(1.0, time_left()), "mip_rel_gap": 0.0},
-    )
-    if result.status == 2:
+    chosen = choose(master.groups, master.costs, n, cuts=master.cuts, seconds=max(1.0, time_left()))
+    if chosen.finished and chosen.taken is None:
         return nothing_below
-    own = result.mip_dual_bound
-    if own is not None and math.isfinite(own):
-        value = max(value, min(limit, own - _TOLERANCE))
-    if result.x is None:
+    if math.isfinite(chosen.bound):
+        value = max(value, min(limit, chosen.bound - _TOLERANCE))
+    if chosen.taken is None:
         return Proof(value, None, math.inf, False)
-    optimal = result.status == 0 and result.fun <= limit
-    return Proof(value, _labels(master.groups[result.x > 0.5], n), float(result.fun), optimal)
+    optimal = chosen.finished and chosen.cost <= limit
+    return Proof(value, _labels(master.groups[chosen.taken], n), chosen.cost, optimal)
 
 
 def _strike_out(master: Master, grid: Grid, limit: float, time_left: Callable[[], float]) -> float:
@@ -151,22 +142,6 @@ def _strike_out(master: Master, grid: Grid, limit: float, time_left: Callable[[]
         known.update(row.tobytes() for row in fresh)
         master.add_cuts(np.array(fresh))
     return best
-
-
-def _rules(master: Master, n: int) -> list[optimize.LinearConstraint]:
-    rules = [optimize.LinearConstraint(incidence(master.groups, n), 1, 1)]
-    if master.cuts.size:
-        left = sparse.csc_array(hits(master.groups, master.cuts, n).T)
-        rules.append(optimize.LinearConstraint(left, -np.inf, right_hand_sides(master.cuts)))
-    return rules
-
-
-def _costs(D: np.ndarray, groups: np.ndarray) -> np.ndarray:
-    sizes = (groups >= 0).sum(axis=1)
-    costs = np.empty(groups.shape[0])
-    for size in np.unique(sizes):
-        costs[sizes == size] = group_costs(D, groups[sizes == size, :size])
-    return costs
 
 
 def _labels(chosen: np.ndarray, n: int) -> np.ndarray:

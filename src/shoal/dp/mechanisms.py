@@ -7,11 +7,13 @@ with directed rounding (docs/theory/exponential.md has the proof). No floating-p
 from __future__ import annotations
 
 import math
+import re
 import secrets
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
+from importlib.metadata import version
 from itertools import accumulate, pairwise
 from typing import Any
 
@@ -26,6 +28,11 @@ try:  # the narrow modules only: opendp's prelude loads scikit-learn
     from opendp.mod import enable_features
 except ImportError:
     raise MissingExtraError("opendp", "dp") from None
+
+# Before this version its discrete Laplace noise had a wrong distribution; a bound of an extra binds nobody who
+# installed opendp apart.
+if tuple(int(part) for part in re.findall(r"\d+", version("opendp"))[:3]) < (0, 14, 2):
+    raise MissingExtraError("opendp>=0.14.2", "dp")
 
 enable_features("contrib")
 

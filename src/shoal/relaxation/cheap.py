@@ -34,7 +34,7 @@ def cheap_duals(Z: np.ndarray, k: int) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from shoal.bounds._cheap import cheap_duals
+    >>> from shoal.relaxation.cheap import cheap_duals
     >>> cheap_duals(np.array([[0.0], [1.0], [5.0], [6.0]]), 2).round(6).tolist()
     [0.25, 0.25, 0.25, 0.25]
     """

@@ -20,10 +20,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from shoal.bounds._cuts import separate
-from shoal.bounds._master import Solved, make_master
-from shoal.bounds._pricing import CutPrices, Grid, Priced, nodes_within, price
 from shoal.engine.compile import kernel
+from shoal.relaxation.cuts import separate
+from shoal.relaxation.master import Master, Solved
+from shoal.relaxation.pricing import CutPrices, Grid, Priced, nodes_within, padded, price
 
 
 class Relaxation:
@@ -45,6 +45,8 @@ class Relaxation:
         The best bound so far.
     pi, mu : arrays
         Feasible duals that prove it, of records and cuts.
+    effort : float
+        Work done, about in seconds; counted, not measured, so that it repeats.
     exploded : bool
         Whether pricing outgrew its limit of nodes even close to feasible duals.
     """
@@ -55,12 +57,13 @@ class Relaxation:
         self._grid, self._k, self._n = grid, grid.k, grid.D.shape[0]
         self._time_left = time_left
         self._width = 2 * self._k - 1
-        self._master = make_master(self._n, self._width)
+        self._master = Master(self._n, self._width)
         self._known: set[bytes] = set()
         self.pi = grid.down(duals)
         self.mu = np.zeros(0)
         self.value = math.fsum(self.pi)
         self.exploded = False
+        self.effort = 0.0
         self._reach = 0.5
         # Short searches at first; longer ones only when even small steps need them.
         self._nodes = nodes_within(self._n, 1.0)
@@ -176,9 +179,7 @@ class Relaxation:
             return 0
         self._known.update(row.tobytes() for row in fresh)
         new = np.array(fresh)
-        padded = np.full((new.shape[0], self._width), -1, np.int64)
-        padded[:, : new.shape[1]] = new
-        self._master.add_groups(padded, group_costs(self._grid.D, new))
+        self._master.add_groups(padded(new, self._width), group_costs(self._grid.D, new))
         return new.shape[0]
 
     def _tidy(self, solved: Solved) -> None:
@@ -204,6 +205,15 @@ def group_costs(D: np.ndarray, groups: np.ndarray) -> np.ndarray:
         for b in range(a):
             total += D[groups[:, a], groups[:, b]]
     return total / groups.shape[1]
+
+
+def costs_of(D: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Sum of squares of each group (rows filled up with -1), from squared distances."""
+    sizes = (groups >= 0).sum(axis=1)
+    costs = np.empty(groups.shape[0])
+    for size in np.unique(sizes):
+        costs[sizes == size] = group_costs(D, groups[sizes == size, :size])
+    return costs
 
 
 def _picked(found: Priced, n: int) -> np.ndarray:

@@ -28,6 +28,12 @@ from shoal.engine.compile import kernel, prange
 # A fixed number of independent searches, so that the answer does not depend on the number of threads.
 BLOCKS = 32
 
+# No limit on the groups of a record.
+_ALL = np.iinfo(np.int64).max
+
+# Nodes of a search for groups close to their price; more are not worth their time.
+_NODES_LOW = 100_000
+
 
 @dataclass(frozen=True)
 class Grid:
@@ -147,6 +153,50 @@ def below(
     return np.concatenate([listed[b, : counts[b]] for b in range(BLOCKS)])
 
 
+def low(
+    grid: Grid, pi: np.ndarray, cuts: CutPrices, reach: float, most: int, per_record: int
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """Groups of all sizes with a reduced cost below `reach`, a record being in at most `per_record` of them.
+
+    The groups, rows filled up with -1, and how many each record is in; None if there are more than `most` or
+    the search grows long. Without the limit per record, outliers that any records may fill up crowd out all
+    others. Runs in the calling thread.
+    """
+    n, width = pi.shape[0], 2 * grid.k - 1
+    seen = np.zeros(n, np.int64)
+    parts, room = [], most
+    for size in range(grid.k, 2 * grid.k):
+        raised = grid.down(pi + reach / size + 2.0**-grid.bits)
+        listed = np.zeros((room, size), np.int64)
+        lowest, best = np.zeros(n), np.zeros((n, size), np.int64)
+        used, found = _search(
+            grid.D,
+            raised,
+            *_lists(cuts),
+            size,
+            _NODES_LOW,
+            0,
+            1,
+            lowest,
+            best,
+            listed,
+            seen,
+            per_record,
+        )
+        if used > _NODES_LOW or found > room:
+            return None
+        parts.append(padded(listed[:found], width))
+        room -= found
+    return np.concatenate(parts), seen
+
+
+def padded(groups: np.ndarray, width: int) -> np.ndarray:
+    """Groups of one size as sorted rows, filled up with -1."""
+    rows = np.full((groups.shape[0], width), -1, np.int64)
+    rows[:, : groups.shape[1]] = np.sort(groups, axis=1)
+    return rows
+
+
 def nodes_within(n: int, seconds: float) -> int:
     """About how many nodes a search over n records gets through in some seconds, at least a few thousand."""
     return max(4 * n, int(1e8 * seconds / n))
@@ -178,6 +228,8 @@ def _search_all(
             lowest[block],
             best[block],
             listed[block],
+            np.zeros(n, np.int64),
+            _ALL,
         )
 
     with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -306,10 +358,13 @@ def _search(
     lowest,
     best,
     listed,
+    seen,
+    cap,
 ):
     """Groups of size s with a negative price that start in one block of the records.
 
-    The lowest price and its group for each record; all of them in `listed` as far as that has room.
+    The lowest price and its group for each record; all of them in `listed` as far as that has room. `seen`
+    counts the groups of each record; from `cap` on it joins no more.
     """
     n = D.shape[0]
     degree = np.empty((s, n))
@@ -324,6 +379,8 @@ def _search(
     found = 0
     most = listed.shape[0] if listed.shape[0] > 0 else np.iinfo(np.int64).max
     for i in range(block, n, blocks):
+        if seen[i] >= cap:
+            continue
         S[0] = i
         m = 1
         nodes += 1
@@ -335,6 +392,8 @@ def _search(
             count[m] -= 1
             tried += 1
             v = waiting[m - 1, count[m]]
+            if seen[v] >= cap:
+                continue
             if not _may_join(D, pi, pair_start, pair_other, pair_third, s, S, m, v, degree, inside):
                 continue
             S[m] = v
@@ -358,7 +417,10 @@ def _search(
             if found < listed.shape[0]:
                 listed[found] = S
             found += 1
-            for t in range(s):
+            for t in range(s - 1, -1, -1):
+                seen[S[t]] += 1
+                if seen[S[t]] >= cap:
+                    m = min(m, t)  # back to before this record joined
                 if grown < lowest[S[t]]:
                     lowest[S[t]] = grown
                     best[S[t]] = S

@@ -3,20 +3,21 @@
 minimise   c'x + hi'u - lo'v
 subject to each record covered: (Ax)_i + u_i - v_i = 1,   each cut: (Hx)_t <= b_t,   x, u, v >= 0,
 
-so that the duals of the records stay within lo <= pi <= hi. HiGHS solves it: through `highspy` from the
-last basis where that is installed, otherwise through SciPy from scratch each time.
+so that the duals of the records stay within lo <= pi <= hi. HiGHS solves it from the last basis.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from scipy import optimize, sparse
+from scipy import sparse
 
-from shoal.bounds._cuts import hits, right_hand_sides
 from shoal.errors import InternalError
+from shoal.relaxation.cuts import hits, right_hand_sides
+
+NO_CUTS = np.zeros((0, 5), np.int64)
 
 
 @dataclass(frozen=True)
@@ -29,35 +30,6 @@ class Solved:
     x: np.ndarray
 
 
-class Master(Protocol):
-    """A linear programme that grows by groups and cuts."""
-
-    groups: np.ndarray
-    costs: np.ndarray
-    cuts: np.ndarray
-
-    def add_groups(self, groups: np.ndarray, costs: np.ndarray) -> None:
-        """Add columns, one row of record numbers each, filled up with -1."""
-
-    def add_cuts(self, cuts: np.ndarray) -> None:
-        """Add cuts, one row of record numbers each, filled up with -1."""
-
-    def keep(self, groups: np.ndarray, cuts: np.ndarray) -> None:
-        """Keep only the groups and cuts marked true."""
-
-    def solve(self, low: np.ndarray, high: np.ndarray) -> Solved:
-        """Solve within a box around the duals of the records."""
-
-
-def make_master(n: int, width: int) -> Master:
-    """The fastest master that is installed, for groups of at most `width` of n records."""
-    try:
-        import highspy  # noqa: F401
-    except ImportError:
-        return SciPyMaster(n, width)
-    return HighsMaster(n, width)
-
-
 def incidence(groups: np.ndarray, n: int) -> sparse.csc_array:
     """Records by groups, one where a group holds a record."""
     column, place = np.nonzero(groups >= 0)
@@ -65,62 +37,47 @@ def incidence(groups: np.ndarray, n: int) -> sparse.csc_array:
     return sparse.csc_array((entries, (groups[column, place], column)), shape=(n, groups.shape[0]))
 
 
-class _Store:
-    """The groups and cuts of a master, as arrays."""
-
-    def __init__(self, n: int, width: int) -> None:
-        self.n = n
-        self.groups = np.zeros((0, width), np.int64)
-        self.costs = np.zeros(0)
-        self.cuts = np.zeros((0, 5), np.int64)
-
-    def add_groups(self, groups: np.ndarray, costs: np.ndarray) -> None:
-        self.groups = np.concatenate([self.groups, groups])
-        self.costs = np.concatenate([self.costs, costs])
-
-    def add_cuts(self, cuts: np.ndarray) -> None:
-        self.cuts = np.concatenate([self.cuts, cuts])
-
-    def keep(self, groups: np.ndarray, cuts: np.ndarray) -> None:
-        self.groups, self.costs, self.cuts = self.groups[groups], self.costs[groups], self.cuts[cuts]
+def rows_of(groups: np.ndarray, cuts: np.ndarray, n: int) -> sparse.csc_array:
+    """The coefficients of groups (columns) in the rows of the records and of the cuts."""
+    parts = [incidence(groups, n)]
+    if cuts.size:
+        parts.append(hits(groups, cuts, n).T)
+    return sparse.vstack(parts, format="csc")
 
 
-class SciPyMaster(_Store):
-    """Solves from scratch each time; needs nothing but SciPy."""
+def quiet_highs() -> Any:
+    """A solver that prints nothing and uses one thread, so that its answers repeat."""
+    import highspy
 
-    def solve(self, low: np.ndarray, high: np.ndarray) -> Solved:
-        """Solve within a box around the duals of the records."""
-        n, unit = self.n, sparse.eye_array(self.n, format="csc")
-        cost = np.concatenate([self.costs, high, -low])
-        above: dict[str, Any] = {}
-        if self.cuts.size:
-            H = hits(self.groups, self.cuts, n).T
-            empty = sparse.csr_array((self.cuts.shape[0], 2 * n))
-            above = {"A_ub": sparse.hstack([H, empty], format="csc"), "b_ub": right_hand_sides(self.cuts)}
-        covered = sparse.hstack([incidence(self.groups, n), unit, -unit], format="csc")
-        result = optimize.linprog(cost, A_eq=covered, b_eq=np.ones(n), method="highs", **above)
-        if result.status != 0:
-            raise InternalError(f"The linear programme of the bound was not solved: {result.message}")
-        mu = np.maximum(0.0, -result.ineqlin.marginals) if self.cuts.size else np.zeros(0)
-        return Solved(float(result.fun), result.eqlin.marginals, mu, result.x[: self.costs.size])
+    highs = highspy.Highs()
+    highs.setOptionValue("output_flag", False)
+    highs.setOptionValue("threads", 1)
+    return highs
 
 
-class HighsMaster(_Store):
-    """Keeps the programme and its last basis inside HiGHS."""
+class Master:
+    """A linear programme that grows by groups and cuts, kept with its last basis inside HiGHS.
+
+    Attributes
+    ----------
+    groups : array of int64
+        The columns, one row of record numbers each, filled up with -1.
+    costs : array of float64
+    cuts : array of int64
+        Record numbers, rows filled up with -1.
+    """
 
     def __init__(self, n: int, width: int) -> None:
         import highspy
 
-        super().__init__(n, width)
+        self.n = n
+        self.groups = np.zeros((0, width), np.int64)
+        self.costs = np.zeros(0)
+        self.cuts = NO_CUTS
         self._optimal = highspy.HighsModelStatus.kOptimal
-        self._highs = highs = highspy.Highs()
-        for option, value in (
-            ("output_flag", False),
-            ("threads", 1),
-            ("solver", "simplex"),
-            ("presolve", "off"),
-        ):
-            highs.setOptionValue(option, value)
+        self._highs = highs = quiet_highs()
+        highs.setOptionValue("solver", "simplex")
+        highs.setOptionValue("presolve", "off")
         none, each = np.zeros(0), np.arange(n, dtype=np.int32)
         highs.addRows(n, np.ones(n), np.ones(n), 0, np.zeros(n, np.int32), none.astype(np.int32), none)
         for sign in (1.0, -1.0):
@@ -131,11 +88,9 @@ class HighsMaster(_Store):
 
     def add_groups(self, groups: np.ndarray, costs: np.ndarray) -> None:
         """Add columns, one row of record numbers each, filled up with -1."""
-        super().add_groups(groups, costs)
-        parts = [incidence(groups, self.n)]
-        if self.cuts.size:
-            parts.append(hits(groups, self.cuts, self.n).T)
-        A = sparse.vstack(parts, format="csc")
+        self.groups = np.concatenate([self.groups, groups])
+        self.costs = np.concatenate([self.costs, costs])
+        A = rows_of(groups, self.cuts, self.n)
         infinite = np.full(costs.size, self._highs.getInfinity())
         self._highs.addCols(
             costs.size,
@@ -150,7 +105,7 @@ class HighsMaster(_Store):
 
     def add_cuts(self, cuts: np.ndarray) -> None:
         """Add cuts, one row of record numbers each, filled up with -1."""
-        super().add_cuts(cuts)
+        self.cuts = np.concatenate([self.cuts, cuts])
         H = sparse.csr_array(hits(self.groups, cuts, self.n).T)
         count = cuts.shape[0]
         self._highs.addRows(
@@ -166,7 +121,7 @@ class HighsMaster(_Store):
 
     def keep(self, groups: np.ndarray, cuts: np.ndarray) -> None:
         """Keep only the groups and cuts marked true."""
-        super().keep(groups, cuts)
+        self.groups, self.costs, self.cuts = self.groups[groups], self.costs[groups], self.cuts[cuts]
         for delete, shift, kept in (
             (self._highs.deleteCols, 2 * self.n, groups),
             (self._highs.deleteRows, self.n, cuts),
