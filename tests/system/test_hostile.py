@@ -187,3 +187,26 @@ def test_a_demo_folder_keeps_what_was_changed_in_it(tmp_path):
     (tmp_path / "survey.toml").write_text("mine")
     _make_demo(tmp_path)
     assert (tmp_path / "survey.toml").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,a\n1,2\n", "'a' more than once"),
+        ("a,b\r1,2\r3,4\r", "a line that names its columns"),
+        ("a,b\n1,2\n3\n", "Got 1 at line 3"),
+        ("a,b\n1,2\n3,4,5\n", "Got 3 at line 3"),
+    ],
+)
+def test_a_header_and_rows_of_a_table_in_parts_that_do_not_fit(run, tmp_path, text, said):
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    refused(run("protect", "t.csv", "-k", 2, "-o", "out.csv", "--memory", "1GB", cwd=tmp_path), said)
+    assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_a_column_without_a_name_of_a_table_in_parts(run, tmp_path):
+    rows = "\n".join(f"{i},{i * i},x" for i in range(20))
+    (tmp_path / "t.csv").write_text(f"age,,town\n{rows}\n")
+    done = run("protect", "t.csv", "-k", 4, "-o", "out.csv", "--memory", "1GB", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert pl.read_csv(tmp_path / "out.csv").columns == ["age", "column_2", "town"]

@@ -18,7 +18,7 @@ from shoal.io._files import (
     write_text,
 )
 from shoal.io._tables import FORMATS, TEXT, Source, check_writable, read_source, read_table, write_table
-from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header
+from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header, refuse_ragged
 
 __all__ = [
     "FORMATS",
@@ -37,6 +37,7 @@ __all__ = [
     "make_folder",
     "read_source",
     "read_table",
+    "refuse_ragged",
     "remove_temporaries",
     "together",
     "write_table",

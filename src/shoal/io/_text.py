@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Iterable
 
 import polars as pl
 
@@ -72,7 +73,10 @@ def delimiter(text: str) -> str:
 
 def header(text: str, separator: str, name: str, notes: list[str]) -> list[str]:
     """The names of the columns; one without a name is called by its place, and a note says so."""
-    names = next(row for row in csv.reader(io.StringIO(text), delimiter=separator) if row)
+    try:
+        names = next(row for row in csv.reader(io.StringIO(text), delimiter=separator) if row)
+    except (csv.Error, StopIteration):
+        raise InputError(f"The file {name} must begin with a line that names its columns.") from None
     repeated = [each for each in names if each.strip() and names.count(each) > 1]
     if repeated:
         raise InputError(f"Column names must differ. The file {name} has {repeated[0]!r} more than once.")
@@ -84,12 +88,15 @@ def header(text: str, separator: str, name: str, notes: list[str]) -> list[str]:
 
 
 def _refuse_ragged(text: str, separator: str, width: int, name: str) -> None:
-    """Raise a sentence that names the first row with more or fewer cells than the header."""
     # Only where quotes or numbers of separators make it needful are the rows read one by one.
     lines = text.count("\n") + (not text.endswith("\n"))
-    if '"' not in text and text.count(separator) == lines * (width - 1):
-        return
-    rows = csv.reader(io.StringIO(text), delimiter=separator)
+    if '"' in text or text.count(separator) != lines * (width - 1):
+        refuse_ragged(io.StringIO(text), separator, width, name)
+
+
+def refuse_ragged(lines: Iterable[str], separator: str, width: int, name: str) -> None:
+    """Raise a sentence that names the first row with more or fewer cells than the header."""
+    rows = csv.reader(lines, delimiter=separator)
     try:
         for row in rows:
             if row and len(row) != width:
