@@ -65,12 +65,14 @@ def main() -> None:
     _interrupt.install()
     try:
         code = app(standalone_mode=False, prog_name="shoal")
+        if code == _interrupt.EXIT_CODE:  # typer tells of Ctrl-C by the code alone
+            raise KeyboardInterrupt
     except ShoalError as error:
         code = _fail(str(error), error.exit_code)
     except _CommandError as error:
         code = _fail(" ".join(error.format_message().split()), 2)  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
-        code = _fail("Interrupted; nothing was written.", 130)
+        code = _fail("Interrupted; nothing was written.", _interrupt.EXIT_CODE)
     except BrokenPipeError:
         sys.stderr.close()
         code = 0
