@@ -210,3 +210,15 @@ def test_a_column_without_a_name_of_a_table_in_parts(run, tmp_path):
     done = run("protect", "t.csv", "-k", 4, "-o", "out.csv", "--memory", "1GB", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert pl.read_csv(tmp_path / "out.csv").columns == ["age", "column_2", "town"]
+
+
+def test_spark_says_that_it_reads_parquet(run, table):
+    done = run("protect", "t.csv", "-k", 4, "-o", "out", "--engine", "spark", cwd=table)
+    refused(done, "Spark reads Parquet, a file or a folder of files. Got 't.csv'.")
+
+
+def test_one_name_does_for_a_list_in_parts(table):
+    from shoal.scale import protect_file
+
+    facts = protect_file(table / "t.csv", table / "out.csv", k=4, columns="age", strata="town")
+    assert facts["settings"]["strata"] == ["town"]

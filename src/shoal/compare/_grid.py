@@ -16,12 +16,12 @@ import polars as pl
 from shoal.engine.aggregate import aggregate
 from shoal.engine.columns import TypedColumn
 from shoal.engine.frame import Frame
-from shoal.engine.roles import prepare
+from shoal.engine.roles import listed, prepare
 from shoal.errors import InputError, ParameterError
 from shoal.masking import MASKS, mask
 from shoal.microaggregation import methods, resolve_method
 from shoal.params import AnyOf, Interval, Nothing, check_params
-from shoal.protect.choices import Progress, listed
+from shoal.protect.choices import Progress
 from shoal.protect.figures import measure
 from shoal.protect.ground import Ground
 from shoal.protect.groups import form_groups

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.frame import Frame
 from shoal.engine.guess import guess_schema, looks_like_identifier
 from shoal.engine.missing import refuse_missing, rows_to_keep
-from shoal.errors import InputError
+from shoal.errors import InputError, ParameterError
 from shoal.schema import Column, Schema
 
 
@@ -33,6 +33,15 @@ class Prepared:
     identifiers: list[str]
     untouched: list[str]
     notes: tuple[str, ...]
+
+
+def listed(value: str | Sequence[str] | None) -> list[str]:
+    """One name, several or none, as a list."""
+    if value is None or isinstance(value, str):
+        return [] if value is None else [value]
+    if not isinstance(value, Iterable):
+        raise ParameterError(f"Names of columns were expected. Got {value!r}.")
+    return list(value)
 
 
 def prepare(

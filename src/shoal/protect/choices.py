@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
-from shoal.errors import ParameterError
 from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
 
 Progress = Callable[[str], None]
@@ -24,12 +23,3 @@ _RULES: dict[str, Rule] = {
 def check_choices(choices: dict[str, Any]) -> None:
     """Raise `ParameterError` for the first choice that is not allowed."""
     check_params("protect", _RULES, choices)
-
-
-def listed(value: str | Sequence[str] | None) -> list[str]:
-    """One name, several or none, as a list."""
-    if value is None or isinstance(value, str):
-        return [] if value is None else [value]
-    if not isinstance(value, Iterable):
-        raise ParameterError(f"Names of columns were expected. Got {value!r}.")
-    return list(value)

@@ -13,9 +13,9 @@ from typing import Any
 
 from shoal.engine.aggregate import aggregate
 from shoal.engine.frame import Frame
-from shoal.engine.roles import prepare
+from shoal.engine.roles import listed, prepare
 from shoal.microaggregation import Microaggregator, resolve_method
-from shoal.protect.choices import Progress, check_choices, listed
+from shoal.protect.choices import Progress, check_choices
 from shoal.protect.figures import certificate, measure
 from shoal.protect.ground import Ground
 from shoal.protect.groups import form_groups, reach_models
