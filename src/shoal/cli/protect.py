@@ -151,14 +151,14 @@ def protect(
 def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the protected file and the report.")
-    ] = Path("shoal-demo"),
+    ] = Path("demo-output"),
     k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
     time_limit: Annotated[float, typer.Option(help="Seconds the method may search.")] = 5.0,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
 ) -> None:
     """Protect the bundled household survey and write the result and its report.
 
-    Example: shoal demo -o shoal-demo
+    Example: shoal demo -o demo-output
     """
     from shoal import datasets, io
     from shoal.protect import protect as run
