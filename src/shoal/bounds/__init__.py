@@ -278,12 +278,14 @@ class _Search:
 
     def _strong(self, duals: np.ndarray) -> None:
         from shoal.bounds._incumbent import incumbent
-        from shoal.relaxation.columns import Relaxation
+        from shoal.relaxation.columns import Relaxation, first_groups
         from shoal.relaxation.pricing import Grid
 
         grid = Grid.of(self._Z, self._k)
         self.offer(incumbent(self._Z, self._k, min(5.0, self._seconds / 10)))
-        self._relaxation = Relaxation(grid, duals, self._start_groups(grid.D), self._time_left)
+        self._relaxation = Relaxation(
+            grid, duals, first_groups(grid.D, self._k, self._best[1]), self._time_left
+        )
         self._relaxation.run(self._loss - _MEETS / 2, self._tell)
         self._raise_from_relaxation()
         if self._loss - self._value <= _MEETS:
@@ -313,18 +315,6 @@ class _Search:
             self._note = (
                 self._note or "Too many groups could still be part of a better partition to prove optimality."
             )
-
-    def _start_groups(self, D: np.ndarray) -> list[np.ndarray]:
-        """Each record with its nearest, and the groups of the best partition."""
-        near = np.argpartition(D, self._k - 1, axis=1)[:, : self._k]
-        parts = [near]
-        labels = self._best[1]
-        if labels is not None:
-            order = np.argsort(labels, kind="stable")
-            ends = np.flatnonzero(np.diff(labels[order])) + 1
-            # A partition from outside may hold larger groups; the relaxation knows none above 2k - 1.
-            parts += [each[None, :] for each in np.split(order, ends) if each.size < 2 * self._k]
-        return parts
 
     def offer(self, labels: np.ndarray) -> None:
         """Keep a partition if it is the best so far."""

@@ -14,10 +14,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.relaxation.columns import Relaxation, costs_of
-from shoal.relaxation.cuts import hits, right_hand_sides, separate, separate_fives
+from shoal.relaxation.columns import Relaxation, costs_of, reduced_costs
+from shoal.relaxation.cuts import right_hand_sides, separate, separate_fives
 from shoal.relaxation.integer import choose
-from shoal.relaxation.master import Master, incidence
+from shoal.relaxation.master import Master
 from shoal.relaxation.pricing import Grid, below, nodes_within, padded
 
 # HiGHS works with a feasibility tolerance of 1e-7 and an absolute gap of 1e-6.
@@ -120,11 +120,8 @@ def _strike_out(master: Master, grid: Grid, limit: float, time_left: Callable[[]
         solved = master.solve(-box, box)
         # All groups are listed, so reduced costs in float64 make the bound valid whatever the solver's
         # tolerance was: a partition has at most n / k groups, each off by at most the lowest of them.
-        reduced = master.costs - incidence(master.groups, n).T @ solved.pi
-        height = math.fsum(solved.pi)
-        if solved.mu.size:
-            reduced += hits(master.groups, master.cuts, n) @ solved.mu
-            height -= math.fsum(solved.mu * right_hand_sides(master.cuts))
+        reduced = reduced_costs(master.groups, master.costs, solved.pi, master.cuts, solved.mu)
+        height = math.fsum(solved.pi) - math.fsum(solved.mu * right_hand_sides(master.cuts))
         value = height + (n // grid.k) * min(0.0, float(reduced.min())) - 1e-9
         weak = weak + 1 if value - best < 1e-6 * value else 0
         best = max(best, value)

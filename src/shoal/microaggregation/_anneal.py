@@ -146,6 +146,7 @@ class Anneal(Microaggregator):
                     search.run()
                 except KeyboardInterrupt:
                     self.interrupted_ = True
+                    work.end()
                     workers.shutdown(cancel_futures=True)
                 report(search.sse, last=True)
                 labels = self._better(Z, labels, search.labels)

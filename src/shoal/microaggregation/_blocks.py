@@ -111,7 +111,9 @@ class BlockSearch:
         """Anneal all blocks from hot to cold."""
         parts = self._split()
         cut = list(self.workers.map(self._cut_out, parts))
-        length = self.work.plan(lambda _: 0.6, lambda: self._speed(*cut[0]), 2_000_000 * self.labels.size)
+        length = self.work.plan(
+            lambda _: (0.6, False), lambda: self._speed(*cut[0]), 2_000_000 * self.labels.size
+        )
         if not length or self.work.over():
             return
         chunks = max(1, length // (len(parts) * CHUNK))

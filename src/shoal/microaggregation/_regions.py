@@ -101,11 +101,20 @@ class Block:
         They lie around random records, of which half are drawn in proportion to what they add to the SSE:
         on a skewed table most records add next to nothing.
         """
-        added = self.added(labels)
-        weights = added / added.sum() if added.sum() > 0 else np.full(added.size, 1 / added.size)
-        seeds = rng.choice(labels.size, count, p=0.5 / labels.size + 0.5 * weights)
+        seeds = rng.choice(labels.size, count, p=half_even(self.added(labels)))
         owner = regions(self.X, labels, int(labels.max()) + 1, seeds, size)
         return [np.flatnonzero(owner == region) for region in range(int(owner.max()) + 1)]
+
+    def region(
+        self, labels: np.ndarray, free: np.ndarray, worth: np.ndarray, size: int, rng: np.random.Generator
+    ) -> np.ndarray:
+        """Records of one region of about `size` free records, whole groups, drawn by what they are worth."""
+        records = np.flatnonzero(free)
+        if not records.size:
+            return records
+        seed = rng.choice(records.size, 1, p=half_even(worth[records]))
+        numbers, own = np.unique(labels[records], return_inverse=True)
+        return records[regions(self.X[records], own.reshape(-1), numbers.size, seed, size) == 0]
 
     def added(self, labels: np.ndarray) -> np.ndarray:
         """What each record adds to the SSE."""
@@ -114,6 +123,12 @@ class Block:
     def sse(self, labels: np.ndarray) -> float:
         """SSE of labels 0..c-1."""
         return float(self.added(labels).sum())
+
+
+def half_even(worth: np.ndarray) -> np.ndarray:
+    """Probabilities, half of them even and half in proportion to the worth."""
+    total = worth.sum()
+    return 0.5 / worth.size + 0.5 * (worth / total if total > 0 else np.full(worth.size, 1 / worth.size))
 
 
 # Kernels: a region is made of whole groups, annealed among themselves, kept if that lowers their SSE

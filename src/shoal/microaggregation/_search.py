@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from shoal.microaggregation._anneal_kernels import STEP
-from shoal.microaggregation._intensify import Pool
+from shoal.microaggregation._exact import MOST_RECORDS, Neighbourhood, Prices, Solved
 from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
 
 CHAINS = 2
@@ -32,6 +33,21 @@ MANY = 60_000
 WARM = (0.3, 0.5, 0.8)
 """First temperatures of the annealings that begin at the best partition."""
 
+NOMINAL = 4e7
+"""Proposals that two cores make in about a second; what else takes time is counted in them."""
+
+PER_STEP = 6_000
+"""Proposals that a step of the simplex method counts for."""
+
+WAITING = 3
+"""Regions that are solved or wait for it at a time; a constant, so that the result does not depend on the machine."""
+
+VAIN = 6
+"""Times that the table is solved in vain, region by region, before the regions grow."""
+
+LARGEST = 1200
+"""Records of the largest regions."""
+
 CHUNK = 1 << 20
 """Most proposals of one job of an annealing, so that the clock is looked at often."""
 
@@ -41,14 +57,14 @@ class Work:
     """Proposals made, the plan they follow, and when to stop.
 
     The plan is a number below 100: `code`, how long the first annealing is, in steps of the root of two,
-    and 50 more if the last integer programme over the pool ran out of time.
+    and 50 more if regions are solved exactly.
     """
 
     time_limit: float | None
     max_proposals: int | None
     proposals: int = 0
     code: int = 0
-    without_pool: bool = False
+    exact: bool = False
     started: float = field(default_factory=time.perf_counter)
     _looked: float = 0.0
     _ended: bool = False
@@ -59,14 +75,24 @@ class Work:
 
     def over(self) -> bool:
         """Whether the budget is used up, or will be before the next look at half the time since the last."""
+        if self._ended:
+            return True
         if self.max_proposals is not None:
             return self.proposals >= self.max_proposals // 100 * 100
         if self.time_limit is None:
             return False
         now = self.elapsed()
         pace, self._looked = now - self._looked, now
-        self._ended = self._ended or now + 0.5 * min(pace, 0.5) >= self.time_limit
+        self._ended = now + 0.5 * min(pace, 0.5) >= self.time_limit
         return self._ended
+
+    def end(self) -> None:
+        """Make no more proposals."""
+        self._ended = True
+
+    def stopped(self) -> bool:
+        """Whether it was ended, or the time is over."""
+        return self._ended or self.remaining() == 0.0
 
     def remaining(self) -> float | None:
         """Seconds left, where seconds count."""
@@ -74,24 +100,31 @@ class Work:
             return None
         return max(0.0, self.time_limit - self.elapsed())
 
-    def plan(self, share: Callable[[float], float], speed: Callable[[], float], most: int) -> int:
-        """Proposals for the annealing, all chains together; `speed` measures how many a second has room for."""
+    def plan(
+        self, choose: Callable[[float], tuple[float, bool]], speed: Callable[[], float], most: int
+    ) -> int:
+        """Proposals for the annealing, all chains together.
+
+        `speed` measures how many a second has room for; `choose` gives, for a number of proposals, the share
+        that goes into annealing and whether regions are solved exactly.
+        """
         code = (self.max_proposals or 0) % 100
         if code:
-            self.without_pool, self.code = code >= 50, code % 50
+            self.exact, self.code = code >= 50, code % 50
         else:
             if self.max_proposals is not None:
                 total = float(self.max_proposals)
             else:
                 seconds = self.remaining()
                 total = (60.0 if seconds is None else seconds) * speed()
-            length = share(total) * total
-            self.code = min(49, max(1, 2 + math.floor(2 * math.log2(max(min(length, most), 1.0) / STEP))))
+            share, self.exact = choose(total)
+            length = min(share * total, most)
+            self.code = min(49, max(1, 2 + math.floor(2 * math.log2(max(length, 1.0) / STEP))))
         return int(STEP * 2 ** ((self.code - 2) / 2)) if self.code > 1 else 0
 
     def repeatable(self) -> int:
         """The number that, given as `max_proposals`, repeats this run."""
-        return self.proposals // 100 * 100 + self.code + 50 * self.without_pool
+        return self.proposals // 100 * 100 + self.code + 50 * self.exact
 
 
 class Search:
@@ -124,67 +157,134 @@ class Search:
         self.work, self.workers, self.rng, self.report = work, workers, rng, report
         self.labels, self.sse = labels, self.block.sse(labels)
         self.scale = self.sse / labels.size
+        self.prices: Prices | None = None
         self.patience = 100_000 * labels.size + 1_000_000
 
     def run(self) -> None:
-        """Anneal, recombine where it pays, then reheat until the budget is used up or nothing improves.
+        """Anneal, solve regions where it pays, then reheat until the budget is used up or nothing improves.
 
-        With small groups the best of several runs is better than one long run. With k up to 3 on even tables
-        they share most of their groups and differ in places, and the best choice among the groups of all is
-        near the optimum; on skewed tables and with larger groups the integer programme grows too hard for
-        what it brings.
+        With small groups the best of several runs is better than one long run, and solving regions exactly
+        is better than both, once there is time to price the records.
         """
         k, n = self.block.k, self.first.size
-        length = self.work.plan(self._share, self._speed, 2_000_000 * n)
+        length = self.work.plan(self._plan, self._speed, 2_000_000 * n)
         if self.scale <= 0 or self.work.over():
             return
-        runs = RUNS.get(k, CHAINS) if length >= MANY * n else CHAINS
-        pool = Pool(self.Z) if runs > CHAINS and k <= 3 and self.block.even else None
-        self.anneal(self.first, HOT, length // (32 * CHAINS), None)  # soon something good, if interrupted
+        self.anneal(self.first, HOT, length // (32 * CHAINS))  # soon something good, if interrupted
+        runs = (
+            RUNS.get(k, CHAINS)
+            if length >= MANY * n and not (self.work.exact and self.block.even)
+            else CHAINS
+        )
         for _ in range(runs // CHAINS):
             part = length // (2 * runs if runs > CHAINS else CHAINS)
-            for labels in self.anneal(self.first, HOT, part, pool):
+            for labels in self.anneal(self.first, HOT, part):
                 if runs > CHAINS:
-                    self.polish(labels, part, pool)
-        if pool is not None and not self.work.over():
-            self.recombine(pool, (1000, 4000) if length >= 4 * MANY * n else (2000,))
-        self.polish(self.labels, None, None)
+                    self.polish(labels, part)
+        if self.work.exact:
+            self.price(4 * length / NOMINAL)
+            self.solve_regions(self.labels)
+        self.polish(self.labels, None)
         self.warm_up(min(length // (2 * CHAINS), self.patience))
+
+    def price(self, effort: float) -> None:
+        """Find the prices of the records, with some seconds of work at most."""
+        if self.work.over():
+            return
+        job = self.workers.submit(Prices, self.Z, self.block.k, self.labels, effort, self.work.stopped)
+        self.prices = job.result()
+        self.work.proposals += round(self.prices.effort * NOMINAL) // STEP * STEP
+        self.report(self.sse)
+
+    def solve_regions(self, labels: np.ndarray) -> None:
+        """Solve regions of a partition by integer programmes, larger ones when many in a row brought nothing.
+
+        What is found is offered.
+        """
+        level, covered, waiting = 0, 0, deque[tuple[np.ndarray, Future[Solved]]]()
+        while self.prices is not None and not self.work.over():
+            # Results are taken in the order of the questions, so that the outcome does not depend on threads.
+            while len(waiting) < WAITING and level >= 0 and self._ask(self.prices, labels, level, waiting):
+                pass
+            if not waiting:
+                return
+            records, job = waiting.popleft()
+            solved = job.result()
+            if not solved.in_time:
+                self.work.end()
+                break
+            labels, fallen = put_back(labels, [records], [(solved.labels, solved.fallen)])
+            if fallen > 0:
+                self._offer(labels)
+            covered = 0 if fallen > 0 else covered + records.size
+            if covered >= VAIN * labels.size and level >= 0:
+                level = level + 1 if 200 << level < min(labels.size, LARGEST) else -1
+                covered = 0
+            self.work.proposals += (PER_STEP * solved.steps // STEP + 1) * STEP
+            self.report(self.sse)
+        for _, job in waiting:
+            job.cancel()
+
+    def _ask(
+        self,
+        prices: Prices,
+        labels: np.ndarray,
+        level: int,
+        waiting: deque[tuple[np.ndarray, Future[Solved]]],
+    ) -> bool:
+        """Have one more region solved, away from those that are; False where there is no room."""
+        settings, seed = Neighbourhood.draw(level, self.rng), seeds_from(self.rng, 1)[0]
+        free = np.ones(labels.size, np.bool_)
+        for records, _ in waiting:
+            free[records] = False
+        above = prices.above(labels)
+        worth = np.where(free, (above / np.bincount(labels))[labels], 0.0)
+        records = self.block.region(labels, free, worth, settings.records, self.rng)
+        if records.size < settings.records // 2 and waiting:
+            return False
+        job = self.workers.submit(prices.solve, labels, above, records, settings, seed, self.work.remaining)
+        waiting.append((records, job))
+        return True
 
     def warm_up(self, length: int) -> None:
         """Anneal the best partition again, less hot, while that brings anything."""
         stale, begun = 0, self.sse
         while stale < 4 and not self.work.over():
-            for labels in self.anneal(self.labels, float(self.rng.choice(WARM)), length, None):
-                self.polish(labels, self.patience // 2, None)
+            for labels in self.anneal(self.labels, float(self.rng.choice(WARM)), length):
+                self.solve_regions(self.polish(labels, self.patience // 2))
             stale = 0 if self.sse < begun else stale + 1
             begun = self.sse
 
-    def polish(self, labels: np.ndarray, proposals: int | None, pool: Pool | None) -> None:
+    def polish(self, labels: np.ndarray, proposals: int | None) -> np.ndarray:
         """Reheat a partition for some proposals, or until nothing has improved for long; offer it."""
         stale, sse = 0, self.block.sse(labels)
         begun = self.work.proposals
         while stale < self.patience and (proposals is None or self.work.proposals - begun < proposals):
             if self.work.over():
-                return
+                break
             before = self.work.proposals
             labels, fallen = self.reheat(labels, Reheating.draw(self.block.k, self.block.even, self.rng))
             sse -= fallen
             stale = 0 if fallen > 0 else stale + self.work.proposals - before
-            if fallen > 0 and pool is not None:
-                pool.add(labels)
             if sse < self.sse:
                 self.labels, self.sse = labels, sse
             self.report(self.sse)
+        return labels
 
-    def _share(self, proposals: float) -> float:
-        """The part of the proposals that goes into annealing: the more the larger the groups are.
+    def _plan(self, proposals: float) -> tuple[float, bool]:
+        """The part of the proposals that goes into annealing, and whether regions are solved exactly.
 
-        On a skewed table with few proposals for each record, reheating brings more.
+        They are where pricing the records, which takes about three times as long for each k, takes no
+        more than a part of the time. Otherwise annealing gets the more the larger the groups are. On a skewed table with few
+        proposals for each record, reheating brings more.
         """
-        if not self.block.even and proposals < 100_000 * self.first.size:
-            return 0.3
-        return {2: 0.5, 3: 0.5, 4: 0.7}.get(self.block.k, 0.85)
+        k, n = self.block.k, self.first.size
+        seconds = 3.0 ** (k - 3) * n / 1000
+        if n <= MOST_RECORDS and seconds < 0.4 * proposals / NOMINAL:
+            return 0.2 if self.block.even else 0.35, True
+        if not self.block.even and proposals < 100_000 * n:
+            return 0.3, False
+        return {2: 0.5, 3: 0.5, 4: 0.7}.get(k, 0.85), False
 
     def _speed(self) -> float:
         """Proposals per second of all chains, from a short annealing: the colder the faster."""
@@ -199,12 +299,12 @@ class Search:
         jobs = [self.workers.submit(function, *each) for each in arguments]
         return [job.result() for job in jobs]
 
-    def anneal(self, first: np.ndarray, hot: float, length: int, pool: Pool | None) -> list[np.ndarray]:
+    def anneal(self, first: np.ndarray, hot: float, length: int) -> list[np.ndarray]:
         """Two partitions annealed from one, `length` proposals each."""
         if length < STEP or self.work.over():
             return []
         chains = [first] * CHAINS
-        chunks = max(1 if pool is None else 100, -(-length // CHUNK))
+        chunks = -(-length // CHUNK)
         size = max(1, length // chunks // STEP) * STEP
         heats = np.geomspace(hot, COLD, chunks + 1) * self.scale
         try:
@@ -216,9 +316,6 @@ class Search:
                 )
                 self.work.proposals += CHAINS * size
                 self.report(self.sse)
-                if pool is not None and cold < 0.3 * self.scale:
-                    for labels in chains:
-                        pool.add(labels)
                 if self.work.over():
                     break
         finally:  # an interrupt keeps what it may already have brought
@@ -231,24 +328,6 @@ class Search:
         sse = self.block.sse(labels)
         if sse < self.sse:
             self.labels, self.sse = labels, sse
-
-    def recombine(self, pool: Pool, sizes: tuple[int, ...]) -> None:
-        """Offer the best partition of groups of all runs, chosen from fewer groups first.
-
-        The last and hardest programme may take most of the time that is left. If it takes more, that is
-        noted in the plan, for a repetition leaves it out.
-        """
-        for size in sizes:
-            last = size == sizes[-1]
-            if last and self.work.without_pool:
-                return
-            left = self.work.remaining() if last else None
-            labels = pool.best(self.labels, size, None if left is None else 0.8 * left)
-            if labels is not None:
-                self._offer(labels)
-            elif last:
-                self.work.without_pool = True
-            self.report(self.sse)
 
     def reheat(self, labels: np.ndarray, settings: Reheating) -> tuple[np.ndarray, float]:
         """Labels after reheating disjoint regions around random records, and by how much the SSE has fallen."""

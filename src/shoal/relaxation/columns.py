@@ -21,9 +21,13 @@ from collections.abc import Callable
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.relaxation.cuts import separate
-from shoal.relaxation.master import Master, Solved
+from shoal.relaxation.cuts import hits, separate
+from shoal.relaxation.master import Master, Solved, incidence
 from shoal.relaxation.pricing import CutPrices, Grid, Priced, nodes_within, padded, price
+
+# What a step of the simplex method and a node of pricing take for each record, on the machines at hand.
+_SECONDS_PER_STEP = 1e-7
+_SECONDS_PER_NODE = 1.5e-9
 
 
 class Relaxation:
@@ -114,6 +118,7 @@ class Relaxation:
         while self._time_left() > 0:
             width = self._reach * (np.abs(self.pi) + 0.05 * np.abs(self.pi).mean())
             solved = self._master.solve(self.pi - width, self.pi + width)
+            self.effort += _SECONDS_PER_STEP * self._n * solved.iterations
             pi, thirds = self._grid.down(solved.pi), self._grid.thirds(solved.mu)
             found, value, duals = self._price(pi, thirds)
             added = sum(self._add(_picked(each, self._n)) for each in found)
@@ -159,6 +164,7 @@ class Relaxation:
                 self._grid, pi, cuts, size, min(self._nodes, nodes_within(self._n, self._time_left()))
             )
             found.append(each)
+            self.effort += _SECONDS_PER_NODE * self._n * each.nodes
             share = np.minimum(share, each.share)
             if not each.complete:
                 return found, -math.inf, pi
@@ -188,14 +194,33 @@ class Relaxation:
         keep = np.ones(self._master.costs.size, np.bool_)
         if keep.size > 20 * self._n:
             members = self._master.groups
-            paid = np.where(members >= 0, self.pi[members], 0.0).sum(axis=1)
-            reduced = self._master.costs - paid
+            reduced = reduced_costs(members, self._master.costs, self.pi, self.cuts[:0], self.mu[:0])
             keep = reduced <= np.partition(reduced, 10 * self._n)[10 * self._n]
             keep[: solved.x.size] |= solved.x > 0
             for row in members[~keep]:
                 self._known.discard(row[row >= 0].tobytes())
         self._master.keep(keep, cuts)
         self.mu = self.mu[cuts]
+
+
+def first_groups(D: np.ndarray, k: int, labels: np.ndarray | None) -> list[np.ndarray]:
+    """Groups to start with: each record with its nearest, and the groups of a partition."""
+    parts = [np.argpartition(D, k - 1, axis=1)[:, :k]]
+    if labels is not None:
+        order = np.argsort(labels, kind="stable")
+        ends = np.flatnonzero(np.diff(labels[order])) + 1
+        # A partition from outside may hold larger groups; the relaxation knows none above 2k - 1.
+        parts += [each[None, :] for each in np.split(order, ends) if each.size < 2 * k]
+    return parts
+
+
+def reduced_costs(
+    groups: np.ndarray, costs: np.ndarray, pi: np.ndarray, cuts: np.ndarray, mu: np.ndarray
+) -> np.ndarray:
+    """What groups (rows filled up with -1) cost above the prices of their records and cuts."""
+    n = pi.size
+    reduced = costs - incidence(groups, n).T @ pi
+    return reduced + hits(groups, cuts, n) @ mu if mu.size else reduced
 
 
 def group_costs(D: np.ndarray, groups: np.ndarray) -> np.ndarray:

@@ -22,12 +22,13 @@ NO_CUTS = np.zeros((0, 5), np.int64)
 
 @dataclass(frozen=True)
 class Solved:
-    """Optimal value, duals of records and (sign turned, so >= 0) of cuts, amounts of the groups."""
+    """Optimal value, duals of records and (sign turned, so >= 0) of cuts, amounts of the groups, steps made."""
 
     value: float
     pi: np.ndarray
     mu: np.ndarray
     x: np.ndarray
+    iterations: int
 
 
 def incidence(groups: np.ndarray, n: int) -> sparse.csc_array:
@@ -149,6 +150,9 @@ class Master:
             raise InternalError(f"The linear programme of the bound was not solved: {status}.")
         solution = highs.getSolution()
         duals = np.asarray(solution.row_dual)
-        value = float(highs.getInfo().objective_function_value)
+        info = highs.getInfo()
+        value = float(info.objective_function_value)
         amounts = np.asarray(solution.col_value)[2 * n :]
-        return Solved(value, duals[:n], np.maximum(0.0, -duals[n:]), amounts)
+        return Solved(
+            value, duals[:n], np.maximum(0.0, -duals[n:]), amounts, int(info.simplex_iteration_count)
+        )

@@ -62,6 +62,10 @@ class Grid:
         np.ldexp(D, -bits, out=D)
         return cls(D, k, bits, top)
 
+    def part(self, records: np.ndarray) -> Grid:
+        """The grid of some of the records."""
+        return Grid(np.ascontiguousarray(self.D[np.ix_(records, records)]), self.k, self.bits, self.top)
+
     def down(self, values: np.ndarray) -> np.ndarray:
         """Duals rounded down to the grid, within the range that keeps sums exact."""
         clipped = np.clip(values, -self.top, self.top)

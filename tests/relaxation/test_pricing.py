@@ -9,7 +9,7 @@ import pytest
 
 from shoal.relaxation.columns import group_costs
 from shoal.relaxation.cuts import hits, separate, separate_fives
-from shoal.relaxation.pricing import CutPrices, Grid, below, price
+from shoal.relaxation.pricing import CutPrices, Grid, below, low, price
 
 
 def reduced_costs(grid, pi, triples, mu, size):
@@ -49,6 +49,21 @@ def test_every_group_below_a_threshold_is_listed_once(instance, size, with_cuts)
         found = {tuple(row) for row in listed}
         assert wanted <= found
         assert found <= {tuple(row) for row in groups[cost < threshold + 1e-6]}
+
+
+def test_low_lists_all_sizes_and_keeps_the_limit_of_a_record(instance):
+    grid, pi, triples, thirds = instance
+    prices = CutPrices.of(14, triples, thirds)
+    groups, seen = low(grid, pi, prices, 0.3, 10_000, 10_000)
+    expected = [below(grid, pi, prices, size, 0.3, 10**6, 10**5) for size in (3, 4, 5)]
+    assert {tuple(row[row >= 0]) for row in groups} == {
+        tuple(sorted(row)) for each in expected for row in each
+    }
+    np.testing.assert_array_equal(seen, np.bincount(groups[groups >= 0], minlength=14))
+    some, seen = low(grid, pi, prices, 0.3, 10_000, 4)
+    assert {tuple(row) for row in some} <= {tuple(row) for row in groups}
+    assert seen.max() == 4
+    assert low(grid, pi, prices, 0.3, len(groups) - 1, 10_000) is None
 
 
 @pytest.mark.parametrize("size", [3, 4, 5])
