@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
+
+from shoal.cli._console import print_json
 
 MODES = ("dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "release", "graph")
 
@@ -43,7 +44,7 @@ def audit_mechanism(
     else:
         report = audit(mode, stages=stages) if fault is None else audit_fault(fault, stages=stages)
     if as_json:
-        typer.echo(json.dumps(report.to_dict()))
+        print_json(report.to_dict())
     elif report.witness is not None:
         seen = report.witness
         typer.echo(

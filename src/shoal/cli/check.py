@@ -37,7 +37,7 @@ def check(
     population: Annotated[
         str | None, typer.Option(help="A table of everyone: delta-presence and risk in the population.")
     ] = None,
-    k: Annotated[int | None, typer.Option("--k", "-k", help="Demand: smallest class.")] = None,
+    k: Annotated[int | None, typer.Option("-k", "--k", help="Demand: smallest class.")] = None,
     l: Annotated[float | None, typer.Option("--l", help="Demand: different sensitive values.")] = None,
     t: Annotated[float | None, typer.Option("--t", help="Demand: largest distance of a class.")] = None,
     c: Annotated[

@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def compare(
     file: Annotated[str, typer.Argument(help="The table.")],
-    k: Annotated[str, typer.Option("-k", help="Smallest groups, separated by commas.")] = "3,5,10",
+    k: Annotated[str, typer.Option("-k", "--k", help="Smallest groups, separated by commas.")] = "3,5,10",
     methods: Annotated[
         str | None,
         typer.Option(help="Methods, separated by commas; a spread over the families if left open."),

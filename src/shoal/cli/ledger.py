@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from shoal.cli._console import print_json
 
 if TYPE_CHECKING:
     from shoal.dp.entries import Check
@@ -87,7 +88,7 @@ def _show(check: Check, as_json: bool) -> None:
         "problem": check.problem or None,
     }
     if as_json:
-        typer.echo(json.dumps(facts))
+        print_json(facts)
     elif check.holds:
         typer.echo(f"{check.entries} entries, the chain holds, head {check.head}")
     else:

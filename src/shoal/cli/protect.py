@@ -36,7 +36,7 @@ def protect(
         str,
         typer.Option("--output", "-o", help="Where the protected table goes; its ending says the format."),
     ],
-    k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
+    k: Annotated[int, typer.Option("-k", "--k", help="Smallest group.")] = 5,
     method: Annotated[
         str | None, typer.Option(help="A method by name: anneal, or mdav where a table is taken in parts.")
     ] = None,
@@ -152,7 +152,7 @@ def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the protected file and the report.")
     ] = Path("demo-output"),
-    k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
+    k: Annotated[int, typer.Option("-k", "--k", help="Smallest group.")] = 5,
     time_limit: Annotated[float, typer.Option(help="Seconds the method may search.")] = 5.0,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
 ) -> None:
