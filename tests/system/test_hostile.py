@@ -103,9 +103,11 @@ def test_files_written_together_appear_together(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["first.txt"]
     assert first.read_text() == "old"
     with io.together():
+        io.write_text("newer", first)
         io.write_text("new", first)
         io.write_text("new", second)
     assert first.read_text() == second.read_text() == "new"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["first.txt", "second.txt"]
 
 
 def test_two_hundred_columns(run, tmp_path):

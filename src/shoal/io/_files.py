@@ -82,6 +82,8 @@ def atomic(path: str | Path) -> Iterator[Path]:
         if waiting is None:
             temporary.replace(path)
         else:
+            if path in waiting:
+                _remove(waiting[path])
             waiting[path] = temporary
     except OSError as error:
         raise InputError(f"The file {str(path)!r} cannot be written: {error.strerror or error}.") from None
