@@ -233,7 +233,7 @@ class Search:
         waiting: deque[tuple[np.ndarray, Future[Solved]]],
     ) -> bool:
         """Have one more region solved, away from those that are; False where there is no room."""
-        settings, seed = Neighbourhood.draw(level, self.rng), seeds_from(self.rng, 1)[0]
+        settings, seed = Neighbourhood.draw(self.block.k, level, self.rng), seeds_from(self.rng, 1)[0]
         free = np.ones(labels.size, np.bool_)
         for records, _ in waiting:
             free[records] = False
