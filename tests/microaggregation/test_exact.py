@@ -33,7 +33,13 @@ def test_a_region_of_all_records_ends_at_a_partition_that_keeps_sizes(priced):
     everything = np.arange(120)
     for seed in range(6):
         solved = prices.solve(
-            labels, prices.above(labels), everything, Neighbourhood(120, 1500, 40), seed, lambda: None
+            labels,
+            prices.above(labels),
+            everything,
+            Neighbourhood(120, 1500, 40),
+            seed,
+            lambda: None,
+            lambda: False,
         )
         assert solved.in_time
         sizes = np.bincount(solved.labels)
@@ -51,7 +57,9 @@ def test_a_region_of_all_records_ends_at_a_partition_that_keeps_sizes(priced):
 def test_records_outside_a_region_stay(priced):
     _, labels, prices = priced
     records = np.flatnonzero(labels < 12)
-    solved = prices.solve(labels, prices.above(labels), records, Neighbourhood(36, 600, 15), 0, lambda: None)
+    solved = prices.solve(
+        labels, prices.above(labels), records, Neighbourhood(36, 600, 15), 0, lambda: None, lambda: False
+    )
     assert solved.labels.shape == records.shape
     assert np.bincount(solved.labels).min() >= 3
 

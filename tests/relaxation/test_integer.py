@@ -53,3 +53,9 @@ def test_no_choice_and_no_time_are_told_apart():
     late = choose(rows, rng.uniform(1, 2, 1500), 60, seconds=0.05)
     assert not late.finished
     assert not late.in_time
+    asked = []
+    stopped = choose(
+        rows, rng.uniform(1, 2, 1500), 60, stopped=lambda: bool(asked.append(1)) or len(asked) > 3
+    )
+    assert not stopped.in_time
+    assert len(asked) > 3

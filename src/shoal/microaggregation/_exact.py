@@ -101,6 +101,7 @@ class Prices:
         settings: Neighbourhood,
         seed: int,
         remaining: Callable[[], float | None],
+        stopped: Callable[[], bool],
     ) -> Solved:
         """The best partition of the records of whole groups, out of groups close to their price."""
         # Where a record has too many groups, which of them are listed depends on the order of the records.
@@ -116,7 +117,16 @@ class Prices:
         costs = costs_of(grid.D, groups)
         keys = {row.tobytes() for row in own}
         known = np.array([row.tobytes() in keys for row in groups])
-        chosen = choose(groups, costs, records.size, known=known, nodes=NODES, seconds=remaining(), gap=1e-7)
+        chosen = choose(
+            groups,
+            costs,
+            records.size,
+            known=known,
+            nodes=NODES,
+            seconds=remaining(),
+            stopped=stopped,
+            gap=1e-7,
+        )
         before = float(costs[known].sum())
         fallen = before - chosen.cost
         new = np.empty(records.size, np.int64)

@@ -171,11 +171,8 @@ class Search:
         if self.scale <= 0 or self.work.over():
             return
         self.anneal(self.first, HOT, length // (32 * CHAINS))  # soon something good, if interrupted
-        runs = (
-            RUNS.get(k, CHAINS)
-            if length >= MANY * n and not (self.work.exact and self.block.even)
-            else CHAINS
-        )
+        several = length >= MANY * n and not (self.work.exact and self.block.even)
+        runs = RUNS.get(k, CHAINS) if several else CHAINS
         for _ in range(runs // CHAINS):
             part = length // (2 * runs if runs > CHAINS else CHAINS)
             for labels in self.anneal(self.first, HOT, part):
@@ -242,7 +239,8 @@ class Search:
         records = self.block.region(labels, free, worth, settings.records, self.rng)
         if records.size < settings.records // 2 and waiting:
             return False
-        job = self.workers.submit(prices.solve, labels, above, records, settings, seed, self.work.remaining)
+        clock = self.work.remaining, self.work.stopped
+        job = self.workers.submit(prices.solve, labels, above, records, settings, seed, *clock)
         waiting.append((records, job))
         return True
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,7 +25,7 @@ class Choice:
     finished : bool
         Whether the choice is the best, or it is certain that there is none.
     in_time : bool
-        Whether the seconds were enough, whatever else stopped the search.
+        Whether the seconds were enough and nobody stopped it, whatever else ended the search.
     iterations : int
         Steps of the simplex method: a measure of the work that does not depend on the machine.
     """
@@ -46,6 +47,7 @@ def choose(
     known: np.ndarray | None = None,
     nodes: int | None = None,
     seconds: float | None = None,
+    stopped: Callable[[], bool] | None = None,
     gap: float = 0.0,
 ) -> Choice:
     """Choose groups that contain every record exactly once, at the least total cost.
@@ -61,8 +63,8 @@ def choose(
         Cuts that every partition satisfies; they tighten the relaxation.
     known : array of bool, (n_groups,), optional
         A choice to start from.
-    nodes, seconds, gap : optional
-        Limits of the search; `gap` is relative.
+    nodes, seconds, stopped, gap : optional
+        Limits of the search; `stopped` is asked now and then whether to end at once, `gap` is relative.
 
     Examples
     --------
@@ -95,6 +97,8 @@ def choose(
         solution = highspy.HighsSolution()
         solution.col_value = known.astype(np.float64).tolist()
         highs.setSolution(solution)
+    if stopped is not None:
+        highs.cbMipInterrupt += lambda event: event.interrupt() if stopped() else None
     highs.run()
     status, info = highs.getModelStatus(), highs.getInfo()
     taken, cost = None, math.inf
@@ -107,6 +111,6 @@ def choose(
         cost,
         float(info.mip_dual_bound),
         status in ended,
-        status != highspy.HighsModelStatus.kTimeLimit,
+        status not in (highspy.HighsModelStatus.kTimeLimit, highspy.HighsModelStatus.kInterrupt),
         max(0, int(info.simplex_iteration_count)),
     )
