@@ -36,6 +36,9 @@ ROOMS = {
 }
 
 
+LONG = 40  # rows; a longer table is shown in short, and folded
+
+
 def write_pages(docs: Path) -> None:
     """Write the generated pages and draw the pictures."""
     for folder in ("reference", "generated"):
@@ -124,29 +127,43 @@ def benchmarks_page(folder: Path) -> str:
 
 def published(folder: Path, methods: list[str]) -> str:
     """The losses of some methods by k, as printed and as found, from what `shoal reproduce` has left in `folder`."""
-    found: dict[tuple[str, str, str], dict[int, tuple[float | None, float]]] = {}
     path = folder / "reproduce-table1.json"
     rows = json.loads(path.read_text(encoding="utf-8"))["rows"] if path.exists() else []
-    for row in rows:
-        if row["method"] in methods:
-            key = (row["data"], row["method"], row.get("reading") or "")
-            found.setdefault(key, {})[row["k"]] = (row["published"], row["ours"])
-    if not found:
+    rows = [row for row in rows if row["method"] in methods]
+    if not rows:
         return "`shoal reproduce table1` prints the published figures beside ours.\n"
+    last = "Information loss in per cent, by `shoal reproduce table1`; see the [benchmarks](../generated/benchmarks.md)."
+    return "\n".join([*_by_k(rows), last, ""])
+
+
+def _by_k(rows: list[dict[str, Any]]) -> list[str]:
+    """Published and found losses, a line for each method and table, a column for each k."""
+    found: dict[tuple[str, str], dict[int, tuple[float | None, float]]] = {}
+    for row in rows:
+        how = ", ".join(str(row[name]) for name in ("reading", "start", "gamma0") if row.get(name))
+        name = f"{row['method']} ({how})" if how else row["method"]
+        found.setdefault((row["data"], name), {})[row["k"]] = (row["published"], row["ours"])
     ks = sorted({k for each in found.values() for k in each})
     lines = [f"| data | method | | {' | '.join(f'k = {k}' for k in ks)} |", f"|{'---|' * (len(ks) + 3)}"]
-    for (data, method, reading), each in sorted(found.items(), key=lambda item: item[0][0]):
-        name = f"{method} ({reading})" if reading else method
+    for (data, name), each in sorted(found.items(), key=lambda item: item[0][0]):
         if any(printed is not None for printed, _ in each.values()):
             cells = (f"{each[k][0]:.3f}" if k in each and each[k][0] is not None else "" for k in ks)
             lines.append(f"| {data} | {name} | published | {' | '.join(cells)} |")
         cells = (f"{each[k][1]:.3f}" if k in each else "" for k in ks)
         lines.append(f"| {data} | {name} | ours | {' | '.join(cells)} |")
-    lines += [
-        "",
-        "Information loss in per cent, by `shoal reproduce table1`; see the [benchmarks](../generated/benchmarks.md).",
-    ]
-    return "\n".join([*lines, ""])
+    return [*lines, ""]
+
+
+def _by_table(rows: list[dict[str, Any]]) -> list[str]:
+    """What each method loses where it ends, and its seconds: a line for each method, a column for each table."""
+    tables, methods = (list(dict.fromkeys(row[name] for row in rows)) for name in ("table", "method"))
+    last = {(row["table"], row["method"]): row for row in rows}  # of a search, its end
+    lines = [f"| method | {' | '.join(tables)} |", f"|{'---|' * (len(tables) + 1)}"]
+    for method in methods:
+        cells = [last.get((table, method)) for table in tables]
+        texts = ("" if each is None else f"{each['il']:.3f} ({each['seconds']:.2g} s)" for each in cells)
+        lines.append(f"| {method} | {' | '.join(texts)} |")
+    return [*lines, ""]
 
 
 def references(classes: list[type]) -> str:
@@ -166,7 +183,17 @@ def _measured(title: str, facts: dict[str, Any]) -> list[str]:
     if facts.get("machine"):
         lines += [", ".join(f"{name} {value}" for name, value in facts["machine"].items()) + ".", ""]
     rows = facts.get("records") or facts.get("rows") or []
-    if rows:
+    if len(rows) > LONG:
+        short = _by_k(rows) if "published" in rows[0] else _by_table(rows)
+        lines += [
+            *short,
+            f"<details><summary>All {len(rows)} rows</summary>",
+            "",
+            *_table(rows),
+            "</details>",
+            "",
+        ]
+    elif rows:
         lines += _table(rows)
     elif facts.get("text"):
         lines += ["```text", facts["text"].strip(), "```", ""]

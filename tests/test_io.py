@@ -77,7 +77,7 @@ def test_utf_16_is_read(tmp_path):
         ("broken.parquet", b"PAR1nothing", "cannot be read as .parquet"),
         ("broken.xlsx", b"PK\x03\x04", "cannot be read as .xlsx"),
         ("broken.sav", b"$FL2 nothing", "cannot be read as .sav"),
-        ("ragged.csv", b"a,b\n1,2\n3,4,5\n", "cannot be read as a table"),
+        ("ragged.csv", b"a,b\n1,2\n3,4,5\n", "Got 3 at line 3"),
         ("table.docx", b"x", "must end in one of"),
     ],
 )
@@ -125,3 +125,36 @@ def test_interruption_leaves_the_old_file(tmp_path):
         raise KeyboardInterrupt
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["t.csv"]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a,b,a\n1,2,3\n", "'a' more than once"),
+        ("a,b\n1,2\n3\n", "2 cells of the header. Got 1 at line 3"),
+        ("a,b\n1,2\n3,4,5\n", "Got 3 at line 3"),
+        ('a,b\n"1,5",2\n3\n', "Got 1 at line 3"),
+    ],
+)
+def test_a_header_and_rows_that_do_not_fit_are_one_sentence(tmp_path, text, said):
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InputError, match=said):
+        io.read_table(tmp_path / "t.csv")
+
+
+@pytest.mark.parametrize(
+    ("text", "columns"),
+    [
+        ('"","age"\n"1",30\n"2",40\n', ["column_1", "age"]),
+        ("a,b\r1,2\r3,4\r", ["a", "b"]),
+        ('"a,b","c""d"\n1,2\n3,4\n', ["a,b", 'c"d']),
+        ('a,b\n"x,y",2\n"z\nw",4\n', ["a", "b"]),
+        ("a,b\n1,2\n\n3,4\n", ["a", "b"]),
+        ("\n\na,b\n1,2\n3,4", ["a", "b"]),
+    ],
+)
+def test_odd_headers_and_lines_are_read(tmp_path, text, columns):
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    table = io.read_table(tmp_path / "t.csv")
+    assert table.columns == columns
+    assert table.drop_nulls().height == 2

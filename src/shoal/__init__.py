@@ -11,6 +11,7 @@ The rooms, from top to bottom; each uses only what stands below it:
 - `protect`, `release`, `scale`, `report`: the first job, at any size
 - `bounds`, `audit`: certificates and attacks
 - `microaggregation`, `masking`, `measures`, `privacy`, `dp`, `datasets`: the science
+- `relaxation`: partitions as a linear programme, for the bounds and the search
 - `io`, `engine`, `schema`, `params`, `errors`: the ground floor
 """
 

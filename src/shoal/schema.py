@@ -192,6 +192,9 @@ class Schema:
     def __post_init__(self) -> None:
         if not isinstance(self.id, str) or not self.id.strip():
             raise SchemaError(f"'id' of a table must be a non-empty text. Got {self.id!r}.")
+        odd = [each for each in self.columns.values() if not isinstance(each, Column)]
+        if odd:
+            raise SchemaError(f"'columns' of a table must map names to columns. Got {odd[0]!r}.")
         for name, value in (("budget", self.budget), ("per_analyst", self.per_analyst)):
             if value is not None and not 0 < value < float("inf"):
                 raise SchemaError(f"{name!r} of a table must be a number above 0. Got {value!r}.")
@@ -214,11 +217,20 @@ class Schema:
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise SchemaError(f"No schema file {str(path)!r}.") from None
-        except (OSError, UnicodeDecodeError) as error:
-            raise SchemaError(
-                f"The schema file {str(path)!r} cannot be read as UTF-8 text: {error}."
-            ) from None
+        except OSError as error:
+            raise SchemaError(f"The schema file {str(path)!r} cannot be read: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise SchemaError(f"The schema file {str(path)!r} must be UTF-8 text.") from None
         return cls.from_toml_text(text, source=str(path))
+
+    @classmethod
+    def of(cls, given: Self | str | Path) -> Self:
+        """A schema as it is, or read from the file at a path."""
+        if isinstance(given, str | Path):
+            return cls.from_toml(given)
+        if not isinstance(given, cls):
+            raise SchemaError(f"A schema, or the path of its file, was expected. Got {type(given).__name__}.")
+        return given
 
     @classmethod
     def from_toml_text(cls, text: str, source: str = "the schema") -> Self:

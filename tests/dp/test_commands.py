@@ -211,7 +211,7 @@ def test_ledger_verify_backup_restore(run):
     code, _, err = run("ledger", "restore", "new.db", "b.jsonl")
     assert code == 1
     assert "empty ledger only" in err
-    assert run("ledger", "verify", "absent.db")[0] == 1
+    assert run("ledger", "verify", "absent.db")[0] == 2
     import sqlite3
 
     with sqlite3.connect("new.db") as raw:

@@ -106,8 +106,8 @@ def test_numbers_that_make_no_cell_are_refused(frozen) -> None:
 
 def test_an_unreadable_file_is_one_sentence(tmp_path) -> None:
     (tmp_path / "bad.json").write_text("{")
-    for name in ("bad.json", "none.json"):
-        with pytest.raises(InputError, match="cannot be read"):
+    for name, said in (("bad.json", "must hold JSON"), ("none.json", "cannot be read: No such file")):
+        with pytest.raises(InputError, match=said):
             FrozenMixture.load(tmp_path / name)
 
 

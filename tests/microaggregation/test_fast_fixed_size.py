@@ -83,6 +83,16 @@ def test_estimators_choose_by_size(method, monkeypatch):
     np.testing.assert_array_equal(method.fit(X).labels_, plain)
 
 
+@pytest.mark.parametrize(
+    ("unit", "offset"), [(1e-170, 0.0), (1e-120, 0.0), (1e90, 0.0), (1.0, 1e7), (1e-7, 1.0)]
+)
+def test_half_the_digits_skip_no_record_in_any_unit(unit, offset):
+    X = np.random.default_rng(3).normal(size=(900, 3))
+    X[0] *= 1e4  # a record so far away that half the digits hardly tell the others apart
+    X = X * unit + offset
+    np.testing.assert_array_equal(fast._shrink(X, 3, fast.MDAV), _mdav(X, 3))
+
+
 def test_huge_values_take_the_plain_kernel():
     assert not fast._bounded(np.full((10_000, 2), 1e200))
     assert fast._bounded(np.zeros((10_000, 2)))

@@ -46,7 +46,7 @@ def test_prosecutor_journalist_marketer_and_k_map():
 
 def test_household_risk_is_that_of_its_members_together():
     table = pl.DataFrame({"zip": ["a", "a", "b", "b", "b", "c"], "home": [1, 2, 1, 2, None, None]})
-    found = privacy.risk(table, "zip", household="home")
+    found = privacy.risk(table, "zip", households="home")
     expected = 1 - (1 - 1 / 2) * (1 - 1 / 3)
     assert found.household[:4].tolist() == pytest.approx([expected] * 4)
     assert found.household[5] == 1.0

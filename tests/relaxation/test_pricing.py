@@ -54,16 +54,16 @@ def test_every_group_below_a_threshold_is_listed_once(instance, size, with_cuts)
 def test_low_lists_all_sizes_and_keeps_the_limit_of_a_record(instance):
     grid, pi, triples, thirds = instance
     prices = CutPrices.of(14, triples, thirds)
-    groups, seen = low(grid, pi, prices, 0.3, 10_000, 10_000)
+    groups, seen = low(grid, pi, prices, range(3, 6), 0.3, 10_000, 10_000)
     expected = [below(grid, pi, prices, size, 0.3, 10**6, 10**5) for size in (3, 4, 5)]
     assert {tuple(row[row >= 0]) for row in groups} == {
         tuple(sorted(row)) for each in expected for row in each
     }
     np.testing.assert_array_equal(seen, np.bincount(groups[groups >= 0], minlength=14))
-    some, seen = low(grid, pi, prices, 0.3, 10_000, 4)
+    some, seen = low(grid, pi, prices, range(3, 6), 0.3, 10_000, 4)
     assert {tuple(row) for row in some} <= {tuple(row) for row in groups}
     assert seen.max() == 4
-    assert low(grid, pi, prices, 0.3, len(groups) - 1, 10_000) is None
+    assert low(grid, pi, prices, range(3, 6), 0.3, len(groups) - 1, 10_000) is None
 
 
 @pytest.mark.parametrize("size", [3, 4, 5])

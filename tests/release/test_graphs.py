@@ -106,7 +106,7 @@ def test_charges_and_stored_releases():
     with pytest.raises(BudgetError, match="does not allow"):
         release_graph(RING, 2, 2.0, dataset="ring", ledger=ledger)
     with pytest.raises(BudgetError, match="for life"):
-        release_graph(RING, 1, 2.0, dataset="ring", ledger=ledger, budget_total=9.0)
+        release_graph(RING, 1, 2.0, dataset="ring", ledger=ledger, budget=9.0)
 
 
 def test_doors_for_networkx_and_sparse_matrices():

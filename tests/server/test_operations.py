@@ -130,10 +130,9 @@ def test_the_log_is_json_and_holds_no_data_no_query_and_no_token(tmp_path):
             assert page.status_code == 200
     finally:
         house.stop()
-    lines = [line.split(" ", 3)[3] for line in house.log.splitlines() if "serving" not in line]
-    events = [json.loads(line) for line in lines]
+    events = [json.loads(line) for line in house.log.splitlines() if "serving" not in line]
     requests = [each for each in events if each["event"] == "request"]
-    assert {"id", "method", "route", "status", "ms", "account"} <= set(requests[0])
+    assert {"time", "level", "id", "method", "route", "status", "ms", "account"} <= set(requests[0])
     assert "/api/v1/datasets/{dataset}/ask" in {each["route"] for each in requests}
     assert {each["event"] for each in events} >= {"start", "request", "stop"}
     for word in ("secret", "31337", token, owner, "income", f'"{value}"'):

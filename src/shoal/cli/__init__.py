@@ -65,15 +65,20 @@ def main() -> None:
     _interrupt.install()
     try:
         code = app(standalone_mode=False, prog_name="shoal")
+        if code == _interrupt.EXIT_CODE:  # typer tells of Ctrl-C by the code alone
+            raise KeyboardInterrupt
     except ShoalError as error:
         code = _fail(str(error), error.exit_code)
     except _CommandError as error:
         code = _fail(" ".join(error.format_message().split()), 2)  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
-        code = _fail("Interrupted; nothing was written.", 130)
+        code = _fail("Interrupted; nothing was written.", _interrupt.EXIT_CODE)
     except BrokenPipeError:
         sys.stderr.close()
         code = 0
+    except OSError as error:
+        named = "" if error.filename is None else f"{str(error.filename)!r}: "
+        code = _fail(f"{named}{error.strerror or error}.", 2)
     except (MemoryError, InternalError) as error:
         code = _fail(f"{type(error).__name__}: {error or 'the table does not fit in memory'}", 2)
     raise SystemExit(code or 0)

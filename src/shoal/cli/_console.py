@@ -10,6 +10,8 @@ from typing import Any
 
 import typer
 
+from shoal.errors import ParameterError
+
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
@@ -29,8 +31,13 @@ def print_json(facts: dict[str, Any]) -> None:
 
 
 def names(text: str | None) -> list[str] | None:
-    """Names separated by commas."""
-    return None if text is None else [part.strip() for part in text.split(",") if part.strip()]
+    """Names separated by commas; at least one, where any were given."""
+    if text is None:
+        return None
+    found = [part.strip() for part in text.split(",") if part.strip()]
+    if not found:
+        raise ParameterError(f"Names separated by commas were expected. Got {text!r}.")
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -27,6 +27,7 @@ def install() -> None:
 
     def handler(_signal: int, _frame: FrameType | None) -> None:
         reacted.set()
+        sys.unraisablehook = lambda _: None  # objects left half-made would complain when they are thrown away
         raise KeyboardInterrupt
 
     ear, mouth = socket.socketpair()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from shoal.cli._console import print_json
 
 if TYPE_CHECKING:
     from shoal.dp.answer import Answer
@@ -122,8 +123,7 @@ def _figure(value: Any, interval: Any) -> str:
 def _show_cost(session: Session, query: str, epsilon: float, as_json: bool) -> None:
     cost = session.cost(query, epsilon)
     if as_json:
-        facts = {"epsilon": cost.epsilon, "remaining": cost.remaining, "parts": list(cost.parts)}
-        typer.echo(json.dumps(facts))
+        print_json({"epsilon": cost.epsilon, "remaining": cost.remaining, "parts": list(cost.parts)})
         return
     for part in cost.parts:
         scale = f", noise scale {part['noise_scale']:.6g}" if "noise_scale" in part else ""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated
 
 import typer
+
+from shoal.cli._console import print_json
+
+MODES = ("dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "release", "graph")
 
 
 def register(app: typer.Typer) -> None:
@@ -16,7 +19,7 @@ def register(app: typer.Typer) -> None:
 def audit_mechanism(
     mode: Annotated[
         str,
-        typer.Option(help="dp, group, correlated, heuristic, pufferfish, dependent, release or graph."),
+        typer.Option(help=f"{', '.join(MODES[:-1])} or {MODES[-1]}."),
     ] = "dp",
     fault: Annotated[str | None, typer.Option(help="Instead of a mode: a fault planted on purpose.")] = None,
     runs: Annotated[int, typer.Option(help="Runs of the last stage.")] = 16_000,
@@ -29,6 +32,8 @@ def audit_mechanism(
     from shoal.audit import audit, audit_fault
     from shoal.errors import ParameterError
 
+    if fault is None and mode not in MODES:
+        raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
     if runs < 100:
         raise ParameterError(f"'runs' must be an int of at least 100. Got {runs}.")
     stages = [stage for stage in (1_000, 4_000, 16_000) if stage < runs] + [runs]
@@ -39,7 +44,7 @@ def audit_mechanism(
     else:
         report = audit(mode, stages=stages) if fault is None else audit_fault(fault, stages=stages)
     if as_json:
-        typer.echo(json.dumps(report.to_dict()))
+        print_json(report.to_dict())
     elif report.witness is not None:
         seen = report.witness
         typer.echo(

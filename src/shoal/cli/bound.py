@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def bound(
     file: Annotated[str, typer.Argument(help="The table of individuals.")],
-    k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
+    k: Annotated[int, typer.Option("-k", "--k", help="Smallest group.")] = 5,
     labels: Annotated[
         str | None, typer.Option(help="File with the group of each record: the partition to judge.")
     ] = None,

@@ -37,7 +37,7 @@ def check(
     population: Annotated[
         str | None, typer.Option(help="A table of everyone: delta-presence and risk in the population.")
     ] = None,
-    k: Annotated[int | None, typer.Option("--k", "-k", help="Demand: smallest class.")] = None,
+    k: Annotated[int | None, typer.Option("-k", "--k", help="Demand: smallest class.")] = None,
     l: Annotated[float | None, typer.Option("--l", help="Demand: different sensitive values.")] = None,
     t: Annotated[float | None, typer.Option("--t", help="Demand: largest distance of a class.")] = None,
     c: Annotated[
@@ -59,10 +59,12 @@ def check(
     Example: shoal check survey.csv --quasi age,region --sensitive disease --k 5 --l 2 --t 0.2
     """
     from shoal import privacy
-    from shoal.errors import InputError
+    from shoal.errors import InputError, ParameterError
     from shoal.io import read_table
     from shoal.schema import Schema
 
+    if delta is not None and population is None:
+        raise ParameterError("'--delta' is a demand on presence in a population: give --population too.")
     with progress() as say:
         say(f"reading {file}")
         facts = None if schema is None else Schema.from_toml(schema)

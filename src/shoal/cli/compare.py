@@ -17,7 +17,7 @@ def register(app: typer.Typer) -> None:
 
 def compare(
     file: Annotated[str, typer.Argument(help="The table.")],
-    k: Annotated[str, typer.Option("-k", help="Smallest groups, separated by commas.")] = "3,5,10",
+    k: Annotated[str, typer.Option("-k", "--k", help="Smallest groups, separated by commas.")] = "3,5,10",
     methods: Annotated[
         str | None,
         typer.Option(help="Methods, separated by commas; a spread over the families if left open."),
@@ -51,6 +51,7 @@ def compare(
         ks = [int(part) for part in names(k) or []]
     except ValueError:
         raise ParameterError(f"'k' must be whole numbers separated by commas. Got {k!r}.") from None
+    io.check_apart({"--report": report}, [file, schema])
     if report is not None:
         io.check_folder(report)
     with progress() as say:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from shoal.cli._console import print_json
 
 if TYPE_CHECKING:
     from shoal.dp.entries import Check
@@ -42,7 +43,9 @@ def backup(
 ) -> None:
     """Write all entries to a file of JSON lines."""
     from shoal.dp import chain
+    from shoal.io import check_apart
 
+    check_apart({"the backup": path}, [ledger])
     opened = _open(ledger)
     try:
         _show(chain.backup(opened, path), as_json)
@@ -57,6 +60,7 @@ def restore(
     from shoal.dp import chain
     from shoal.dp.ledger import Ledger
 
+    chain.read_backup(path)  # before a new ledger is made for it
     opened = Ledger(ledger)
     try:
         _show(chain.restore(opened, path), as_json)
@@ -66,10 +70,13 @@ def restore(
 
 def _open(where: str) -> Ledger:
     from shoal.dp.ledger import Ledger
-    from shoal.errors import LedgerError
+    from shoal.errors import InputError, LedgerError
 
-    if "://" not in where and not Path(where).is_file():
-        raise LedgerError(f"No ledger file {where!r}.")
+    if "://" not in where:
+        if not Path(where).is_file():
+            raise InputError(f"No ledger file {where!r}.")
+        if not Path(where).stat().st_size:
+            raise LedgerError(f"The ledger file {where!r} is empty.")
     return Ledger(where)
 
 
@@ -81,7 +88,7 @@ def _show(check: Check, as_json: bool) -> None:
         "problem": check.problem or None,
     }
     if as_json:
-        typer.echo(json.dumps(facts))
+        print_json(facts)
     elif check.holds:
         typer.echo(f"{check.entries} entries, the chain holds, head {check.head}")
     else:

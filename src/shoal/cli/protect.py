@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import shlex
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +36,7 @@ def protect(
         str,
         typer.Option("--output", "-o", help="Where the protected table goes; its ending says the format."),
     ],
-    k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
+    k: Annotated[int, typer.Option("-k", "--k", help="Smallest group.")] = 5,
     method: Annotated[
         str | None, typer.Option(help="A method by name: anneal, or mdav where a table is taken in parts.")
     ] = None,
@@ -96,6 +97,10 @@ def protect(
     from shoal import io
     from shoal.protect import protect as run
 
+    io.check_apart(
+        {"--output": output, "--labels": labels, "--report": report, "--public-report": public_report},
+        [file, schema],
+    )
     in_parts = engine is not None or memory is not None or resume or any_order or _is_large(file)
     if in_parts:
         whole = {
@@ -111,9 +116,11 @@ def protect(
         )  # fmt: skip
         return
     io.check_writable(output)
-    for extra in (labels, report, public_report):
-        if extra is not None:
-            io.check_folder(extra)
+    if labels is not None:
+        io.check_writable(labels)
+    for page in (report, public_report):
+        if page is not None:
+            io.check_folder(page)
     with progress() as say:
         say(f"reading {file}")
         source = io.read_source(file)
@@ -144,24 +151,19 @@ def protect(
 def demo(
     output: Annotated[
         Path, typer.Option("--output", "-o", help="Folder for the protected file and the report.")
-    ] = Path("shoal-demo"),
-    k: Annotated[int, typer.Option("-k", help="Smallest group.")] = 5,
+    ] = Path("demo-output"),
+    k: Annotated[int, typer.Option("-k", "--k", help="Smallest group.")] = 5,
     time_limit: Annotated[float, typer.Option(help="Seconds the method may search.")] = 5.0,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
 ) -> None:
     """Protect the bundled household survey and write the result and its report.
 
-    Example: shoal demo -o shoal-demo
+    Example: shoal demo -o demo-output
     """
     from shoal import datasets, io
-    from shoal.errors import InputError
     from shoal.protect import protect as run
 
-    try:
-        output.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"The folder {str(output)!r} cannot be made: {error.strerror}.") from None
-    io.check_folder(output / "report.html")
+    io.check_folder(io.make_folder(output) / "report.html")
     with progress() as say:
         result = run(
             datasets.load_survey(),
@@ -241,18 +243,19 @@ def _write(
     report: Path | None,
     public: Path | None,
 ) -> None:
-    """Everything that goes to disk; the protected table last, so that it is there only if all is."""
+    """Everything that goes to disk, all or nothing."""
     import polars as pl
 
     from shoal import io
 
-    if labels is not None:
-        io.write_table(pl.DataFrame({"group": result.labels}), labels)
-    if report is not None:
-        result.report(report)
-    if public is not None:
-        result.report(public, public=True)
-    io.write_table(result.frame, output, source)
+    with io.together():
+        if labels is not None:
+            io.write_table(pl.DataFrame({"group": result.labels}), labels)
+        if report is not None:
+            result.report(report)
+        if public is not None:
+            result.report(public, public=True)
+        io.write_table(result.frame, output, source)
 
 
 def _command(file: str, output: str, result: Protection, given: dict[str, Any], seed: int) -> str:
@@ -278,7 +281,11 @@ def _command(file: str, output: str, result: Protection, given: dict[str, Any], 
 
 
 def _tell(result: Protection, paths: list[Any], *, as_json: bool) -> None:
+    from shoal.report.words import counted
+
     figures, settings = result.figures, result.settings
+    low, high = figures["smallest_group"], figures["largest_group"]
+    sizes = f"{low:,} to {high:,}" if low < high else f"{low:,}"
     written = [str(path) for path in paths if path is not None]
     if as_json:
         print_json(
@@ -288,21 +295,22 @@ def _tell(result: Protection, paths: list[Any], *, as_json: bool) -> None:
             | {"settings": settings, "files": written}
         )
         return
+    say = functools.partial(typer.echo, err=written[0] == "-")  # a pipe gets the table alone
     for note in result.notes:
-        typer.echo(f"note: {note}")
-    typer.echo(
-        f"{figures['n_records']:,} records in {figures['n_groups']:,} groups of {figures['smallest_group']} to "
-        f"{figures['largest_group']} ({settings['method']}, {figures['seconds']:.1f} s)"
+        say(f"note: {note}")
+    say(
+        f"{counted(figures['n_records'], 'record')} in {counted(figures['n_groups'], 'group')} of {sizes} "
+        f"({settings['method']}, {figures['seconds']:.1f} s)"
     )
     for verdict in result.verdicts:
-        typer.echo(str(verdict))
+        say(str(verdict))
     loss = f"information loss {figures['information_loss']:.3f} %"
     loss += f", IL2 {figures['il2']:.2f} %" if "il2" in figures else ""
-    typer.echo(f"{loss}, records linked by distance {100 * figures['dld']:.1f} % (DLD)")
+    say(f"{loss}, records linked by distance {100 * figures['dld']:.1f} % (DLD)")
     if "certificate" in figures:
         certificate = figures["certificate"]
-        typer.echo(
+        say(
             f"no partition loses less than {certificate['bound']:.4f} %: at most {certificate['gap']:.2f} % of this loss "
             f"could be saved ({certificate['method']}, {certificate['seconds']:.0f} s)"
         )
-    typer.echo(f"written: {', '.join(written)}")
+    say(f"written: {', '.join(written)}")

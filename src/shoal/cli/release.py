@@ -49,10 +49,11 @@ def release(
 
     Example: shoal release survey.csv -k 200 --epsilon 1 --schema survey.toml -o public.csv
     """
-    from shoal.io import check_folder, check_writable, read_table, write_table
+    from shoal.io import check_apart, check_folder, check_writable, read_table, write_table, write_text
     from shoal.release import SmallGroupsWarning, release_table, utility_picture
     from shoal.schema import Schema
 
+    check_apart({"--output": output, "--picture": picture}, [file, schema])
     check_writable(output)
     if picture is not None:
         check_folder(picture)
@@ -68,13 +69,13 @@ def release(
             association=association,
             columns=names(columns),
             shares=_shares(shares),
-            budget_total=budget,
+            budget=budget,
             analyst=analyst,
             ledger=ledger or str(schema.with_suffix(".ledger.db")),
         )
     write_table(out.frame, output)
     if picture is not None:
-        _write_text(picture, utility_picture(frame, facts, out))
+        write_text(utility_picture(frame, facts, out), picture)
     notes = [*(str(each.message) for each in told), *out.notes]
     _show(
         {
@@ -125,8 +126,9 @@ def release_graph(
     Example: shoal release-graph edges.csv --epsilon 2 --k 3 -o public.csv
     """
     from shoal import release as room
-    from shoal.io import check_folder, check_writable, read_table, write_table
+    from shoal.io import check_apart, check_folder, check_writable, read_table, write_table, write_text
 
+    check_apart({"--output": output, "--pictures": pictures}, [edges, vertices])
     check_writable(output)
     if pictures is not None:
         check_folder(pictures)
@@ -138,14 +140,14 @@ def release_graph(
         reading=reading,
         vertices=listed,
         dataset=name or edges.stem,
-        budget_total=budget,
+        budget=budget,
         analyst=analyst,
         ledger=ledger or str(edges.with_suffix(".ledger.db")),
     )
     write_table(out.frame, output)
     figures = room.graph_figures(out)
     if pictures is not None:
-        _write_text(pictures, room.graph_page(out, figures))
+        write_text(room.graph_page(out, figures), pictures)
     facts = {
         "stamp": out.stamp,
         "epsilon": out.epsilon,
@@ -174,7 +176,7 @@ def systems(
     Example: shoal systems -o systems.md
     """
     from shoal.errors import ParameterError
-    from shoal.io import check_folder
+    from shoal.io import check_folder, write_text
     from shoal.release import systems_page
 
     if queries < 2:
@@ -185,7 +187,7 @@ def systems(
     if output is None:
         typer.echo(page)
     else:
-        _write_text(output, page)
+        write_text(page, output)
 
 
 def _show(facts: dict[str, Any], as_json: bool) -> None:
@@ -210,10 +212,3 @@ def _shares(text: str | None) -> dict[str, int] | None:
     if any(not name or not weight.isdigit() for name, _, weight in pairs):
         raise ParameterError(f"'--shares' must be column:weight,column:weight,... Got {text!r}.")
     return {name: int(weight) for name, _, weight in pairs}
-
-
-def _write_text(path: Path, text: str) -> None:
-    from shoal.io import atomic
-
-    with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")

@@ -40,17 +40,17 @@ def reproduce(
     from shoal.errors import ParameterError
     from shoal.reproduce import reproduce as run
 
+    io.check_apart({"--markdown": markdown, "--report": report, "--pictures": pictures})
     if pictures is not None and experiment != "correlated":
         raise ParameterError(f"Only the experiment correlated has pictures. Got {experiment!r}.")
-    for path in (markdown, report, pictures):
+    for path in (markdown, report, None if pictures is None or pictures.is_dir() else pictures):
         if path is not None:
             io.check_folder(path)
     with progress() as say:
         result = run(experiment, full=full, progress=say)
     for path, text in ((markdown, result.to_markdown), (report, result.to_html)):
         if path is not None:
-            with io.atomic(path) as temporary:
-                temporary.write_text(text(), encoding="utf-8")
+            io.write_text(text(), path)
     if pictures is not None:
         _draw(result, pictures)
     if json:
@@ -74,10 +74,9 @@ def reproduce(
 
 
 def _draw(result: Any, folder: Path) -> None:
-    from shoal.io import atomic
+    from shoal.io import write_text
     from shoal.report.alone import alone
 
     folder.mkdir(exist_ok=True)
     for name, picture in result.pictures().items():
-        with atomic(folder / f"{name}.svg") as temporary:
-            temporary.write_text(alone(picture), encoding="utf-8")
+        write_text(alone(picture), folder / f"{name}.svg")

@@ -29,6 +29,7 @@ def schema(
     from shoal.engine.guess import guess_schema
 
     if output is not None:
+        io.check_apart({"--output": output}, [file])
         io.check_folder(output)
     source = io.read_source(file)
     name = Path(file).stem if file != "-" else "table"
@@ -42,6 +43,5 @@ def schema(
     if output is None:
         typer.echo(text, nl=False)
         return
-    with io.atomic(output) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    io.write_text(text, output)
     typer.echo(f"written: {output}")

@@ -65,7 +65,7 @@ def serve(
     settings.check()
     settings.check_address(behind_proxy=behind_proxy)
     if check:
-        typer.echo(f"{path}: {len(settings.datasets)} data sets, all is well")
+        typer.echo(f"{path}: all is well, data sets: {', '.join(settings.datasets) or 'none'}")
         return
     scheme = "https" if settings.tls else "http"
     typer.echo(f"serving {scheme}://{settings.host}:{settings.port}/")
@@ -123,22 +123,17 @@ def _book(config: Path) -> Accounts:
 
 
 def _make_demo(folder: Path) -> Path:
-    import shutil
-
     from shoal.datasets import DATASETS
-    from shoal.errors import InputError
+    from shoal.io import copy_files, write_text
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        source = DATASETS["survey"].path
-        assert source is not None  # bundled
-        for file in (source, source.with_suffix(".toml")):
-            shutil.copyfile(file, folder / file.name)
-        path = folder / "shoal.toml"
-        if not path.exists():
-            path.write_text(_DEMO, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"The folder {str(folder)!r} cannot be written: {error.strerror}.") from None
+    source = DATASETS["survey"].path
+    assert source is not None  # bundled
+    # What is there from an earlier run, and may have been changed, is kept.
+    files = [file for file in (source, source.with_suffix(".toml")) if not (folder / file.name).exists()]
+    copy_files(files, folder)
+    path = folder / "shoal.toml"
+    if not path.exists():
+        write_text(_DEMO, path)
     return path
 
 

@@ -12,17 +12,16 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from sklearn.base import clone
 
 from shoal.engine.aggregate import aggregate
 from shoal.engine.columns import TypedColumn
 from shoal.engine.frame import Frame
-from shoal.engine.roles import prepare
+from shoal.engine.roles import listed, prepare
 from shoal.errors import InputError, ParameterError
 from shoal.masking import MASKS, mask
-from shoal.microaggregation import Microaggregator, methods, resolve_method
+from shoal.microaggregation import methods, resolve_method
 from shoal.params import AnyOf, Interval, Nothing, check_params
-from shoal.protect.choices import Progress, listed
+from shoal.protect.choices import Progress
 from shoal.protect.figures import measure
 from shoal.protect.ground import Ground
 from shoal.protect.groups import form_groups
@@ -73,7 +72,7 @@ class Cell:
         return {name: value for name, value in vars(self).items() if name != "labels"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Comparison:
     """All cells of a comparison, the recommended one first among equals.
 
@@ -101,6 +100,9 @@ class Comparison:
             sorted((cell for cell in self.cells if cell.on_front), key=lambda cell: cell.information_loss)
         )
 
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.cells)} cells. {self.reason}>"
+
     def frame(self) -> pl.DataFrame:
         """The cells as a table."""
         return pl.DataFrame([cell.to_dict() for cell in self.cells])
@@ -126,7 +128,7 @@ def compare(
     frame: Any,
     k: Sequence[int] = (3, 5, 10),
     methods: Sequence[str] | None = None,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     strata: str | Sequence[str] | None = None,
     weights: str | None = None,
     schema: Schema | str | Path | None = None,
@@ -177,7 +179,7 @@ def compare(
     job = prepare(
         given,
         schema,
-        columns,
+        listed(columns),
         listed(strata),
         weights,
         None,
@@ -187,6 +189,8 @@ def compare(
     ground = Ground.of(job)
     cells: list[Cell] = []
     notes = [*coarser, *job.notes]
+    for name in names:
+        _warm(name, ks[0], ground.Z)
     with ThreadPoolExecutor(max_workers=n_jobs) as pool:
         runs = {name: pool.submit(_run, ground, name, ks, time_limit, random_state) for name in names}
         for name, run in runs.items():
@@ -240,7 +244,6 @@ def _run(ground: Ground, name: str, ks: list[int], time_limit: float, random_sta
         return _masked(ground, name, base, float(strength) if strength else None, ks, random_state)
     limit = time_limit if methods()[name].takes("time_limit") else None
     estimator = resolve_method(name, ks[0], limit, None, random_state)
-    _warm(estimator, ground.Z)
     cells = []
     if not ground.job.strata:
         start = time.perf_counter()
@@ -256,14 +259,12 @@ def _run(ground: Ground, name: str, ks: list[int], time_limit: float, random_sta
     return cells
 
 
-def _warm(estimator: Microaggregator, Z: np.ndarray) -> None:
-    """Run a method on a few records, so that compiling it is not counted as its time."""
-    few = clone(estimator)
-    if few.takes("time_limit"):
-        few.set_params(time_limit=0.1)
-    rows = Z[: 4 * few.k]
-    if rows.shape[0] >= few.k:
-        next(iter(few.partition_all(rows, [few.k])))
+def _warm(name: str, k: int, Z: np.ndarray) -> None:
+    """Run a method on a few records, so that compiling is not counted as its time, nor as another's beside it."""
+    if name.partition(":")[0] in MASKS or Z.shape[0] < k:
+        return
+    limit = 0.1 if methods()[name].takes("time_limit") else None
+    next(iter(resolve_method(name, k, limit, None, 0).partition_all(Z[: 4 * k], [k])))
 
 
 def _masked(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from shoal.io import atomic, check_folder
+from shoal.io import check_folder, write_text
 from shoal.report import Section, figure, page, side_by_side, table, tiles
 from shoal.report.figures import MapPoint, Series, lines, scatter_map
 
@@ -30,7 +30,7 @@ HEADER = (
 
 def write_page(comparison: Comparison, path: str | Path) -> None:
     """Write the comparison as one HTML file."""
-    check_folder(path)
+    check_folder(path)  # before the work
     sections = [_which(comparison), _map(comparison)]
     if len({cell.k for cell in comparison.cells}) > 1:
         sections.append(_against_k(comparison))
@@ -43,8 +43,7 @@ def write_page(comparison: Comparison, path: str | Path) -> None:
         mark="custodian only",
         subtitle="Loss and linkage are measured against the original, so this page is for its custodian.",
     )
-    with atomic(path) as temporary:
-        temporary.write_text(text, encoding="utf-8")
+    write_text(text, path)
 
 
 def _which(comparison: Comparison) -> Section:

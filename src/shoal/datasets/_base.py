@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from shoal.errors import InputError
+from shoal.io import copy_files
 from shoal.schema import Schema
 
 BUNDLED = Path(__file__).parent / "data"
@@ -152,17 +152,10 @@ def copy_bundled(folder: str | Path) -> list[Path]:
     ['graph.csv', 'survey-messy.csv', 'survey.csv', 'survey.toml']
     """
     sources = sorted(path for path in BUNDLED.iterdir() if path.suffix in (".csv", ".toml"))
-    targets = [Path(folder) / path.name for path in sources]
-    there = [str(path) for path in targets if path.exists()]
+    there = [str(Path(folder) / path.name) for path in sources if (Path(folder) / path.name).exists()]
     if there:
         raise InputError(f"Bundled files are copied to where none of them lies yet. Got {', '.join(there)}.")
-    try:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        for source, target in zip(sources, targets, strict=True):
-            shutil.copyfile(source, target)
-    except OSError as error:
-        raise InputError(f"The folder {str(folder)!r} cannot be written: {error.strerror}.") from None
-    return targets
+    return copy_files(sources, folder)
 
 
 def load_survey(*, messy: bool = False) -> pl.DataFrame:

@@ -12,6 +12,7 @@ import sqlalchemy as sa
 from shoal.dp.entries import ENTRIES, START, Check, Writer, entry_hash
 from shoal.dp.ledger import Ledger
 from shoal.errors import LedgerError
+from shoal.io import write_text
 
 
 def replay(entries: Iterable[dict[str, Any]], head: tuple[int, str]) -> Check:
@@ -45,18 +46,13 @@ def backup(ledger: Ledger, path: str | Path) -> Check:
     check = replay(entries, (len(entries), entries[-1]["hash"] if entries else START))
     if not check.holds:
         raise LedgerError(f"The ledger's chain is broken: {check.problem}.")
-    target = Path(path)
-    draft = target.with_name(target.name + ".part")
-    with draft.open("w", encoding="utf-8") as file:
-        for entry in entries:
-            file.write(json.dumps(entry) + "\n")
-        file.write(json.dumps({"entries": check.entries, "head": check.head}) + "\n")
-    draft.replace(target)
+    lines = [*entries, {"entries": check.entries, "head": check.head}]
+    write_text("".join(json.dumps(line) + "\n" for line in lines), path)
     return check
 
 
-def restore(ledger: Ledger, path: str | Path) -> Check:
-    """Fill an empty ledger from a backup; charges made after the backup are not in it."""
+def read_backup(path: str | Path) -> tuple[list[dict[str, Any]], Check]:
+    """The entries of a backup, its chain checked."""
     try:
         lines = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
         *entries, last = lines
@@ -67,6 +63,12 @@ def restore(ledger: Ledger, path: str | Path) -> Check:
         raise LedgerError(f"{str(path)!r} is not a whole ledger backup.") from None
     if not check.holds:
         raise LedgerError(f"The backup's chain is broken: {check.problem}.")
+    return entries, check
+
+
+def restore(ledger: Ledger, path: str | Path) -> Check:
+    """Fill an empty ledger from a backup; charges made after the backup are not in it."""
+    entries, check = read_backup(path)
 
     def write(writer: Writer) -> None:
         if ledger_size(writer.connection):

@@ -109,7 +109,7 @@ class Session:
     def __init__(
         self,
         frame: Any,
-        schema: Schema,
+        schema: Schema | str | Path,
         mode: str = "dp",
         budget: float | None = None,
         *,
@@ -124,6 +124,7 @@ class Session:
     ) -> None:
         if mode not in MODES:
             raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
+        schema = Schema.of(schema)
         self.schema, self.mode, self.analyst = schema, mode, _named(analyst)
         self._caps = _caps(schema, budget, per_analyst, mode)
         self._hook = _hook or (lambda step: None)

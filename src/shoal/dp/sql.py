@@ -111,7 +111,8 @@ def _from(source: Any, table: str) -> None:
     _only(source.this, "this")
     name = source.this.name
     if name.lower() not in ("t", "data", table.lower()):
-        raise QueryError(f"The table of this query must be {table!r} or 't'. Got {name!r}.")
+        allowed = " or ".join(sorted({repr(table), "'t'"}, reverse=True))
+        raise QueryError(f"The table of this query must be {allowed}. Got {name!r}.")
 
 
 def _groups(group: Any) -> list[str]:

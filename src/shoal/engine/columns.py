@@ -75,7 +75,10 @@ class TypedColumn:
                 else cells.cast(pl.Datetime("us")).cast(self.dtype)
             )
         elif self.dtype.is_integer() and round_integers:
-            cells = pl.Series(np.rint(np.where(missing, 0.0, values)).astype(np.int64)).cast(self.dtype)
+            whole = np.rint(np.where(missing, 0.0, values))
+            # Beyond 64 bits whole numbers stay floats, which hold them.
+            holds = np.abs(whole).max(initial=0.0) < 2.0**63
+            cells = pl.Series(whole.astype(np.int64)).cast(self.dtype) if holds else pl.Series(whole)
         else:
             cells = pl.Series(values).cast(pl.Float32 if self.dtype == pl.Float32 else pl.Float64)
         cells = cells.alias(self.name)
@@ -111,7 +114,7 @@ def _number(series: pl.Series, facts: Column) -> TypedColumn:
         odd = series.filter(parsed.is_null() & series.is_not_null())
         if odd.len():
             raise InputError(
-                f"Column {facts.name!r} must hold numbers. Got {odd[0]!r} ({odd.len()} such cells; "
+                f"Column {facts.name!r} must hold numbers. Got {odd[0]!r} ({_cells(odd)}; "
                 "values that mean 'missing' are declared in the schema)."
             )
         whole = parsed.drop_nulls()
@@ -159,9 +162,13 @@ def _levels(series: pl.Series, facts: Column, levels: pl.Series | None) -> Typed
     odd = series.filter(codes.is_null() & series.is_not_null())
     if odd.len():
         raise InputError(
-            f"Column {facts.name!r} must hold one of its declared levels. Got {odd[0]!r} ({odd.len()} such cells)."
+            f"Column {facts.name!r} must hold one of its declared levels. Got {odd[0]!r} ({_cells(odd)})."
         )
     return TypedColumn(facts, codes.fill_null(0).cast(pl.Float64).to_numpy().copy(), missing, levels, dtype)
+
+
+def _cells(odd: pl.Series) -> str:
+    return f"{odd.len()} such cell{'s' if odd.len() != 1 else ''}"
 
 
 def _declared(series: pl.Series, facts: Column) -> pl.Series:

@@ -2,11 +2,13 @@
 
 Kernels take float64 C-contiguous arrays and trust them. They compile on first use and are cached on
 disk: beside the package, or in the user's cache folder where the package cannot be written (numba's
-own fall-back).
+own fall-back). Where neither can be written they compile anew in each process; `NUMBA_CACHE_DIR` names
+another folder.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -28,12 +30,15 @@ def kernel(*, parallel: bool = False, inline: bool = False) -> Callable[[Callabl
 
     def decorate(function: Callable[..., Any]) -> Any:
         compiled = numba.njit(
-            cache=True,
             nogil=True,
             parallel=parallel,
             error_model="numpy",
             inline="always" if inline else "never",
         )(function)
+        with contextlib.suppress(
+            RuntimeError, AttributeError
+        ):  # no folder to write to; compiling switched off
+            compiled.enable_caching()
         _kernels.setdefault(function.__module__, []).append(compiled)
         return compiled
 

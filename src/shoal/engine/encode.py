@@ -14,6 +14,8 @@ import numpy as np
 
 from shoal.engine.columns import TypedColumn
 
+FAR, SHRINK = 1e200, 2.0**-400
+
 
 @dataclass(frozen=True)
 class Standardiser:
@@ -117,11 +119,16 @@ def group_means(X: np.ndarray, labels: np.ndarray, weights: np.ndarray | None = 
     anchors = X[first]
     means = np.empty((c, X.shape[1]))
     for j in range(X.shape[1]):
-        centred = X[:, j] - anchors[labels, j]
-        means[:, j] = np.bincount(
-            labels, weights=centred if weights is None else centred * weights, minlength=c
-        )
-    return anchors + means / mass[:, None]
+        column, anchor = X[:, j], anchors[:, j]
+        far = max(column.max(), -column.min()) > FAR
+        if far:  # in units of a power of two, so that no sum overflows
+            column, anchor = column * SHRINK, anchor * SHRINK
+        centred = column - anchor[labels]
+        sums = np.bincount(labels, weights=centred if weights is None else centred * weights, minlength=c)
+        means[:, j] = anchor + sums / mass
+        if far:
+            means[:, j] /= SHRINK
+    return means
 
 
 def sum_of_squares(Z: np.ndarray, labels: np.ndarray) -> float:

@@ -20,7 +20,10 @@ from shoal.errors import InputError
 
 def is_frame(data: Any) -> bool:
     """Whether narwhals knows this object as an eager data frame."""
-    return isinstance(nw.from_native(data, eager_only=True, pass_through=True), nw.DataFrame)
+    try:
+        return isinstance(nw.from_native(data, eager_only=True, pass_through=True), nw.DataFrame)
+    except nw.exceptions.DuplicateError as error:
+        raise InputError(f"Column names must differ. {' '.join(str(error).split())}.") from None
 
 
 class Frame:
@@ -63,10 +66,6 @@ class Frame:
         """Names of the columns that hold integers, floats or decimals."""
         return [name for name, dtype in self._nw.schema.items() if dtype.is_numeric()]
 
-    def integer_columns(self) -> list[str]:
-        """Names of the columns that hold integers."""
-        return [name for name, dtype in self._nw.schema.items() if dtype.is_integer()]
-
     def values(self, name: str) -> np.ndarray:
         """One column as an array."""
         self.require([name])
@@ -92,6 +91,9 @@ class Frame:
 
     def to_polars(self) -> pl.DataFrame:
         """The frame as polars computes on it; the index of a pandas frame is not part of it."""
+        odd = [name for name in self._nw.columns if not isinstance(name, str)]
+        if odd:
+            raise InputError(f"Column names must be texts. Got {odd[0]!r}.")
         try:
             return self._nw.to_polars()
         except (TypeError, pa.ArrowException) as error:

@@ -76,6 +76,8 @@ def _guess(series: pl.Series) -> Column:
         }
         words = [f"; by its name it may be the {role}: then say so" for role, fits in hints.items() if fits]
         return Column(name, "quasi", "number", reason="numbers" + "".join(words))
+    if series.dtype == pl.Null:
+        return Column(name, "untouched", "category", reason="only missing cells")
     if series.dtype != pl.String:
         if series.dtype in (pl.Categorical, pl.Enum):
             return Column(name, "untouched", "category", reason=f"{distinct} different values")

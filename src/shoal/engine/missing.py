@@ -21,7 +21,8 @@ def refuse_missing(columns: Sequence[TypedColumn]) -> None:
     if counts:
         listed = ", ".join(f"{name!r} ({count})" for name, count in list(counts.items())[:8])
         raise InputError(
-            f"Missing cells need a policy (impute, category or drop). Got missing cells in {listed}."
+            "Missing cells need a policy (impute, category or drop; for all columns by 'missing', or by column in "
+            f"the schema). Got missing cells in {listed}."
         )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.frame import Frame
 from shoal.engine.guess import guess_schema, looks_like_identifier
 from shoal.engine.missing import refuse_missing, rows_to_keep
-from shoal.errors import InputError
+from shoal.errors import InputError, ParameterError
 from shoal.schema import Column, Schema
 
 
@@ -35,6 +35,15 @@ class Prepared:
     notes: tuple[str, ...]
 
 
+def listed(value: str | Sequence[str] | None) -> list[str]:
+    """One name, several or none, as a list."""
+    if value is None or isinstance(value, str):
+        return [] if value is None else [value]
+    if not isinstance(value, Iterable):
+        raise ParameterError(f"Names of columns were expected. Got {value!r}.")
+    return list(value)
+
+
 def prepare(
     given: Frame,
     schema: Schema | str | Path | None,
@@ -51,7 +60,8 @@ def prepare(
     names = settled.names("quasi")
     if not names:
         raise InputError(
-            "At least one column must be aggregated. None is a number and none has the role 'quasi'."
+            "At least one column must be aggregated: name it, or give it the role 'quasi' in a schema. "
+            "None of the table holds numbers."
         )
     facts = [replace(settled.columns[name], policy=missing or settled.columns[name].policy) for name in names]
     quasi = [read_column(table[fact.name], fact) for fact in facts]
@@ -63,7 +73,7 @@ def prepare(
     refuse_missing(quasi)
     keep = rows_to_keep(quasi)
     if keep.size < len(given):
-        notes.append(f"{len(given) - keep.size} rows with missing cells were dropped.")
+        notes.append(f"Rows with missing cells that were dropped: {len(given) - keep.size:,}.")
         given, table, quasi = given.taken(keep), table[keep], [column.taken(keep) for column in quasi]
     weight_name = next(iter(settled.names("weight")), None)
     return Prepared(
@@ -92,15 +102,15 @@ def settled_schema(
     labelled: Collection[str] = (),
 ) -> tuple[Schema, list[str]]:
     """The schema with a role for every column of the table: given, asked for by name, or guessed."""
-    if isinstance(schema, (str, Path)):
-        schema = Schema.from_toml(schema)
+    schema = None if schema is None else Schema.of(schema)
     facts = dict(schema.columns) if schema is not None else {}
     asked = {
         "quasi": columns or [],
         "stratum": strata,
-        "weight": [weights] if weights else [],
-        "group": [households] if households else [],
+        "weight": [] if weights is None else [weights],
+        "group": [] if households is None else [households],
     }
+    _refuse_two_roles(asked)
     for name in [*facts, *(name for names in asked.values() for name in names)]:
         if name not in table.columns:
             raise InputError(f"No column {name!r} in the table. It has: {', '.join(table.columns)}.")
@@ -126,6 +136,19 @@ def settled_schema(
     ]
     base = schema if schema is not None else Schema({})
     return replace(base, columns=settled), notes
+
+
+def _refuse_two_roles(asked: Mapping[str, Sequence[str]]) -> None:
+    """Raise a sentence if what is asked for is no name, or one column is asked for in two roles."""
+    first: dict[str, str] = {}
+    for role, names in asked.items():
+        for name in names:
+            if not isinstance(name, str):
+                raise InputError(f"The name of a column was expected as {role}. Got {type(name).__name__}.")
+            if first.setdefault(name, role) != role:
+                raise InputError(
+                    f"A column has one role. {name!r} was asked for as {first[name]} and as {role}."
+                )
 
 
 def _kind_asked(column: Column, role: str) -> str:

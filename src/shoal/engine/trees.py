@@ -2,8 +2,9 @@
 
 The answers are those of a scan over all records: distances are summed in the order of the columns, as the
 plain kernels do, and ties go to the smallest record index. Only what is *skipped* depends on the tree.
-Boxes lie along the principal axes of the records, so that correlated columns are cut well; the records of
-a leaf lie column by column, so that a leaf is scanned with vector instructions.
+Boxes lie along the principal axes of the records, so that correlated columns are cut well. What may be
+skipped is found in half the digits, eight numbers to a vector: boxes, and the records of a leaf column by
+column, seen from the centre in units of the radius. Records that may count are then looked at in full.
 """
 
 from __future__ import annotations
@@ -16,10 +17,10 @@ from shoal.engine.compile import kernel
 from shoal.engine.scan import squares_to
 
 LEAF = 32
-FAN = 8
-# Boxes are widened by this share of the largest coordinate, and bounds by this share, so that rounding
-# in the rotated coordinates never skips a record that counts.
-SLACK = 1e-11
+FAN = 16
+# Rounding of a number in half the digits, with room to spare. Bounds are widened by it, so that no record that
+# counts is ever skipped.
+EPS = 1.2e-7
 
 
 class Tree(NamedTuple):
@@ -30,14 +31,15 @@ class Tree(NamedTuple):
 
     axes: np.ndarray  # (p, p) rotation to the principal axes
     centre: np.ndarray  # (p,)
-    slack: float  # what boxes are widened by against rounding
+    radius: float  # largest distance from the centre, the unit of all that is in half the digits
     low: np.ndarray  # (families, p, FAN) boxes in rotated coordinates around the centre
     high: np.ndarray
     reach: np.ndarray  # (families, FAN) largest squared distance from the centre
     alive: np.ndarray  # (families, FAN) records still in the node
     down: np.ndarray  # (families,) family of the first member's children; of leaves, -1 - first leaf
     up: np.ndarray  # (families,) parent as family * FAN + member, -1 at the top
-    cells: np.ndarray  # (leaves, p, LEAF) coordinates as they came
+    cells: np.ndarray  # (leaves, p, LEAF) coordinates around the centre, in half the digits
+    rows: np.ndarray  # (leaves, LEAF, p) coordinates as they came
     who: np.ndarray  # (leaves, LEAF) record of each cell
     place: np.ndarray  # (n,) leaf * LEAF + slot of each record
 
@@ -76,8 +78,11 @@ def grow_tree(X: np.ndarray, rows: np.ndarray) -> Tree:
         depth += 1
     order = np.arange(rows.size)
     start = _split(rotated, order, depth)
-    slack = SLACK * max(1e-300, float(np.abs(part).max(initial=0.0)) + float(np.abs(centre).max(initial=0.0)))
-    tree = Tree(axes, centre, slack, *_families(start.size - 1, X.shape[1]), *_fill(X, rows, order, start))
+    radius = float(np.abs(part).max(initial=0.0)) * np.sqrt(X.shape[1])
+    # Records so close that squares vanish are all looked at in full.
+    radius = radius if radius > 1e-100 else 1.0
+    families = _families(start.size - 1, X.shape[1])
+    tree = Tree(axes, centre, radius, *families, *_fill(X, rows, order, start, centre, radius))
     _count(tree, start)
     tighten(tree)
     return tree
@@ -100,6 +105,7 @@ def take(tree, i):
         tree.place[moved] = at
         for a in range(tree.cells.shape[1]):
             tree.cells[leaf, a, slot] = tree.cells[leaf, a, last]
+            tree.rows[leaf, slot, a] = tree.rows[leaf, last, a]
     node = family * FAN + leaf % FAN
     while node >= 0:
         alive[node // FAN, node % FAN] -= 1
@@ -111,17 +117,18 @@ def nearest(tree, point, size, found, distance):
     """Write the `size` records nearest to a point, nearest first, and their squared distances."""
     # Unpacked here, since numba counts references whenever a field is read.
     low, high, alive, down, cells, who = tree.low, tree.high, tree.alive, tree.down, tree.cells, tree.who
-    asked = _rotate(tree.axes, tree.centre, point)
+    rows = tree.rows
+    seen, asked, error = _seen_from(tree, point)
     stack = np.empty(128, np.int64)
-    bounds = np.empty(128)
-    ds = np.empty(LEAF)
-    family_bounds = np.empty(FAN)
+    bounds = np.empty(128, np.float32)
+    ds = np.empty(cells.shape[2], np.float32)
+    family_bounds = np.empty(low.shape[2], np.float32)
     stack[0], bounds[0], top = 0, 0.0, 1
-    worst = np.inf
+    limit = np.float32(np.inf)
     filled = 0
     while top > 0:
         top -= 1
-        if bounds[top] > worst:
+        if bounds[top] > limit:
             continue
         node = stack[top]
         if node >= 0:
@@ -129,7 +136,7 @@ def nearest(tree, point, size, found, distance):
             base = top
             for c in range(FAN):
                 b = family_bounds[c]
-                if b <= worst and alive[node, c] > 0:
+                if b <= limit and alive[node, c] > 0:
                     at = top
                     while at > base and bounds[at - 1] < b:
                         bounds[at] = bounds[at - 1]
@@ -141,13 +148,15 @@ def nearest(tree, point, size, found, distance):
             continue
         leaf = -1 - node
         count = alive[down.size - (cells.shape[0] + FAN - 1) // FAN + leaf // FAN, leaf % FAN]
-        squares_to(cells[leaf], point, ds[:count])
+        # All cells, taken or not: whole vectors are faster.
+        squares_to(cells[leaf], seen, ds)
         for j in range(count):
-            d = ds[j]
-            if d > worst:
+            if ds[j] > limit:
                 continue
-            i = who[leaf, j]
-            if filled == size and d == worst and i > found[size - 1]:
+            d, i = _square(rows, leaf, j, point), who[leaf, j]
+            if filled == size and (
+                d > distance[size - 1] or (d == distance[size - 1] and i > found[size - 1])
+            ):
                 continue
             at = min(filled, size - 1)
             while at > 0 and (distance[at - 1] > d or (distance[at - 1] == d and found[at - 1] > i)):
@@ -158,7 +167,7 @@ def nearest(tree, point, size, found, distance):
             found[at] = i
             filled = min(filled + 1, size)
             if filled == size:
-                worst = distance[size - 1]
+                limit = np.float32((np.sqrt(distance[size - 1]) / tree.radius + error) ** 2 * (1 + error))
     return filled
 
 
@@ -166,29 +175,29 @@ def nearest(tree, point, size, found, distance):
 def farthest(tree, point):
     """The record farthest from a point, and its squared distance."""
     low, high, alive, down, cells, who = tree.low, tree.high, tree.alive, tree.down, tree.cells, tree.who
-    reach = tree.reach
-    asked = _rotate(tree.axes, tree.centre, point)
-    length = 0.0
+    reach, rows = tree.reach, tree.rows
+    seen, asked, error = _seen_from(tree, point)
+    length = np.float32(0.0)
     for a in range(asked.size):
         length += asked[a] * asked[a]
     stack = np.empty(128, np.int64)
-    bounds = np.empty(128)
-    ds = np.empty(LEAF)
-    family_bounds = np.empty(FAN)
+    bounds = np.empty(128, np.float32)
+    ds = np.empty(cells.shape[2], np.float32)
+    family_bounds = np.empty(low.shape[2], np.float32)
     stack[0], bounds[0], top = 0, np.inf, 1
-    work = np.empty((3, FAN))
-    best, best_d = -1, -1.0
+    work = np.empty((3, low.shape[2]), np.float32)
+    best, best_d, limit = -1, -1.0, np.float32(-1.0)
     while top > 0:
         top -= 1
-        if bounds[top] < best_d:
+        if bounds[top] < limit:
             continue
         node = stack[top]
         if node >= 0:
-            _most(low[node], high[node], reach[node], asked, length, work, family_bounds)
+            _most(low[node], high[node], reach[node], asked, length, np.float32(error), work, family_bounds)
             base = top
             for c in range(FAN):
                 b = family_bounds[c]
-                if b >= best_d and alive[node, c] > 0:
+                if b >= limit and alive[node, c] > 0:
                     at = top
                     while at > base and bounds[at - 1] > b:
                         bounds[at] = bounds[at - 1]
@@ -200,10 +209,14 @@ def farthest(tree, point):
             continue
         leaf = -1 - node
         count = alive[down.size - (cells.shape[0] + FAN - 1) // FAN + leaf // FAN, leaf % FAN]
-        squares_to(cells[leaf], point, ds[:count])
+        squares_to(cells[leaf], seen, ds)
         for j in range(count):
-            if ds[j] > best_d or (ds[j] == best_d and who[leaf, j] < best):
-                best, best_d = who[leaf, j], ds[j]
+            if ds[j] < limit:
+                continue
+            d, i = _square(rows, leaf, j, point), who[leaf, j]
+            if d > best_d or (d == best_d and i < best):
+                best, best_d = i, d
+                limit = np.float32(max(np.sqrt(d) / tree.radius - error, 0.0) ** 2 * (1 - error))
     return best, best_d
 
 
@@ -212,35 +225,54 @@ def farthest(tree, point):
 
 
 @kernel()
-def _rotate(axes, centre, point):
+def _seen_from(tree, point):
+    """A point around the centre in units of the radius: as it came, along the axes, and what rounding may do.
+
+    Coordinates in half the digits are off by at most EPS of themselves, sums of p of them by p times that.
+    """
+    axes, centre, radius = tree.axes, tree.centre, tree.radius
     p = point.size
-    asked = np.zeros(p)
+    seen, asked, turned = np.empty(p, np.float32), np.empty(p, np.float32), np.zeros(p)
+    length = 0.0
     for b in range(p):
-        y = point[b] - centre[b]
+        y = (point[b] - centre[b]) / radius
+        seen[b] = y
+        length += y * y
         for a in range(p):
-            asked[a] += y * axes[b, a]
-    return asked
+            turned[a] += y * axes[b, a]
+    for a in range(p):
+        asked[a] = turned[a]
+    return seen, asked, EPS * (p + 8) * (1 + np.sqrt(length))
+
+
+@kernel(inline=True)
+def _square(rows, leaf, j, point):
+    """Squared distance of a record to a point, in full."""
+    total = 0.0
+    for a in range(point.size):
+        t = rows[leaf, j, a] - point[a]
+        total += t * t
+    return total
 
 
 @kernel()
 def _least(low, high, asked, out):
     """Lower bounds on the squared distances to the records of a family's members."""
     n = out.size
+    nothing = np.float32(0.0)
     for c in range(n):
-        out[c] = 0.0
+        out[c] = nothing
     for a in range(asked.size):
         q = asked[a]
         lo, hi = low[a], high[a]
         for c in range(n):
             outside = max(lo[c] - q, q - hi[c])
-            t = max(outside, 0.0)
+            t = max(outside, nothing)
             out[c] += t * t
-    for c in range(n):
-        out[c] *= 1 - SLACK
 
 
 @kernel()
-def _most(low, high, reach, asked, length, work, out):
+def _most(low, high, reach, asked, length, error, work, out):
     """Upper bounds on the squared distances to the records of a family's members.
 
     The farthest corner of the box, or the farthest point of the box within the node's reach R of the
@@ -249,11 +281,12 @@ def _most(low, high, reach, asked, length, work, out):
     """
     n = out.size
     corner, v, inverse = work[0], work[1], work[2]
+    one, two, least = np.float32(1.0), np.float32(2.0), np.float32(1e-3)
     for c in range(n):
         corner[c] = 0.0
-        v[c] = max(np.sqrt(length / reach[c]), 1e-6)
-        inverse[c] = 1.0 / v[c]
-        out[c] = (length + (1 + v[c]) * reach[c]) * (1 + 4 * SLACK)
+        v[c] = max(np.sqrt(length / reach[c]), least)
+        inverse[c] = one / v[c]
+        out[c] = (length + (one + v[c]) * reach[c]) * (one + error)
     for a in range(asked.size):
         q = asked[a]
         lo, hi = low[a], high[a]
@@ -261,9 +294,9 @@ def _most(low, high, reach, asked, length, work, out):
             t = max(q - lo[c], hi[c] - q)
             corner[c] += t * t
             x = min(max(-q * inverse[c], lo[c]), hi[c])
-            out[c] -= (v[c] * x + 2 * q) * x
+            out[c] -= (v[c] * x + two * q) * x
     for c in range(n):
-        out[c] = min(out[c], corner[c] * (1 + SLACK))
+        out[c] = min(out[c] + error * (length + v[c] + one), corner[c])
 
 
 @kernel()
@@ -321,10 +354,11 @@ def _halve(Y, order, s, e, middle, a):
 
 
 @kernel()
-def _fill(X, rows, order, start):
+def _fill(X, rows, order, start, centre, radius):
     n, p = X.shape
     leaves = start.size - 1
-    cells = np.zeros((leaves, p, LEAF))
+    cells = np.zeros((leaves, p, LEAF), np.float32)
+    full = np.zeros((leaves, LEAF, p))
     who = np.full((leaves, LEAF), -1, np.int64)
     place = np.full(n, -1, np.int64)
     for leaf in range(leaves):
@@ -334,8 +368,9 @@ def _fill(X, rows, order, start):
             who[leaf, j - s] = i
             place[i] = leaf * LEAF + j - s
             for a in range(p):
-                cells[leaf, a, j - s] = X[i, a]
-    return cells, who, place
+                full[leaf, j - s, a] = X[i, a]
+                cells[leaf, a, j - s] = (X[i, a] - centre[a]) / radius
+    return cells, full, who, place
 
 
 @kernel()
@@ -347,9 +382,9 @@ def _families(leaves, p):
         if width <= FAN:
             break
         width //= FAN
-    low = np.empty((families, p, FAN))
-    high = np.empty((families, p, FAN))
-    reach = np.empty((families, FAN))
+    low = np.empty((families, p, FAN), np.float32)
+    high = np.empty((families, p, FAN), np.float32)
+    reach = np.empty((families, FAN), np.float32)
     alive = np.zeros((families, FAN), np.int64)
     down = np.empty(families, np.int64)
     up = np.full(families, -1, np.int64)
@@ -369,34 +404,37 @@ def _families(leaves, p):
 @kernel()
 def tighten(tree):
     """Shrink all boxes to the records still in them."""
-    low, high, reach, alive, up = tree.low, tree.high, tree.reach, tree.alive, tree.up
-    cells, axes, centre, slack = tree.cells, tree.axes, tree.centre, tree.slack
+    low, high, reach, alive, up, cells = tree.low, tree.high, tree.reach, tree.alive, tree.up, tree.cells
     leaves, p, _ = cells.shape
     first = up.size - (leaves + FAN - 1) // FAN
+    axes = tree.axes.astype(np.float32)
+    error = np.float32(EPS * (p + 8))
     low[:] = np.inf
     high[:] = -np.inf
-    reach[:] = 1e-300
-    turned = np.empty(LEAF)
-    length = np.empty(LEAF)
+    reach[:] = error
+    turned = np.empty(cells.shape[2], np.float32)
+    length = np.empty(cells.shape[2], np.float32)
     for leaf in range(leaves):
         f, c = first + leaf // FAN, leaf % FAN
         count = alive[f, c]
-        y, total = turned[:count], length[:count]
-        total[:] = 0.0
+        length[:] = 0.0
         for a in range(p):
-            y[:] = 0.0
+            turned[:] = 0.0
             for b in range(p):
-                row, share, middle = cells[leaf, b], axes[b, a], centre[b]
-                for j in range(y.size):
-                    y[j] += (row[j] - middle) * share
-            for j in range(y.size):
-                total[j] += y[j] * y[j]
-                low[f, a, c] = min(low[f, a, c], y[j])
-                high[f, a, c] = max(high[f, a, c], y[j])
-            low[f, a, c] -= slack
-            high[f, a, c] += slack
-        for j in range(total.size):
-            reach[f, c] = max(reach[f, c], total[j] * (1 + SLACK) + slack)
+                column, share = cells[leaf, b], axes[b, a]
+                for j in range(turned.size):
+                    turned[j] += column[j] * share
+            for j in range(turned.size):
+                length[j] += turned[j] * turned[j]
+            if count > 0:
+                least = most = turned[0]
+                for j in range(1, count):
+                    least, most = min(least, turned[j]), max(most, turned[j])
+                low[f, a, c], high[f, a, c] = least - error, most + error
+        far = np.float32(0.0)
+        for j in range(count):
+            far = max(far, length[j])
+        reach[f, c] = far + error
     for f in range(up.size - 1, 0, -1):
         g, b = up[f] // FAN, up[f] % FAN
         for c in range(FAN):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
-from typing import Any
 
 import numpy as np
 
@@ -64,7 +63,9 @@ def mask(
     return out
 
 
-def add_noise(X: np.ndarray, scale: float, rng: Any, *, correlated: bool = False) -> np.ndarray:
+def add_noise(
+    X: np.ndarray, scale: float, random_state: int | np.random.Generator = 0, *, correlated: bool = False
+) -> np.ndarray:
     """Add normal noise with `scale` times each column's deviation; correlated noise follows the covariance.
 
     References
@@ -77,9 +78,10 @@ def add_noise(X: np.ndarray, scale: float, rng: Any, *, correlated: bool = False
     >>> import numpy as np
     >>> from shoal.masking import add_noise
     >>> X = np.arange(6.0).reshape(3, 2)
-    >>> bool((add_noise(X, 0.0, np.random.default_rng(0)) == X).all())
+    >>> bool((add_noise(X, 0.0) == X).all())
     True
     """
+    rng, X = np.random.default_rng(random_state), np.asarray(X, np.float64)
     n, p = X.shape
     deviation = X.std(axis=0)
     if not correlated or p == 1:
@@ -88,7 +90,7 @@ def add_noise(X: np.ndarray, scale: float, rng: Any, *, correlated: bool = False
     return X + scale * (rng.normal(size=(n, p)) * np.sqrt(np.clip(values, 0, None))) @ vectors.T
 
 
-def rank_swap(X: np.ndarray, share: float, rng: Any) -> np.ndarray:
+def rank_swap(X: np.ndarray, share: float, random_state: int | np.random.Generator = 0) -> np.ndarray:
     """Swap each value of a column with one whose rank differs by at most `share` of the records.
 
     References
@@ -101,9 +103,10 @@ def rank_swap(X: np.ndarray, share: float, rng: Any) -> np.ndarray:
     >>> import numpy as np
     >>> from shoal.masking import rank_swap
     >>> X = np.arange(10.0)[:, None]
-    >>> sorted(rank_swap(X, 0.2, np.random.default_rng(0))[:, 0].tolist()) == X[:, 0].tolist()
+    >>> sorted(rank_swap(X, 0.2)[:, 0].tolist()) == X[:, 0].tolist()
     True
     """
+    rng, X = np.random.default_rng(random_state), np.asarray(X, np.float64)
     n, p = X.shape
     reach = max(1, int(share * n))
     out = X.copy()
@@ -111,12 +114,12 @@ def rank_swap(X: np.ndarray, share: float, rng: Any) -> np.ndarray:
         order = np.argsort(X[:, j], kind="stable")
         # Cut the ranks into runs with a random first border, and shuffle inside each: no value moves farther.
         runs = (np.arange(n) + int(rng.integers(0, reach + 1))) // (reach + 1)
-        shuffled = order[np.lexsort((rng.random(n), runs))]
+        shuffled = order[np.lexsort((rng.random((n,)), runs))]
         out[order, j] = X[shuffled, j]
     return out
 
 
-def pram(codes: np.ndarray, probability: float, rng: Any) -> np.ndarray:
+def pram(codes: np.ndarray, probability: float, random_state: int | np.random.Generator = 0) -> np.ndarray:
     """Draw a level anew, from the column's own shares, with some probability (an invariant PRAM matrix).
 
     References
@@ -128,9 +131,10 @@ def pram(codes: np.ndarray, probability: float, rng: Any) -> np.ndarray:
     --------
     >>> import numpy as np
     >>> from shoal.masking import pram
-    >>> pram(np.array([0.0, 1.0, 1.0]), 0.0, np.random.default_rng(0)).tolist()
+    >>> pram(np.array([0.0, 1.0, 1.0]), 0.0).tolist()
     [0.0, 1.0, 1.0]
     """
+    rng, codes = np.random.default_rng(random_state), np.asarray(codes)
     change = rng.random(codes.size) < probability
     return np.where(change, codes[rng.integers(0, codes.size, codes.size)], codes)
 

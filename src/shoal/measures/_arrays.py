@@ -22,6 +22,8 @@ def pair(original: Any, protected: Any) -> tuple[np.ndarray, np.ndarray]:
         X, Y = (np.asarray(each, dtype=np.float64) for each in (original, protected))
         X, Y = (each[:, None] if each.ndim == 1 else each for each in (X, Y))
         for each in (X, Y):
+            if each.ndim != 2:
+                raise InputError(f"The two tables must have rows and columns. Got {each.ndim} dimensions.")
             refuse_odd_cells(each, [str(j) for j in range(each.shape[1])])
     if X.shape != Y.shape:
         raise InputError(f"The two tables must have the same shape. Got {X.shape} and {Y.shape}.")

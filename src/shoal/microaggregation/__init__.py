@@ -108,9 +108,9 @@ def resolve_method(
 
     options = {"time_limit": time_limit, "max_proposals": max_proposals, "random_state": random_state}
     if isinstance(method, Microaggregator):
-        return clone(method).set_params(k=k)
+        return clone(method).set_params(k=k).check()
     known = methods()
-    if method not in known:
+    if not isinstance(method, str) or method not in known:
         raise ParameterError(f"'method' must be one of {', '.join(known)}. Got {method!r}.")
     chosen = known[method]
     for name in ("time_limit", "max_proposals"):
@@ -118,4 +118,4 @@ def resolve_method(
             raise ParameterError(f"The method {method!r} takes no {name!r}: it stops by itself.")
     return chosen(
         k=k, **{name: value for name, value in options.items() if value is not None and chosen.takes(name)}
-    )
+    ).check()

@@ -73,6 +73,13 @@ class Microaggregator(TransformerMixin, BaseEstimator):
         self._fingerprint = _fingerprint(matrix)
         return self
 
+    def check(self) -> Self:
+        """Raise `ParameterError` for the first parameter that is not allowed."""
+        params = self.get_params(deep=False)
+        rules = {name: rule for name, rule in self._rules.items() if name in params}
+        check_params(type(self).__name__, rules, params)
+        return self
+
     def partition(self, Z: np.ndarray) -> np.ndarray:
         """Label records whose coordinates are already comparable, without standardising them.
 
@@ -85,9 +92,7 @@ class Microaggregator(TransformerMixin, BaseEstimator):
         array of int64, (n_records,)
             Groups 0..c-1, their sizes checked.
         """
-        params = self.get_params(deep=False)
-        rules = {name: rule for name, rule in self._rules.items() if name in params}
-        check_params(type(self).__name__, rules, params)
+        self.check()
         if Z.shape[0] < self.k:
             raise InputError(
                 f"A group needs k = {self.k} records, so the table must have at least that many. "
@@ -160,11 +165,10 @@ class Microaggregator(TransformerMixin, BaseEstimator):
         if not is_frame(X):
             if reset and hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
-            return np.ascontiguousarray(
-                validate_data(
-                    self, X, reset=reset, dtype=np.float64, ensure_min_samples=1 if not reset else 2
-                )
-            )
+            few = 2 if reset else 1
+            with np.errstate(invalid="ignore"):  # it adds up all cells, and huge ones overflow
+                checked = validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=few)
+            return np.ascontiguousarray(checked)
         frame = Frame(X)
         if reset:
             if not frame.numeric_columns():

@@ -38,10 +38,10 @@ class Neighbourhood:
     per_record: int
 
     @classmethod
-    def draw(cls, level: int, rng: np.random.Generator) -> Neighbourhood:
+    def draw(cls, k: int, level: int, rng: np.random.Generator) -> Neighbourhood:
         """A region of some hundred records, twice as many a level up: no single choice is best on all tables."""
         records = int(rng.choice((150, 200))) << level
-        return cls(records, min(5 * records, 3000), int(rng.choice((15, 20, 40))))
+        return cls(records, min(5 * records, 3000), int(rng.choice((4, 8))) * k)
 
 
 @dataclass(frozen=True)
@@ -141,18 +141,19 @@ class Prices:
         triples = inside[self.cuts[:, :3]]
         whole = (triples >= 0).all(axis=1)
         cuts = CutPrices.of(records.size, np.sort(triples[whole], axis=1), grid.thirds(self.mu[whole]))
-        listed, reach, factor = np.zeros((0, 2 * grid.k - 1), np.int64), gap, 0.4
-        for _ in range(16):
-            found = low(grid, self.pi[records], cuts, reach, settings.most, settings.per_record)
-            if found is None or (found[1] >= settings.per_record).mean() > CROWDED:
-                if factor > 1:
-                    break
-            else:
-                listed, factor = found[0], 1.35
+        pi, k = self.pi[records], grid.k
+        reach, good, factor = gap, 0.0, 0.4
+        for _ in range(16):  # nearly all groups are of size k, so these tell how far to go
+            tried = low(grid, pi, cuts, range(k, k + 1), reach, settings.most, settings.per_record)
+            if tried is not None and (tried[1] >= settings.per_record).mean() <= CROWDED:
+                good, factor = reach, 1.35
+            elif good > 0:
+                break
             reach *= factor
             if reach > gap:
                 break
-        return listed
+        found = low(grid, pi, cuts, range(k, 2 * k), good, 2 * settings.most, settings.per_record)
+        return np.zeros((0, 2 * k - 1), np.int64) if found is None else found[0]
 
 
 def rows_of_groups(labels: np.ndarray, width: int) -> np.ndarray:

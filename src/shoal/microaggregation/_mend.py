@@ -13,12 +13,18 @@ from shoal.engine.compile import kernel
 from shoal.engine.scan import squares_to
 
 NEIGHBOURS = 4
+# Pairs of groups are counted by how far apart they are for their width, in bins. Where fewer than this share of
+# at least so many pairs made an exchange, further pairs are not looked at: half of them, nearly all in vain.
+BINS = 64
+YIELD = 0.02
+LEARNED = 100
 # Groups whose centroids are compared with each other: the time for finding neighbours grows with it.
 BLOCK = 800
 # Neighbours are first sought within this share of the last squared distance.
 SLACK = np.float32(1.4)
-# Rows from which an axis is found.
-SAMPLE = 1_000
+# Rows from which an axis is found, and steps of the power method.
+SAMPLE = 500
+POWER = 12
 
 
 def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
@@ -61,10 +67,13 @@ def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
     known = np.full((sizes.size, NEIGHBOURS), -1, np.int64)
     looked, changed = np.zeros(sizes.size, np.int64), np.zeros(sizes.size, np.int64)
     limits = np.full(sizes.size, np.inf, np.float32)
+    tried, paid = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
     for turn in range(passes):
         blocks = blocks_of(centres, BLOCK, (0.38, 0.62, 0.5)[turn % 3])  # so that borders move
         edges = np.cumsum([0, *(block.size for block in blocks)])
         clock = 1 + turn * sizes.size
+        tried //= 2
+        paid //= 2
         made = _exchange(
             G,
             order,
@@ -78,6 +87,8 @@ def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
             changed,
             clock,
             limits,
+            tried,
+            paid,
         )
         if made == 0:
             break
@@ -99,10 +110,7 @@ def blocks_of(Z: np.ndarray, most: int, share: float = 0.5) -> list[np.ndarray]:
         if rows.size <= most:
             blocks.append(rows)
             continue
-        sample = Z[rows[:: max(1, rows.size // SAMPLE)]]
-        sample -= sample.mean(axis=0)
-        axis = np.linalg.eigh(sample.T @ sample)[1][:, -1]
-        along = _project(Z, rows, axis if axis[np.argmax(np.abs(axis))] > 0 else -axis)
+        along = _project(Z, rows, _axis(Z, rows, max(1, rows.size // SAMPLE)))
         at = int(rows.size * share)
         halves = np.argpartition(along, at)
         waiting += [rows[halves[at:]], rows[halves[:at]]]
@@ -110,6 +118,38 @@ def blocks_of(Z: np.ndarray, most: int, share: float = 0.5) -> list[np.ndarray]:
 
 
 # Kernels
+
+
+@kernel()
+def _axis(Z, rows, step):
+    """The direction in which every `step`-th row spreads most, about: the power method from the widest column."""
+    p = Z.shape[1]
+    count = (rows.size + step - 1) // step
+    middle, squares = np.zeros(p), np.zeros((p, p))
+    for j in range(0, rows.size, step):
+        for a in range(p):
+            middle[a] += Z[rows[j], a] / count
+    y = np.empty(p)
+    for j in range(0, rows.size, step):
+        for a in range(p):
+            y[a] = Z[rows[j], a] - middle[a]
+        for a in range(p):
+            for b in range(p):
+                squares[a, b] += y[a] * y[b]
+    axis = np.zeros(p)
+    axis[np.argmax(np.diag(squares))] = 1.0
+    for _ in range(POWER):
+        length = 0.0
+        for a in range(p):
+            y[a] = 0.0
+            for b in range(p):
+                y[a] += squares[a, b] * axis[b]
+            length = max(length, abs(y[a]))
+        if length == 0.0:
+            break
+        for a in range(p):
+            axis[a] = y[a] / length
+    return axis
 
 
 @kernel()
@@ -140,7 +180,9 @@ def _centres(G, starts):
 
 
 @kernel()
-def _exchange(G, order, starts, centres, away, groups, edges, known, looked, changed, clock, limits):
+def _exchange(
+    G, order, starts, centres, away, groups, edges, known, looked, changed, clock, limits, tried, paid
+):
     """Better each group with its nearest groups of the same block; how many exchanges were made."""
     made = 0
     reach = known.shape[1]
@@ -174,10 +216,15 @@ def _exchange(G, order, starts, centres, away, groups, edges, known, looked, cha
                 near[j] = h
                 if _settled(known, looked, changed, g, h) or _settled(known, looked, changed, h, g):
                     continue
+                apart = _apart(starts, away, g, h, near_d[j])
+                if tried[apart] >= LEARNED and paid[apart] < YIELD * tried[apart]:
+                    continue
+                tried[apart] += 1
                 # A bound on the number, so that rounding can never exchange two records for ever.
-                for _ in range(2 * most):
+                for turn in range(2 * most):
                     if not _best_exchange(G, order, starts, centres, away, g, h, scratch, between):
                         break
+                    paid[apart] += turn == 0
                     made += 1
                     changed[g] = clock
                     changed[h] = clock
@@ -214,6 +261,17 @@ def _smallest(ds, low, worst, near, near_d):
             if filled == reach:
                 worst = near_d[reach - 1]
     return filled
+
+
+@kernel()
+def _apart(starts, away, g, h, gap):
+    """How far apart two groups are for how wide they are, in bins: the farther, the fewer exchanges."""
+    wide = 0.0
+    for i in range(starts[g], starts[g + 1]):
+        wide += away[i] * away[i] / (starts[g + 1] - starts[g])
+    for j in range(starts[h], starts[h + 1]):
+        wide += away[j] * away[j] / (starts[h + 1] - starts[h])
+    return int((BINS - 1) * gap / (gap + wide)) if gap + wide > 0 else 0
 
 
 @kernel()

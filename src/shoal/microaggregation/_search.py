@@ -233,7 +233,7 @@ class Search:
         waiting: deque[tuple[np.ndarray, Future[Solved]]],
     ) -> bool:
         """Have one more region solved, away from those that are; False where there is no room."""
-        settings, seed = Neighbourhood.draw(level, self.rng), seeds_from(self.rng, 1)[0]
+        settings, seed = Neighbourhood.draw(self.block.k, level, self.rng), seeds_from(self.rng, 1)[0]
         free = np.ones(labels.size, np.bool_)
         for records, _ in waiting:
             free[records] = False
@@ -275,8 +275,8 @@ class Search:
         """The part of the proposals that goes into annealing, and whether regions are solved exactly.
 
         They are where pricing the records, which takes about three times as long for each k, takes no
-        more than a part of the time. Otherwise annealing gets the more the larger the groups are. On a skewed table with few
-        proposals for each record, reheating brings more.
+        more than a part of the time. Otherwise annealing gets the more the larger the groups are. On a
+        skewed table with few proposals for each record, reheating brings more.
         """
         k, n = self.block.k, self.first.size
         seconds = 3.0 ** (k - 3) * n / 1000
@@ -284,7 +284,7 @@ class Search:
             return 0.2 if self.block.even else 0.35, True
         if not self.block.even and proposals < 100_000 * n:
             return 0.3, False
-        return {2: 0.5, 3: 0.5, 4: 0.7}.get(k, 0.85), False
+        return {2: 0.5, 3: 0.5, 4: 0.7, 5: 0.85, 6: 0.85, 7: 0.85}.get(k, 0.95), False
 
     def _speed(self) -> float:
         """Proposals per second of all chains, from a short annealing: the colder the faster."""

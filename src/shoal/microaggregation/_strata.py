@@ -67,6 +67,10 @@ def partition_within(
             of_row = of_row.reshape(-1)
             if np.isin(households[strata != stratum], inside).any():
                 raise InputError("A household must lie in one stratum. One has records in two.")
+            if inside.size < part.k:
+                raise InputError(
+                    f"A group needs k = {part.k} households, so there must be at least that many. Got {inside.size}."
+                )
             found = part.partition(group_means(Z[rows], of_row))[of_row]
         parts.append(part)
         labels[rows] = following + found

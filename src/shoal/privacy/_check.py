@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from shoal.engine.frame import Frame
+from shoal.errors import ParameterError
 from shoal.params import check_params
 from shoal.privacy._anonymity import K_RULE, anonymity_verdict
 from shoal.privacy._classes import Classes, classes_of, refuse_overlap
@@ -85,6 +86,9 @@ def check(
     )
     names = names_of(quasi, "quasi")
     others = names_of(sensitive, "sensitive") if sensitive else []
+    unmet = [name for name, demand in (("l", l), ("t", t), ("c", c)) if demand is not None and not others]
+    if unmet:
+        raise ParameterError(f"The demand {unmet[0]!r} of check is on sensitive columns. Got none.")
     refuse_overlap(names, others)
     table = opened(frame, [*names, *others])
     classes = classes_of(cells_of(table, names))

@@ -5,7 +5,7 @@ Codes go by the cells alone: neither the index of the frame nor unused levels of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -66,6 +66,8 @@ class Cells:
 
 def names_of(columns: Sequence[str] | str, what: str) -> list[str]:
     """Column names as a list; refuses none at all and repeated ones."""
+    if not isinstance(columns, Iterable):
+        raise ParameterError(f"{what!r} must name columns. Got {columns!r}.")
     names = [columns] if isinstance(columns, str) else list(columns)
     if not names:
         raise ParameterError(f"{what!r} must name at least one column. Got none.")

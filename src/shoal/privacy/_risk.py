@@ -82,7 +82,7 @@ def risk(
     *,
     weights: str | None = None,
     population: Any = None,
-    household: str | None = None,
+    households: str | None = None,
     threshold: float = 0.2,
 ) -> Risk:
     """Measure the risk that records are re-identified by their quasi-identifiers.
@@ -96,7 +96,7 @@ def risk(
         Column of survey weights: a record stands for that many people.
     population : frame, optional
         The population itself, where it is at hand; its columns coded as in `frame`.
-    household : str, optional
+    households : str, optional
         Column that tells which records belong together.
     threshold : float, default 0.2
         Records with a higher risk are counted.
@@ -134,7 +134,7 @@ def risk(
     if weights is not None and population is not None:
         raise ParameterError("'weights' and 'population' of risk exclude each other. Got both.")
     names = names_of(quasi, "quasi")
-    table = opened(frame, [*names, *(each for each in (weights, household) if each is not None)])
+    table = opened(frame, [*names, *(each for each in (weights, households) if each is not None)])
     if population is not None:
         labels, sizes, around = _in_population(table, opened(population, names, "population"), names)
         per_class, source = 1.0 / around, "population"
@@ -158,7 +158,7 @@ def risk(
         individual=individual,
         above_threshold=int((individual > threshold).sum()),
         threshold=float(threshold),
-        household=None if household is None else _household_risk(table, household, individual),
+        household=None if households is None else _household_risk(table, households, individual),
         source=source,
     )
 

@@ -16,7 +16,7 @@ from shoal.params import AnyOf, Interval, Nothing, check_params
 from shoal.privacy._classes import classes_of
 from shoal.privacy._columns import Cells, cells_of, names_of, opened
 
-_MOST_SUBSETS = 20_000
+MOST_SUBSETS = 20_000
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ def suda(
     names = names_of(quasi, "quasi")
     depth = min(max_size, len(names))
     subsets = sum(math.comb(len(names), size) for size in range(1, depth + 1))
-    if subsets > _MOST_SUBSETS:
+    if subsets > MOST_SUBSETS:
         raise ParameterError(
-            f"'max_size' of suda must leave at most {_MOST_SUBSETS} sets of columns. Got {subsets} with {max_size}."
+            f"'max_size' of suda must leave at most {MOST_SUBSETS} sets of columns. Got {subsets} with {max_size}."
         )
     columns = cells_of(opened(frame, names), names)
     whole = classes_of(columns)

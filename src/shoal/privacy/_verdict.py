@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+NAMED = 12  # names that a sentence lists
+
 
 @dataclass(frozen=True)
 class WorstClass:
@@ -22,7 +24,7 @@ class WorstClass:
         return f"{cells}: {self.size} record{'s' if self.size != 1 else ''}, {figure_text(self.figure)}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Verdict:
     """What one privacy model says about a table.
 
@@ -70,8 +72,8 @@ class Verdict:
     missing: Mapping[str, int] = field(default_factory=dict)
     missing_records: int = 0
     notes: tuple[str, ...] = ()
-    labels: np.ndarray | None = field(default=None, repr=False, compare=False)
-    classes_at_risk: np.ndarray | None = field(default=None, repr=False, compare=False)
+    labels: np.ndarray | None = field(default=None, compare=False)
+    classes_at_risk: np.ndarray | None = field(default=None, compare=False)
 
     @property
     def at_risk(self) -> np.ndarray | None:
@@ -85,10 +87,13 @@ class Verdict:
         """`records_at_risk` as a share of all records."""
         return None if self.records_at_risk is None else self.records_at_risk / self.n_records
 
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
     def __str__(self) -> str:
         about = f" of {self.sensitive}" if self.sensitive else ""
-        text = f"{self.model}{about} on {', '.join(self.quasi)}: {figure_text(self.value)}"
-        text += f" in {self.n_classes:,} classes"
+        text = f"{self.model}{about} on {_named(self.quasi)}: {figure_text(self.value)}"
+        text += f" in {self.n_classes:,} class{'es' if self.n_classes != 1 else ''}"
         if self.limit is not None:
             verdict = "the demand is met" if self.holds else "the demand is not met"
             text += f" where {figure_text(self.limit)} was demanded, so {verdict}"
@@ -133,6 +138,12 @@ def figure_text(value: Any) -> str:
     if isinstance(value, tuple):
         return "(" + ", ".join(figure_text(each) for each in value) + ")"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
+
+
+def _named(names: tuple[str, ...]) -> str:
+    """Names in a sentence; of very many the first."""
+    more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
+    return ", ".join(names[:NAMED]) + more
 
 
 def _plain(value: Any) -> Any:

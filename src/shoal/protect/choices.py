@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any
 
@@ -23,8 +23,3 @@ _RULES: dict[str, Rule] = {
 def check_choices(choices: dict[str, Any]) -> None:
     """Raise `ParameterError` for the first choice that is not allowed."""
     check_params("protect", _RULES, choices)
-
-
-def listed(value: str | Sequence[str] | None) -> list[str]:
-    """One name, several or none, as a list."""
-    return [] if value is None else [value] if isinstance(value, str) else list(value)

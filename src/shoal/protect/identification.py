@@ -9,6 +9,7 @@ import polars as pl
 
 from shoal import privacy
 from shoal.engine.roles import Prepared
+from shoal.privacy._suda import MOST_SUBSETS
 
 # Sets of columns times records that the search for special uniques may look at.
 SUDA_CELLS = 4_000_000
@@ -39,7 +40,7 @@ def _figures(
     suda_size: int,
     fraction: float | None,
 ) -> dict[str, Any]:
-    found = privacy.risk(table, quasi, weights=weights, household=household)
+    found = privacy.risk(table, quasi, weights=weights, households=household)
     figures: dict[str, Any] = {
         "unique": found.unique,
         "prosecutor": found.prosecutor,
@@ -69,7 +70,7 @@ def _suda_size(columns: int, records: int) -> int:
     sets, size = 0, 0
     while size < min(SUDA_SIZE, columns):
         sets += math.comb(columns, size + 1)
-        if sets * records > SUDA_CELLS:
+        if sets > MOST_SUBSETS or sets * records > SUDA_CELLS:
             break
         size += 1
     return size

@@ -15,7 +15,7 @@ from shoal.microaggregation import Microaggregator
 from shoal.schema import Schema
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Protection:
     """A protected table and everything there is to say about it.
 
@@ -47,6 +47,13 @@ class Protection:
     schema: Schema
     notes: tuple[str, ...]
     original: pl.DataFrame
+
+    def __repr__(self) -> str:
+        figures, settings = self.figures, self.settings
+        return (
+            f"<Protection: {figures['n_records']:,} records in {figures['n_groups']:,} groups of at least "
+            f"{figures['smallest_group']} by {settings['method']}, {figures['information_loss']:.3f} % lost>"
+        )
 
     def report(self, path: str | Path, *, public: bool = False) -> None:
         """Write the report as one HTML file; the public one leaves out what tells about the original."""

@@ -13,9 +13,9 @@ from typing import Any
 
 from shoal.engine.aggregate import aggregate
 from shoal.engine.frame import Frame
-from shoal.engine.roles import prepare
+from shoal.engine.roles import listed, prepare
 from shoal.microaggregation import Microaggregator, resolve_method
-from shoal.protect.choices import Progress, check_choices, listed
+from shoal.protect.choices import Progress, check_choices
 from shoal.protect.figures import certificate, measure
 from shoal.protect.ground import Ground
 from shoal.protect.groups import form_groups, reach_models
@@ -30,7 +30,7 @@ from shoal.schema import Schema
 def protect(
     frame: Any,
     k: int = 5,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     method: str | Microaggregator = "anneal",
     strata: str | Sequence[str] | None = None,
     weights: str | None = None,
@@ -58,7 +58,7 @@ def protect(
     frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
     k : int, default 5
         Smallest group.
-    columns : list of str, optional
+    columns : str or list of str, optional
         The columns to aggregate. Left open: the schema's quasi-identifiers, else the numeric columns.
     method : str or Microaggregator, default "anneal"
         A name from `shoal.methods()`, or a configured method (its `k` is overruled).
@@ -115,7 +115,7 @@ def protect(
 
     say("reading the schema")
     given, steps = apply_steps(Frame(frame), schema)
-    job = prepare(given, schema, columns, listed(strata), weights, households, missing, labelled)
+    job = prepare(given, schema, listed(columns), listed(strata), weights, households, missing, labelled)
     say("encoding")
     ground = Ground.of(job)
     estimator = resolve_method(method, k, time_limit, max_proposals, random_state)

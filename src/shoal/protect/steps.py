@@ -20,8 +20,7 @@ from shoal.schema import Schema
 
 def apply_steps(given: Frame, schema: Schema | str | Path | None) -> tuple[Frame, list[str]]:
     """The table with its ends coded and its levels recoded, where the schema asks for it."""
-    if isinstance(schema, (str, Path)):
-        schema = Schema.from_toml(schema)
+    schema = None if schema is None else Schema.of(schema)
     new: dict[str, pl.Series] = {}
     notes = []
     for name, column in (schema.columns if schema is not None else {}).items():

@@ -158,9 +158,9 @@ def below(
 
 
 def low(
-    grid: Grid, pi: np.ndarray, cuts: CutPrices, reach: float, most: int, per_record: int
+    grid: Grid, pi: np.ndarray, cuts: CutPrices, sizes: range, reach: float, most: int, per_record: int
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """Groups of all sizes with a reduced cost below `reach`, a record being in at most `per_record` of them.
+    """Groups with a reduced cost below `reach`, a record being in at most `per_record` of them.
 
     The groups, rows filled up with -1, and how many each record is in; None if there are more than `most` or
     the search grows long. Without the limit per record, outliers that any records may fill up crowd out all
@@ -169,7 +169,7 @@ def low(
     n, width = pi.shape[0], 2 * grid.k - 1
     seen = np.zeros(n, np.int64)
     parts, room = [], most
-    for size in range(grid.k, 2 * grid.k):
+    for size in sizes:
         raised = grid.down(pi + reach / size + 2.0**-grid.bits)
         listed = np.zeros((room, size), np.int64)
         lowest, best = np.zeros(n), np.zeros((n, size), np.int64)

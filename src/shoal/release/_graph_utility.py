@@ -13,7 +13,7 @@ from shoal.release._network import GraphRelease
 from shoal.report.alone import colours
 
 
-def graph_figures(release: GraphRelease, *, cuts: int = 200, seed: int = 0) -> dict[str, Any]:
+def graph_figures(release: GraphRelease, *, cuts: int = 200, random_state: int = 0) -> dict[str, Any]:
     """Errors of the release and of two noisy matrices at the same epsilon, computed from the private graph.
 
     Returns
@@ -24,7 +24,7 @@ def graph_figures(release: GraphRelease, *, cuts: int = 200, seed: int = 0) -> d
         between a neighbourhood and the rest). Sides: `released`; `naive`, noise on every pair, rounded;
         `filtered`, noise on every pair, the largest kept.
     """
-    original, rng = release.original, np.random.default_rng(seed)
+    original, rng = release.original, np.random.default_rng(random_state)
     rate = release.spent / release.k
     random_sets = [_two_sets(original.n, rng) for _ in range(cuts)]
     near = _neighbourhoods(original, cuts // 4, rng)

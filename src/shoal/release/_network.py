@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.dp import budget
+from shoal.dp import budget as micros
 from shoal.dp.entries import Claim
 from shoal.dp.ledger import Ledger
 from shoal.dp.mechanisms import laplace
@@ -99,7 +99,7 @@ def release_graph(
     reading: str = "edges",
     vertices: Any = None,
     dataset: str = "graph",
-    budget_total: float | None = None,
+    budget: float | None = None,
     analyst: str = "me",
     ledger: Ledger | str | Path | None = None,
 ) -> GraphRelease:
@@ -120,7 +120,7 @@ def release_graph(
         The public vertex set; what the data name if left open.
     dataset : str, default "graph"
         Names the data set in the ledger.
-    budget_total : float, optional
+    budget : float, optional
         Total epsilon; this release alone if left open.
     analyst : str, default "me"
     ledger : Ledger, path or database URL, optional
@@ -155,10 +155,10 @@ def release_graph(
     """
     rules: dict[str, Rule] = {"k": Interval(Integral, 1), "reading": Options(READINGS)}
     check_params("release_graph", rules, {"k": k, "reading": reading})
-    graph, micro = read_graph(data, vertices), budget.micro(epsilon)
-    parts = tuple(Fraction(part, budget.MICRO * int(k)) for part in budget.split(micro, (1, 1, 1)))
-    _check_budget(graph.n, parts[1], float(budget.epsilon(micro)), int(k))
-    cap = micro if budget_total is None else budget.micro(budget_total, "budget")
+    graph, micro = read_graph(data, vertices), micros.micro(epsilon)
+    parts = tuple(Fraction(part, micros.MICRO * int(k)) for part in micros.split(micro, (1, 1, 1)))
+    _check_budget(graph.n, parts[1], float(micros.epsilon(micro)), int(k))
+    cap = micro if budget is None else micros.micro(budget, "budget")
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
         charge = kept.charge(_claim(graph, dataset, analyst, int(k), micro, cap, reading))
@@ -172,9 +172,9 @@ def release_graph(
         if kept is not ledger:
             kept.close()
     stamp = STAMP + (ENDED if charge.ended else "")
-    spent, left = budget.epsilon(charge.charged), budget.epsilon(charge.remaining)
+    spent, left = micros.epsilon(charge.charged), micros.epsilon(charge.remaining)
     notes, out = _notes(int(k), reading, vertices), Graph(graph.names, edges)
-    drawn = budget.epsilon(micro)
+    drawn = micros.epsilon(micro)
     return GraphRelease(out, stamp, spent, left, drawn, int(k), reading, height, notes, graph)
 
 

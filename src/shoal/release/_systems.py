@@ -80,9 +80,9 @@ def task(name: str) -> Task:
     return Task("Adult", frame, schema, tuple(bounds), 2000, 100, 0.01)
 
 
-def common_queries(at: Task, count: int, seed: int) -> list[Query]:
+def common_queries(at: Task, count: int, random_state: int) -> list[Query]:
     """Random COUNT queries with one or two ranges that at least a tenth of the rows answer."""
-    rng, frame = np.random.default_rng(seed), at.frame
+    rng, frame = np.random.default_rng(random_state), at.frame
     found: list[Query] = []
     while len(found) < count:
         query: Query = {}
@@ -105,7 +105,7 @@ def sql(query: Query) -> str:
     return f"SELECT COUNT(*) FROM t WHERE {ranges}"  # noqa: S608 - numbers and names of our own
 
 
-def measured(at: Task, count: int = 40, seed: int = 0) -> dict[str, dict[str, float | None]]:
+def measured(at: Task, count: int = 40, random_state: int = 0) -> dict[str, dict[str, float | None]]:
     """Median relative errors on a table: one query at epsilon 1, and all queries for epsilon 1.
 
     Returns
@@ -115,7 +115,7 @@ def measured(at: Task, count: int = 40, seed: int = 0) -> dict[str, dict[str, fl
         relative error of cut queries on the bundled graph.
     """
     frame, schema = at.frame, at.schema
-    queries = common_queries(at, count, seed)
+    queries = common_queries(at, count, random_state)
     truth = np.array([answer(frame, each) for each in queries])
 
     def error(answers: list[float]) -> float:
@@ -223,14 +223,14 @@ _ROWS = (
 )  # fmt: skip
 
 
-def systems_page(count: int = 40, seed: int = 0, data: str | None = None) -> str:
+def systems_page(count: int = 40, random_state: int = 0, data: str | None = None) -> str:
     """The comparison as Markdown: the dissertation's table 8, ours beside it, and measured errors.
 
     Parameters
     ----------
     count : int, default 40
         COUNT queries.
-    seed : int, default 0
+    random_state : int, default 0
         Of the queries.
     data : {"adult", "survey"}, optional
         Adult where it is to be had, else the bundled survey, if left open.
@@ -238,7 +238,7 @@ def systems_page(count: int = 40, seed: int = 0, data: str | None = None) -> str
     if data is None:
         data = "survey" if datasets.DATASETS["adult"].path is None else "adult"
     at = task(data)
-    figures, schema = measured(at, count, seed), at.schema
+    figures, schema = measured(at, count, random_state), at.schema
     lines = [
         "# The related systems side by side",
         "",

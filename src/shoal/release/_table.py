@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.dp import budget
+from shoal.dp import budget as micros
 from shoal.dp.entries import Claim
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import version
@@ -97,7 +97,7 @@ class Plan:
 
 def release_table(
     frame: Any,
-    schema: Schema,
+    schema: Schema | str | Path,
     k: int,
     epsilon: float,
     *,
@@ -105,7 +105,7 @@ def release_table(
     association: str = "none",
     columns: Sequence[str] | None = None,
     shares: Mapping[str, int] | None = None,
-    budget_total: float | None = None,
+    budget: float | None = None,
     analyst: str = "me",
     ledger: Ledger | str | Path | None = None,
 ) -> TableRelease:
@@ -114,7 +114,7 @@ def release_table(
     Parameters
     ----------
     frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
-    schema : Schema
+    schema : Schema or path
         Declares the bounds or levels of every released column.
     k : int
         Records per group, at least 2.
@@ -128,7 +128,7 @@ def release_table(
         Those to release; all quasi-identifying and sensitive ones if left open.
     shares : mapping of str to int, optional
         Whole weights by which the columns share the budget; equal if left open.
-    budget_total : float, optional
+    budget : float, optional
         Total epsilon of the data set; the schema's if left open.
     analyst : str, default "me"
         Who is charged.
@@ -166,11 +166,12 @@ def release_table(
     >>> out.frame.height, out.epsilon, out.remaining
     (4, 0.5, 0.5)
     """
+    schema = Schema.of(schema)
     _check(schema, k, method, association)
     codes, table, loaded = coded_table(frame, schema, columns)
     plan = make_plan(codes, len(table), k, epsilon, method, association, shares)
     who = _named(analyst)
-    caps = _caps(schema, budget_total, plan)
+    caps = _caps(schema, budget, plan)
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
         if association == "as-printed":
@@ -183,7 +184,7 @@ def release_table(
                 kept.settle(charge, json.dumps(body))
             else:
                 body = json.loads(charge.stored)
-            spent, left = budget.epsilon(charge.charged), budget.epsilon(charge.remaining)
+            spent, left = micros.epsilon(charge.charged), micros.epsilon(charge.remaining)
             stamp = STAMP + (ENDED if charge.ended else "")
     finally:
         if kept is not ledger:
@@ -205,14 +206,14 @@ def make_plan(
     """Split the budget; warn where k is not well above the square root of n."""
     if n < k:
         raise ParameterError(f"'k' must be at most the number of records, {n}. Got {k}.")
-    micro = budget.micro(epsilon)
+    micro = micros.micro(epsilon)
     weights = _weights(codes, shares)
     pair_micros: tuple[int, ...] = ()
     if association == "copula" and len(codes) > 1:
         pairs = len(list(combinations(codes, 2)))
-        micro, for_pairs = budget.split(micro, (1, 1))
-        pair_micros = budget.split(for_pairs, (1,) * pairs)
-    plan = Plan(method, association, k, n, tuple(codes), budget.split(micro, weights), pair_micros)
+        micro, for_pairs = micros.split(micro, (1, 1))
+        pair_micros = micros.split(for_pairs, (1,) * pairs)
+    plan = Plan(method, association, k, n, tuple(codes), micros.split(micro, weights), pair_micros)
     if method == "insensitive" and k * k < 4 * n:
         warnings.warn(
             f"k = {k} is not well above the square root of n = {n}: the noise per value is {n // k / k:.3g} times "
@@ -287,9 +288,9 @@ def _caps(schema: Schema, total: float | None, plan: Plan) -> tuple[int, int]:
         if plan.association == "as-printed":
             return 1, 1
         raise ParameterError("'budget' must be given, or declared in the schema: it has no default.")
-    cap = budget.micro(total, "budget")
+    cap = micros.micro(total, "budget")
     return cap, cap if schema.per_analyst is None else min(
-        cap, budget.micro(schema.per_analyst, "per_analyst")
+        cap, micros.micro(schema.per_analyst, "per_analyst")
     )
 
 

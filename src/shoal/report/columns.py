@@ -170,8 +170,9 @@ def _values_apart(
         present = column.values[here]
         counts = None if mass is None or not mass[here].sum() > 0 else mass[here]
         if present.size and column.facts.kind == "number":
-            means.append(float(np.average(present, weights=counts)))
-            deviations.append(float(np.sqrt(np.average((present - means[-1]) ** 2, weights=counts))))
+            mean, deviation = _moments(present, counts)
+            means.append(mean)
+            deviations.append(deviation)
         values.append(present / MICROSECONDS_PER_DAY if isinstance(column.dtype, pl.Datetime) else present)
     words = []
     if len(means) == 2:
@@ -180,6 +181,15 @@ def _values_apart(
     return Comparison(
         before.name, before.facts.kind, values[0], values[1], (), _caption(words, loss, before, after)
     )
+
+
+def _moments(values: np.ndarray, counts: np.ndarray | None) -> tuple[float, float]:
+    """Mean and deviation, in units of a power of two so that no square overflows."""
+    unit = 2.0 ** (int(np.frexp(np.abs(values).max())[1]) - 1)
+    scaled = values / unit
+    mean = np.average(scaled, weights=counts)
+    deviation = np.sqrt(np.average((scaled - mean) ** 2, weights=counts))
+    return float(mean * unit), float(deviation * unit)
 
 
 def _levels_apart(before: TypedColumn, after: TypedColumn, loss: float | None) -> Comparison:

@@ -32,6 +32,7 @@ from shoal.report.canvas import (
 from shoal.report.places import Box, place_labels
 
 BARS = 24
+FARTHEST = 1e300  # beyond it the axis itself would overflow
 MARKERS = ("o", "s", "^", "D", "v", "P")
 DASHES: tuple = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)), (0, (3, 1, 1, 1, 1, 1)))
 
@@ -86,6 +87,7 @@ def compare_numbers(
         The picture, and whether its axis is compressed: so it is where more than a third of the records
         would otherwise fall into a single bar.
     """
+    before, after = (np.clip(each, -FARTHEST, FARTHEST) for each in (before, after))
     edges, width = _bars(np.concatenate([before, after]), before, compressible=not dates)
     shares = [100 * np.histogram(each, edges)[0] / max(each.size, 1) for each in (before, after)]
     with drawing():

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from shoal import __version__
-from shoal.io import atomic, check_folder
+from shoal.io import check_folder, write_text
 from shoal.report import figures
 from shoal.report.build import Facts, Protected, gather
 from shoal.report.columns import Comparison
@@ -147,10 +147,8 @@ def write_report(protection: Protected, path: str | Path, *, public: bool = Fals
     >>> "custodian only" in path.read_text().lower()
     False
     """
-    check_folder(path)
-    text = render_report(gather(protection, public=public))
-    with atomic(path) as temporary:
-        temporary.write_bytes(text.encode("utf-8", "replace"))
+    check_folder(path)  # before the work
+    write_text(render_report(gather(protection, public=public)), path)
 
 
 def _picture(column: Comparison) -> tuple[Markup, bool]:

@@ -10,7 +10,9 @@ from numbers import Integral
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import ParameterError
+from shoal.engine.roles import listed
+from shoal.errors import InputError, ParameterError
+from shoal.io import FORMATS
 from shoal.microaggregation import Microaggregator, resolve_method
 from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
 from shoal.scale.plan import Plan, make_plan
@@ -39,9 +41,9 @@ def protect_file(
     path: str | Path,
     output: str | Path,
     k: int = 5,
-    columns: Sequence[str] | None = None,
+    columns: str | Sequence[str] | None = None,
     method: str | Microaggregator = "mdav",
-    strata: Sequence[str] | None = None,
+    strata: str | Sequence[str] | None = None,
     weights: str | None = None,
     schema: Schema | str | Path | None = None,
     *,
@@ -120,20 +122,19 @@ def protect_file(
     }  # fmt: skip
     check_params("protect_file", rules, given)
     estimator = resolve_method(method, k, None, max_proposals, random_state)
-    params = estimator.get_params(deep=False)  # looked at before any pass over the data
-    rules = {name: rule for name, rule in estimator._rules.items() if name in params}
-    check_params(type(estimator).__name__, rules, params)
     if time_limit is not None and not estimator.takes("time_limit"):
         raise ParameterError(f"The method {estimator.name!r} takes no 'time_limit': it stops by itself.")
     secret = None if identifiers == "drop" else key if key is not None else secrets.token_bytes(32)
     asked = {
-        "columns": columns, "strata": list(strata or []), "weights": weights, "schema": schema,
+        "columns": listed(columns) or None, "strata": listed(strata), "weights": weights, "schema": schema,
         "missing": missing, "small": small_strata, "round": integers == "round", "secret": secret,
         "time_limit": time_limit, "memory": bytes_of(memory), "any_order": any_order,
     }  # fmt: skip
     say = progress or (lambda _: None)
     started = time.perf_counter()
     if engine == "spark":
+        if Path(path).suffix in set(FORMATS) - {".parquet"}:
+            raise InputError(f"Spark reads Parquet, a file or a folder of files. Got {str(path)!r}.")
         from shoal.scale.spark import run_spark
 
         facts = run_spark(path, output, estimator, asked, say)

@@ -6,6 +6,7 @@ interrupted run goes on from the parts already solved. The output appears by ren
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ def run_local(
 ) -> dict[str, Any]:
     """Protect a file on this machine; the facts of the run."""
     io.check_writable(output)
-    n_workers = pool.workers_of(workers)
+    n_workers, begun = pool.workers_of(workers), time.process_time()
     with resuming.work_folder(output, resume) as folder:
         say(f"opening {path}")
         source = open_source(path, folder)
@@ -66,6 +67,8 @@ def run_local(
             resuming.forget(folder)
             say("looking through the table")
             rows = part_rows(asked["memory"], n_workers, len(roles.needed), source.n_rows)
+            if n_workers > 1 and source.n_rows > rows:
+                pool.start()
             limit = asked["time_limit"]
             plan, _ = plan_source(
                 source, roles, estimator, rows, asked["small"], round_integers=asked["round"],
@@ -77,12 +80,13 @@ def run_local(
         else:
             plan, sizes = known
         tasks = spilling.tasks_of(plan, sizes, folder)
-        peak = pool.solve(tasks, plan, n_workers, say)
+        peak, spent = pool.solve(tasks, plan, n_workers, say)
         say("writing and checking")
         figures = out.write(
             source, plan, tasks, folder, output, any_order=asked["any_order"], key=asked["secret"]
         )
         figures["peak_memory"] = peak + pool.peak_memory()
+        figures["cpu_seconds"] = spent + time.process_time() - begun
     dropped = source.n_rows - plan.n_rows
     said = [f"{dropped} rows with missing cells were dropped."] if dropped else []
     if roles.identifiers:

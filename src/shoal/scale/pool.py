@@ -1,4 +1,9 @@
-"""Parts solved by a pool of processes, one thread each."""
+"""Parts solved by a pool of processes, one thread each.
+
+The processes are forked from a server that has imported the packages that take longest. It is started before the table
+is looked through, so that it is ready when the first part is. It leaves polars to the workers, which starts threads
+as it is imported: a forked process would inherit their locks without them.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +11,12 @@ import contextlib
 import multiprocessing
 import os
 import resource
+import signal
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing import forkserver
 from pathlib import Path
 
 from shoal.errors import InputError
@@ -25,8 +33,20 @@ def workers_of(workers: int | None) -> int:
     return workers if workers is not None else len(os.sched_getaffinity(0))
 
 
-def solve(tasks: list[Task], plan: Plan, workers: int, say: Progress) -> int:
-    """Solve what is not solved yet; the peak memory of all workers together."""
+def start() -> None:
+    """Start the server that workers are forked from, unless one is running."""
+    forkserver.set_forkserver_preload(["sklearn.base", "scipy.spatial", "numba"])
+    # An interruption is for the main process alone, until workers are at work.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        with _one_thread_each():
+            forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def solve(tasks: list[Task], plan: Plan, workers: int, say: Progress) -> tuple[int, float]:
+    """Solve what is not solved yet; peak memory and CPU seconds of all workers together."""
     waiting = [task for task in tasks if not task.result.exists()]
     if len(waiting) < len(tasks):
         say(f"going on: {len(tasks) - len(waiting)} of {len(tasks)} parts are solved already")
@@ -36,33 +56,34 @@ def solve(tasks: list[Task], plan: Plan, workers: int, say: Progress) -> int:
             run_task(task, plan)
             done += 1
             say(f"forming groups: part {done} of {len(tasks)}")
-        return 0
-    peak = 0
-    with _one_thread_each():
-        pool = ProcessPoolExecutor(
-            workers, mp_context=multiprocessing.get_context("spawn"), initializer=_ready, initargs=(plan,)
-        )
-        try:
-            for future in as_completed([pool.submit(_solve_in_pool, task) for task in waiting]):
-                peak = max(peak, future.result()[1])
-                done += 1
-                say(f"forming groups: part {done} of {len(tasks)}")
-        except BrokenProcessPool:
-            raise InputError(
-                "A worker process was ended from outside, most likely for lack of memory: "
-                "lower --memory, or go on with --resume."
-            ) from None
-        finally:
-            pool.shutdown(cancel_futures=True)
-    return peak * workers
+        return 0, 0.0
+    start()
+    peak, begun = 0, 0.0
+    spent: dict[int, float] = {}
+    pool = ProcessPoolExecutor(
+        workers, mp_context=multiprocessing.get_context("forkserver"), initializer=_ready, initargs=(plan,)
+    )
+    try:
+        for future in as_completed([pool.submit(_solve_in_pool, task) for task in waiting]):
+            worker, memory, seconds, begun = future.result()
+            peak, spent[worker] = max(peak, memory), max(seconds, spent.get(worker, 0.0))
+            done += 1
+            say(f"forming groups: part {done} of {len(tasks)}")
+    except BrokenProcessPool:
+        raise InputError(
+            "A worker process was ended from outside, most likely for lack of memory: "
+            "lower --memory, or go on with --resume."
+        ) from None
+    finally:
+        pool.shutdown(cancel_futures=True)
+    return peak * workers, begun + sum(spent.values())
 
 
-def run_task(task: Task, plan: Plan) -> tuple[int, int]:
-    """Solve a part and leave the result beside its spill; its number, and this process's peak memory."""
+def run_task(task: Task, plan: Plan) -> None:
+    """Solve a part and leave the result beside its spill."""
     table = read_spill(task)
     solved = solve_part(table, plan, measure=task.measured)
     write_result(task, table[ROW].to_numpy(), solved)
-    return task.number, peak_memory()
 
 
 def peak_memory() -> int:
@@ -80,11 +101,18 @@ _plan: Plan
 
 def _ready(plan: Plan) -> None:
     global _plan  # noqa: PLW0603 (a worker keeps the plan instead of getting it with every part)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _plan = plan
 
 
-def _solve_in_pool(task: Task) -> tuple[int, int]:
-    return run_task(task, _plan)
+def _solve_in_pool(task: Task) -> tuple[int, int, float, float]:
+    """Solve a part; which process did, its peak memory and CPU seconds, and those of the server before it."""
+    run_task(task, _plan)
+    begun = 0.0
+    with contextlib.suppress(OSError):
+        fields = Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()
+        begun = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return os.getpid(), peak_memory(), time.process_time(), begun
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ from shoal.scale.survey import ROW
 
 ENDINGS = (".parquet", ".arrow", ".feather", ".ipc", ".csv", ".tsv", ".txt")
 BATCH_ROWS = 1 << 16
+BLOCK = 1 << 22  # bytes of text looked at in one go
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,7 @@ class Source:
                 yield from _batches(file, columns, rows)
             except (pa.ArrowException, OSError, pl.exceptions.PolarsError) as error:
                 raise InputError(
-                    f"A batch of the file {str(file)!r} cannot be read: {_line(error)}"
+                    f"A batch of the file {str(file)!r} cannot be read: {io.first_line(error)}"
                 ) from None
 
     def numbered(self, columns: list[str] | None = None, rows: int = BATCH_ROWS) -> Iterator[pl.DataFrame]:
@@ -84,7 +85,7 @@ def open_source(path: str | Path, work: Path) -> Source:
         try:
             found, count = _describe(file)
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"The file {str(file)!r} cannot be read: {_line(error)}") from None
+            raise InputError(f"The file {str(file)!r} cannot be read: {io.first_line(error)}") from None
         if schema is not None and not found.equals(schema):
             raise InputError(_difference(schema, found, files[0], file))
         schema, n_rows = found, n_rows + count
@@ -146,14 +147,21 @@ def _converted(files: list[Path], work: Path, notes: list[str]) -> list[Path]:
         head = file.read_bytes()[: io.SAMPLE_BYTES] if file.stat().st_size < 1 << 20 else _head(file)
         if not head.strip():
             raise InputError(f"The file {str(file)!r} is empty. A header line and rows were expected.")
-        text, separator, decimal_comma = _dialect(file, head, work, notes)
+        text, separator, decimal_comma, names = _dialect(file, head, work, notes)
         target = work / f"input-{number:05d}.arrow"
+        _refuse_ragged(text, separator, len(names), repr(str(file)))
         try:
             pl.scan_csv(
-                text, separator=separator, infer_schema_length=None, decimal_comma=decimal_comma
+                text,
+                separator=separator,
+                new_columns=names,
+                infer_schema_length=None,
+                decimal_comma=decimal_comma,
             ).sink_ipc(target, compression="uncompressed")
         except (pl.exceptions.PolarsError, ValueError) as error:
-            raise InputError(f"The file {str(file)!r} cannot be read as a table: {_line(error)}") from None
+            raise InputError(
+                f"The file {str(file)!r} cannot be read as a table: {io.first_line(error)}"
+            ) from None
         if text != file:
             text.unlink()
         made.append(target)
@@ -165,8 +173,8 @@ def _head(file: Path) -> bytes:
         return handle.read(io.SAMPLE_BYTES)
 
 
-def _dialect(file: Path, head: bytes, work: Path, notes: list[str]) -> tuple[Path, str, bool]:
-    """The file as UTF-8 (rewritten if it is not), its separator, and whether decimals have a comma."""
+def _dialect(file: Path, head: bytes, work: Path, notes: list[str]) -> tuple[Path, str, bool, list[str]]:
+    """The file as UTF-8 (rewritten if it is not), its separator, whether decimals have a comma, its columns."""
     text = file
     encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
     if encoding == "utf-16" or not _is_utf8(file):
@@ -182,17 +190,32 @@ def _dialect(file: Path, head: bytes, work: Path, notes: list[str]) -> tuple[Pat
                 f"The file {str(file)!r} must be text in UTF-8, UTF-16 or Windows-1252. It is none of them."
             ) from None
     sample = head.decode(encoding, errors="ignore").lstrip("\ufeff")
-    separator = "\t" if file.suffix.lower() == ".tsv" else io._delimiter(sample)
+    separator = "\t" if file.suffix.lower() == ".tsv" else io.delimiter(sample)
     if separator not in (",", "\t"):
         notes.append(f"Columns of {file.name!r} are separated by {separator!r}.")
-    return text, separator, separator == ";" and io._has_decimal_commas(sample)
+    names = io.header(sample, separator, repr(str(file)), notes)
+    return text, separator, separator == ";" and io.has_decimal_commas(sample), names
+
+
+def _refuse_ragged(text: Path, separator: str, width: int, name: str) -> None:
+    """Raise a sentence where rows and header have different numbers of cells; a file with quotes is trusted."""
+    lines, marks, last = 0, 0, b"\n"
+    with text.open("rb") as handle:
+        while block := handle.read(BLOCK):
+            if b'"' in block:
+                return
+            lines, marks = lines + block.count(b"\n"), marks + block.count(separator.encode())
+            last = block[-1:]
+    if marks != (lines + (last != b"\n")) * (width - 1):
+        with text.open(encoding="utf-8-sig", newline="") as rows:
+            io.refuse_ragged(rows, separator, width, name)
 
 
 def _is_utf8(file: Path) -> bool:
     decoder = codecs.getincrementaldecoder("utf-8")()
     try:
         with file.open("rb") as handle:
-            while block := handle.read(1 << 22):
+            while block := handle.read(BLOCK):
                 decoder.decode(block)
         decoder.decode(b"", final=True)
     except UnicodeDecodeError:
@@ -214,8 +237,3 @@ def _difference(first: pa.Schema, other: pa.Schema, first_file: Path, other_file
         extra = [name for name in other.names if name not in first.names]
         what = f"has a further column {extra[0]!r}" if extra else "has its columns in another order"
     return f"All files of a folder must have the columns of {first_file.name!r}: {other_file.name!r} {what}."
-
-
-def _line(error: Exception) -> str:
-    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return text if text.endswith(".") else text + "."

@@ -7,8 +7,6 @@ groups. Rows are numbered by file and position, as the local engine numbers them
 
 from __future__ import annotations
 
-import contextlib
-import pickle
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -20,51 +18,35 @@ import polars as pl
 import pyarrow as pa
 
 from shoal.engine.pseudonyms import pseudonyms
-from shoal.errors import GuaranteeError, InputError, MissingExtraError
-from shoal.privacy import Verdict
+from shoal.errors import GuaranteeError, InputError
 from shoal.scale.figures import facts_of
 from shoal.scale.plan import Plan, draft_plan, make_plan, refuse_small, small_strata
 from shoal.scale.roles import GUESSED_ROWS, Roles, settle_roles
 from shoal.scale.routing import merged_parts, route, stratum_sums
 from shoal.scale.solving import replaced, solve_part
+from shoal.scale.spark_arrow import (
+    GROUP,
+    LOSS,
+    OURS,
+    PART,
+    TOTAL,
+    arrow_of,
+    arrow_schema,
+    collected,
+    frame_of,
+    pickled,
+    published_schema,
+    spark_schema,
+)
+from shoal.scale.spark_checks import checked, figures_of
+from shoal.scale.spark_session import sentences, session
 from shoal.scale.survey import ROW, Survey, survey, survey_batch
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-PART = "__part__"
-GROUP = "__group__"
-# The sums of a part, in its first row.
-LOSS, TOTAL = "__loss__", "__total__"
-OURS = (ROW, PART, GROUP, LOSS, TOTAL)
 SAMPLE_ROWS = 60_000
 PART_ROWS = 100_000
-
-
-def session(master: str | None = None) -> SparkSession:
-    """The running Spark session, or a new one (`local[*]` unless `SPARK_MASTER` or `master` says otherwise)."""
-    try:
-        from pyspark.errors import PySparkException, PySparkRuntimeError
-        from pyspark.sql import SparkSession
-    except ImportError:
-        raise MissingExtraError("pyspark", "spark") from None
-    active = SparkSession.getActiveSession()
-    if active is not None:
-        return active
-    if shutil.which("java") is None and "JAVA_HOME" not in _environment():
-        raise InputError(
-            "Spark needs Java 17 or later: no 'java' was found on the path and JAVA_HOME is not set."
-        )
-    try:
-        return (
-            SparkSession.builder.master(master or _environment().get("SPARK_MASTER", "local[*]"))
-            .appName("shoal")
-            .config("spark.ui.enabled", "false")
-            .config("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
-            .getOrCreate()
-        )
-    except (PySparkRuntimeError, PySparkException) as error:
-        raise InputError(f"Spark cannot be started: {_line(error)}") from None
 
 
 def read_rows(spark: SparkSession, path: str | Path) -> DataFrame:
@@ -105,10 +87,10 @@ def plan_rows(
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            found = survey_batch(_frame(batch), roles.quasi, list(roles.strata), roles.weight, share)
-            yield _pickled(replace(found, sample=found.sample.sort(ROW)))
+            found = survey_batch(frame_of(batch), roles.quasi, list(roles.strata), roles.weight, share)
+            yield pickled(replace(found, sample=found.sample.sort(ROW)))
 
-    found = _in_row_order(survey(_collected(needed, look)))
+    found = _in_row_order(survey(collected(needed, look)))
     if not found.weighted:
         raise InputError(
             f"The weights {roles.weight!r} must be finite numbers of at least 0, some above 0, none missing."
@@ -122,10 +104,10 @@ def plan_rows(
 
     def add(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield _pickled(stratum_sums(_frame(batch), draft))
+            yield pickled(stratum_sums(frame_of(batch), draft))
 
     totals: dict[tuple[Any, ...], tuple[int, np.ndarray]] = {}
-    for part in _collected(needed, add):
+    for part in collected(needed, add):
         for key, (count, sums) in part.items():
             before = totals.get(key, (0, 0.0))
             totals[key] = (before[0] + count, before[1] + sums)
@@ -140,38 +122,38 @@ def protect_rows(rows: DataFrame, plan: Plan, key: bytes | None = None) -> DataF
     first row. Two passes: the first counts the parts, so that small ones are merged before the second routes and
     solves them.
     """
-    schema = _arrow_schema(rows)
+    schema = arrow_schema(rows)
 
     def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            yield _pickled(_sizes(_frame(batch), plan))
+            yield pickled(_sizes(frame_of(batch), plan))
 
-    sizes = np.sum(list(_collected(rows.select(ROW, *plan.roles.needed), count)), axis=0)
+    sizes = np.sum(list(collected(rows.select(ROW, *plan.roles.needed), count)), axis=0)
     into = merged_parts(sizes, plan)
 
     def send(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
-            frame = _frame(batch)
+            frame = frame_of(batch)
             parts = route(frame, plan)
             kept = frame.with_columns(pl.Series(PART, np.where(parts >= 0, into[parts], -1))).filter(
                 pl.col(PART) >= 0
             )
-            yield from _arrow(kept, sent).to_batches()
+            yield from arrow_of(kept, sent).to_batches()
 
     def solve(table: pa.Table) -> pa.Table:
-        frame = _frame(table)
+        frame = frame_of(table)
         solved = solve_part(frame, plan, measure=False)
         new = replaced(frame, plan, solved.values[solved.labels], solved.gone[solved.labels])
         if key is not None:
             new = new.with_columns(pseudonyms(frame[name], key) for name in plan.roles.identifiers)
         first = np.arange(frame.height) == 0
         ours = {GROUP: solved.labels, LOSS: solved.loss * first, TOTAL: solved.total * first}
-        return _arrow(new.with_columns(pl.Series(name, cells) for name, cells in ours.items()), published)
+        return arrow_of(new.with_columns(pl.Series(name, cells) for name, cells in ours.items()), published)
 
     sent = schema.append(pa.field(PART, pa.int64()))
-    published = _published_schema(sent, plan, key is not None)
+    published = published_schema(sent, plan, key is not None)
     return (
-        rows.mapInArrow(send, _spark_schema(sent)).groupBy(PART).applyInArrow(solve, _spark_schema(published))
+        rows.mapInArrow(send, spark_schema(sent)).groupBy(PART).applyInArrow(solve, spark_schema(published))
     )
 
 
@@ -183,10 +165,10 @@ def run_spark(
     if output.exists():
         raise InputError(f"The output folder must not exist yet. Got {str(output)!r}.")
     spark = session()
-    with _sentences():
+    with sentences():
         say(f"opening {path}")
         rows = read_rows(spark, path)
-        head = _frame(rows.drop(ROW).limit(GUESSED_ROWS).toArrow())
+        head = frame_of(rows.drop(ROW).limit(GUESSED_ROWS).toArrow())
         roles, notes = settle_roles(
             head, asked["schema"], asked["columns"], asked["strata"], asked["weights"], asked["missing"]
         )
@@ -204,8 +186,8 @@ def run_spark(
             ordered.write.mode("overwrite").parquet(str(waiting))
             say("checking")
             written = spark.read.parquet(str(waiting))
-            verdict = _checked(written, plan)
-            figures = _figures(written) | {"n_records": verdict.n_records, "verdicts": [verdict]}
+            verdict = checked(written, plan)
+            figures = figures_of(written) | {"n_records": verdict.n_records, "verdicts": [verdict]}
             if not verdict.holds:
                 raise GuaranteeError(
                     f"The protected table does not keep its promise, so it is not given out: {verdict}"
@@ -223,52 +205,12 @@ def query_rows(
     """Combine the partial results of all batches of a table, for queries: no noise is drawn on the cluster."""
 
     def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = [partial(_frame(batch)) for batch in batches]
+        found = [partial(frame_of(batch)) for batch in batches]
         if found:
-            yield _pickled(combine(found))
+            yield pickled(combine(found))
 
-    with _sentences():
-        return combine(list(_collected(rows, look)))
-
-
-def _figures(written: DataFrame) -> dict[str, Any]:
-    """Groups and loss of the rows as they lie on disk; linkage is not measured on Spark."""
-    from pyspark.sql import functions as sf
-
-    groups = written.groupBy(PART, GROUP).agg(
-        sf.count("*").alias("n"), sf.sum(LOSS).alias("loss"), sf.sum(TOTAL).alias("total")
-    )
-    found = groups.agg(
-        sf.count("*").alias("groups"), sf.min("n").alias("smallest"), sf.max("n").alias("largest"),
-        sf.sum("loss").alias("loss"), sf.sum("total").alias("total"),
-    ).collect()[0]  # fmt: skip
-    return {
-        "n_groups": found["groups"],
-        "smallest_group": found["smallest"],
-        "largest_group": found["largest"],
-        "information_loss": 100.0 * found["loss"] / found["total"] if found["total"] > 0 else 0.0,
-        "il2": None,
-        "dld": None,
-    }
-
-
-def _checked(written: DataFrame, plan: Plan) -> Verdict:
-    """k-anonymity of the rows as they lie on disk."""
-    from pyspark.sql import functions as sf
-
-    quasi = [*(fact.name for fact in plan.roles.quasi), *plan.roles.strata]
-    k = plan.method.k
-    classes = written.groupBy(*quasi).count()
-    found = classes.agg(
-        sf.min("count").alias("smallest"), sf.count("*").alias("classes"), sf.sum("count").alias("rows"),
-        sf.sum(sf.when(sf.col("count") < k, sf.col("count")).otherwise(0)).alias("risk"),
-    ).first()  # fmt: skip
-    if found is None or found["smallest"] is None:
-        raise InputError("The table must have rows. Got none.")
-    return Verdict(
-        "k-anonymity", tuple(quasi), None, found["smallest"], k, found["smallest"] >= k, found["rows"],
-        found["classes"], (), found["risk"],
-    )  # fmt: skip
+    with sentences():
+        return combine(list(collected(rows, look)))
 
 
 def _sizes(frame: pl.DataFrame, plan: Plan) -> np.ndarray:
@@ -279,81 +221,3 @@ def _sizes(frame: pl.DataFrame, plan: Plan) -> np.ndarray:
 def _in_row_order(found: Survey) -> Survey:
     """The sample in the order of rows, whatever order tasks ended in."""
     return replace(found, sample=found.sample.sort(ROW))
-
-
-def _collected(rows: DataFrame, look: Callable[..., Any]) -> Iterator[Any]:
-    """Results of a function over batches, gathered on the driver in the order of partitions."""
-    for each in rows.mapInArrow(look, "result binary").collect():
-        yield pickle.loads(each["result"])  # noqa: S301 (made by our own tasks)
-
-
-def _pickled(value: Any) -> pa.RecordBatch:
-    return pa.RecordBatch.from_arrays([pa.array([pickle.dumps(value)], pa.binary())], ["result"])
-
-
-def _frame(data: Any) -> pl.DataFrame:
-    frame = pl.from_arrow(data)
-    return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
-
-
-def _arrow(frame: pl.DataFrame, schema: pa.Schema) -> pa.Table:
-    return frame.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).cast(schema)
-
-
-def _arrow_schema(rows: DataFrame) -> pa.Schema:
-    from pyspark.sql.pandas.types import to_arrow_schema
-
-    return pa.schema([pa.field(each.name, each.type) for each in to_arrow_schema(rows.schema)])
-
-
-def _spark_schema(schema: pa.Schema) -> Any:
-    from pyspark.sql.pandas.types import from_arrow_schema
-
-    return from_arrow_schema(schema)
-
-
-def _published_schema(sent: pa.Schema, plan: Plan, hashed: bool) -> pa.Schema:
-    """Types of the published columns: what aggregation makes of those that came."""
-    empty = _frame(sent.empty_table())
-    nothing = np.empty((0, len(plan.templates)))
-    new = replaced(empty, plan, nothing, nothing.astype(bool))
-    made = new.to_arrow(compat_level=pl.CompatLevel.oldest()).schema
-    fields = []
-    for field in sent:
-        if field.name in plan.roles.identifiers:
-            if hashed:
-                fields.append(pa.field(field.name, pa.string()))
-        elif any(field.name == each.name for each in plan.templates):
-            kind = made.field(field.name).type
-            fields.append(pa.field(field.name, pa.string() if pa.types.is_large_string(kind) else kind))
-        else:
-            fields.append(field)
-    ours = [pa.field(GROUP, pa.int64()), pa.field(LOSS, pa.float64()), pa.field(TOTAL, pa.float64())]
-    return pa.schema([*fields, *ours])
-
-
-@contextlib.contextmanager
-def _sentences() -> Iterator[None]:
-    """Errors of Spark, and ours that come through it, as one sentence."""
-    from py4j.protocol import Py4JError
-    from pyspark.errors import PySparkException
-
-    try:
-        yield
-    except (PySparkException, Py4JError) as error:
-        text = str(error)
-        for kind in ("InputError: ", "ParameterError: "):
-            if kind in text:
-                raise InputError(text.split(kind, 1)[1].splitlines()[0]) from None
-        raise InputError(f"Spark could not finish: {_line(error)}") from None
-
-
-def _environment() -> Any:
-    import os
-
-    return os.environ
-
-
-def _line(error: BaseException) -> str:
-    text = (str(error).strip().splitlines() or [type(error).__name__])[0]
-    return text if text.endswith(".") else text + "."

@@ -97,7 +97,9 @@ class Config:
             data = tomllib.loads(path.read_text(encoding="utf-8"))
         except FileNotFoundError:
             raise ParameterError(f"No configuration file {str(path)!r}.") from None
-        except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except OSError as error:
+            raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
+        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ParameterError(f"{str(path)!r} must be a TOML file: {error}.") from None
         _only(data, {"server", "datasets"}, str(path))
         server = data.get("server", {})

@@ -46,8 +46,8 @@ def number(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         return str(value)
     if isinstance(value, int) or float(value).is_integer():
-        return f"{int(value):,}".replace(",", "\N{NARROW NO-BREAK SPACE}")
-    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}".replace(",", "\N{NARROW NO-BREAK SPACE}")
+        return f"{int(value):,}"
+    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
 
 
 def intervals(figures: list[Figure] | tuple[Figure, ...]) -> Markup:

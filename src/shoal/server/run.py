@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
+import json
 import logging
 import os
 import shutil
@@ -27,7 +29,7 @@ _ROOM = "shoal-room-"
 _LOGS: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(asctime)s %(levelname)s %(message)s"}},
+    "formatters": {"line": {"()": "shoal.server.run.JsonLine"}},
     "handlers": {
         "err": {"class": "logging.StreamHandler", "formatter": "line", "stream": "ext://sys.stderr"}
     },
@@ -38,6 +40,19 @@ _LOGS: dict[str, Any] = {
         "uvicorn.error": {"level": "CRITICAL"},
     },
 }
+
+
+class JsonLine(logging.Formatter):
+    """A record as one JSON object: when, how grave, and the facts that were noted."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """The line."""
+        said = record.getMessage()
+        facts = json.loads(said) if said.startswith("{") else {"event": "note", "text": said}
+        when = datetime.datetime.fromtimestamp(record.created, datetime.UTC).isoformat(
+            timespec="milliseconds"
+        )
+        return json.dumps({"time": when, "level": record.levelname.lower()} | facts)
 
 
 def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = False) -> None:

@@ -15,6 +15,7 @@ from shoal.dp.correlation._grid import shared_weight
 from shoal.dp.correlation._mixture import Gaussians, fit_mixture
 from shoal.dp.correlation._prepare import Preparation
 from shoal.errors import InputError, ParameterError
+from shoal.io import write_text
 
 _DIGITS = 6
 FORMAT = "shoal-frozen-mixture-1"
@@ -194,18 +195,12 @@ class FrozenMixture:
 
     def save(self, path: str | Path) -> None:
         """Write the model to a JSON file."""
-        Path(path).write_text(json.dumps(self.to_dict(), separators=(",", ":")) + "\n", encoding="utf-8")
+        write_text(json.dumps(self.to_dict(), separators=(",", ":")) + "\n", path)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read a model from a JSON file; one that was bought from a private table is refused."""
-        try:
-            facts = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-            raise InputError(
-                f"The file {str(path)!r} cannot be read as a frozen mixture: {type(error).__name__}."
-            ) from None
-        return cls.from_dict(facts)
+        return cls.from_dict(read_facts(path))
 
     @classmethod
     def from_dict(cls, facts: Any) -> Self:
@@ -228,3 +223,13 @@ class FrozenMixture:
 
 def _rounded(values: np.ndarray) -> np.ndarray:
     return np.array([float(f"{v:.{_DIGITS}g}") for v in values.ravel()]).reshape(values.shape)
+
+
+def read_facts(path: str | Path) -> Any:
+    """What a model file holds."""
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"The model file {str(path)!r} cannot be read: {error.strerror}.") from None
+    except ValueError:
+        raise InputError(f"The model file {str(path)!r} must hold JSON, as `save_model` writes it.") from None

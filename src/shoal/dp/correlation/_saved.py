@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 from shoal.dp.correlation._frozen import FORMAT as MIXTURE
-from shoal.dp.correlation._frozen import FrozenMixture
+from shoal.dp.correlation._frozen import FrozenMixture, read_facts
 from shoal.dp.correlation._given import GivenDegrees
 from shoal.dp.correlation._groups import Groups
-from shoal.errors import InputError, ParameterError
+from shoal.errors import ParameterError
+from shoal.io import write_text
 from shoal.schema import Schema
 
 GROUPS, DEGREES = "shoal-groups-1", "shoal-degrees-1"
@@ -45,7 +45,7 @@ def save_model(model: FrozenMixture | Groups | GivenDegrees, path: str | Path) -
         raise ParameterError(
             f"Frozen mixtures, groups and given degrees can be saved. Got {type(model).__name__}."
         )
-    Path(path).write_text(json.dumps(facts, separators=(",", ":")) + "\n", encoding="utf-8")
+    write_text(json.dumps(facts, separators=(",", ":")) + "\n", path)
 
 
 def load_model(path: str | Path, schema: Schema) -> FrozenMixture | Groups | GivenDegrees:
@@ -62,12 +62,7 @@ def load_model(path: str | Path, schema: Schema) -> FrozenMixture | Groups | Giv
     -------
     FrozenMixture, Groups or GivenDegrees
     """
-    try:
-        facts: Any = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
-        raise InputError(
-            f"The file {str(path)!r} cannot be read as a model: {type(error).__name__}."
-        ) from None
+    facts = read_facts(path)
     kind = facts.get("format") if isinstance(facts, dict) else None
     if kind == MIXTURE:
         return FrozenMixture.from_dict(facts)

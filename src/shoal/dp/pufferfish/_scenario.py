@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
 from shoal.errors import GuaranteeError, ParameterError
 
-World = Hashable
 Secret = Callable[[Any], bool]
 
 

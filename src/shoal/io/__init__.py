@@ -1,0 +1,45 @@
+"""Files in, files out: the only place that knows formats.
+
+Reading says what it had to guess (encoding, delimiter). Writing goes to a temporary file beside the target
+which is renamed when complete, so that nothing is ever half-written.
+"""
+
+from __future__ import annotations
+
+from shoal.io._files import (
+    atomic,
+    check_apart,
+    check_folder,
+    copy_files,
+    first_line,
+    make_folder,
+    remove_temporaries,
+    together,
+    write_text,
+)
+from shoal.io._tables import FORMATS, TEXT, Source, check_writable, read_source, read_table, write_table
+from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header, refuse_ragged
+
+__all__ = [
+    "FORMATS",
+    "SAMPLE_BYTES",
+    "TEXT",
+    "Source",
+    "atomic",
+    "check_apart",
+    "check_folder",
+    "check_writable",
+    "copy_files",
+    "delimiter",
+    "first_line",
+    "has_decimal_commas",
+    "header",
+    "make_folder",
+    "read_source",
+    "read_table",
+    "refuse_ragged",
+    "remove_temporaries",
+    "together",
+    "write_table",
+    "write_text",
+]

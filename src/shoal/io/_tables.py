@@ -1,0 +1,158 @@
+"""Tables in and out, by the ending of their path."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from shoal.errors import InputError, ShoalError
+from shoal.io._files import atomic, check_folder, first_line
+from shoal.io._foreign import read_excel, read_statistical, write_foreign
+from shoal.io._text import read_text
+
+TEXT = (".csv", ".tsv", ".txt")
+STATISTICAL = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
+FORMATS = (*TEXT, ".parquet", ".arrow", ".feather", ".ipc", ".xlsx", *STATISTICAL)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table as read, and what there is to say about its file.
+
+    Attributes
+    ----------
+    frame : polars.DataFrame
+    format : str
+        The file's ending, such as ".csv".
+    notes : tuple of str
+        What was guessed, one sentence each.
+    labels : mapping
+        Variable and value labels of SPSS, Stata and SAS files, written back on output.
+    """
+
+    frame: pl.DataFrame
+    format: str
+    notes: tuple[str, ...] = ()
+    labels: dict[str, Any] = field(default_factory=dict)
+
+    def labelled(self) -> list[str]:
+        """Columns whose values all have labels: numbers that stand for words."""
+        found = []
+        for name, words in self.labels.get("variable_value_labels", {}).items():
+            if name in self.frame.columns and words:
+                values = self.frame[name].drop_nulls().unique().to_list()
+                if values and all(value in words for value in values):
+                    found.append(name)
+        return found
+
+
+def read_table(path: str | Path) -> pl.DataFrame:
+    r"""Read a table by its ending: CSV, Parquet, Arrow, Excel, SPSS, Stata or SAS; `-` is CSV on a pipe.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from shoal.io import read_table
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "t.csv"
+    >>> _ = path.write_text("a;b\n1;x\n2;y\n")
+    >>> read_table(path).shape
+    (2, 2)
+    """
+    return read_source(path).frame
+
+
+def read_source(path: str | Path) -> Source:
+    """Read a table together with what is to be said about its file."""
+    if str(path) == "-":
+        return Source(*_text(sys.stdin.buffer.read(), "the standard input", ".csv"))
+    path = Path(path)
+    ending = path.suffix.lower()
+    if not path.exists():
+        raise InputError(f"No file {str(path)!r}.")
+    if path.is_dir():
+        raise InputError(f"A file was expected. Got the folder {str(path)!r}.")
+    if ending not in FORMATS:
+        raise InputError(f"The file must end in one of {', '.join(FORMATS)}. Got {path.name!r}.")
+    try:
+        if ending in TEXT:
+            source = Source(*_text(path.read_bytes(), repr(str(path)), ending))
+        else:
+            source = _read_binary(path, ending)
+    except PermissionError:
+        raise InputError(f"The file {str(path)!r} cannot be read: no permission.") from None
+    if source.frame.width == 0 or source.frame.height == 0:
+        raise InputError(
+            f"The table {str(path)!r} must have rows and columns. Got {source.frame.height} rows."
+        )
+    return source
+
+
+def write_table(frame: pl.DataFrame, path: str | Path, source: Source | None = None) -> None:
+    """Write a table by the ending of its path; `-` is CSV on a pipe.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+    path : str or Path
+    source : Source, optional
+        Where the table came from, for labels of statistical formats.
+    """
+    if str(path) == "-":
+        sys.stdout.buffer.write(frame.write_csv().encode())
+        return
+    path = Path(path)
+    ending = path.suffix.lower()
+    check_writable(path)
+    with atomic(path) as temporary:
+        if ending in TEXT:
+            frame.write_csv(temporary, separator="\t" if ending == ".tsv" else ",")
+        elif ending == ".parquet":
+            frame.write_parquet(temporary)
+        elif ending in (".arrow", ".feather", ".ipc"):
+            frame.write_ipc(temporary)
+        else:
+            try:
+                write_foreign(frame, temporary, ending, {} if source is None else source.labels)
+            except (ShoalError, OSError):
+                raise
+            except Exception as error:  # each library has errors of its own for what its format cannot hold
+                raise InputError(
+                    f"The table cannot be written to {path.name!r}: {first_line(error)}"
+                ) from None
+
+
+def check_writable(path: str | Path) -> None:
+    """Raise a sentence if a file of this name cannot be written, before any work is done."""
+    path = Path(path)
+    if str(path) == "-":
+        return
+    ending = path.suffix.lower()
+    if ending not in FORMATS or ending in (".sas7bdat",):
+        writable = [each for each in FORMATS if each != ".sas7bdat"]
+        raise InputError(f"The output must end in one of {', '.join(writable)}. Got {path.name!r}.")
+    check_folder(path)
+
+
+def _text(data: bytes, name: str, ending: str) -> tuple[pl.DataFrame, str, tuple[str, ...]]:
+    frame, notes = read_text(data, name, ending)
+    return frame, ending, notes
+
+
+def _read_binary(path: Path, ending: str) -> Source:
+    try:
+        if ending == ".parquet":
+            return Source(pl.read_parquet(path), ending)
+        if ending in (".arrow", ".feather", ".ipc"):
+            return Source(pl.read_ipc(path), ending)
+        if ending == ".xlsx":
+            return Source(read_excel(path), ending)
+    except (pl.exceptions.PolarsError, OSError, ValueError) as error:
+        if isinstance(error, (PermissionError, InputError)):
+            raise
+        raise InputError(f"The file {str(path)!r} cannot be read as {ending}: {first_line(error)}") from None
+    frame, labels = read_statistical(path, ending)
+    return Source(frame, ending, (), labels)
