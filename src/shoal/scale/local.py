@@ -81,11 +81,12 @@ def run_local(
             plan, sizes = known
         tasks = spilling.tasks_of(plan, sizes, folder)
         peak, spent = pool.solve(tasks, plan, n_workers, say)
+        together = peak + pool.peak_memory()  # the workers have ended when writing begins
         say("writing and checking")
         figures = out.write(
             source, plan, tasks, folder, output, any_order=asked["any_order"], key=asked["secret"]
         )
-        figures["peak_memory"] = peak + pool.peak_memory()
+        figures["peak_memory"] = max(together, pool.peak_memory())
         figures["cpu_seconds"] = spent + time.process_time() - begun
     dropped = source.n_rows - plan.n_rows
     said = [f"{dropped} rows with missing cells were dropped."] if dropped else []
