@@ -120,6 +120,7 @@ REFUSED = [
     "SELECT pg_sleep(10)",
     "SELECT COUNT(*) FROM t WHERE " + "(" * 3000 + "age = 1" + ")" * 3000,
     "SELECT COUNT(*) FROM t WHERE " + " AND ".join(["age = 1"] * 5000),
+    "SELECT COUNT(*) FROM t WHERE " + "(" * 5000 + "age = 1" + ")" * 5000,
     "\x00\x01",
     "SELECT COUNT(*) FROM t WHERE age = '",
 ]
