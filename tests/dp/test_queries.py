@@ -121,6 +121,7 @@ REFUSED = [
     "SELECT COUNT(*) FROM t WHERE " + "(" * 3000 + "age = 1" + ")" * 3000,
     "SELECT COUNT(*) FROM t WHERE " + " AND ".join(["age = 1"] * 5000),
     "SELECT COUNT(*) FROM t WHERE " + "(" * 5000 + "age = 1" + ")" * 5000,
+    "SELECT COUNT(*) FROM t WHERE sex = '" + ")" * 5000 + "' OR " + "(" * 5000 + "age = 1" + ")" * 5000,
     "\x00\x01",
     "SELECT COUNT(*) FROM t WHERE age = '",
 ]
