@@ -14,16 +14,20 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
 
 import shoal
 from shoal import privacy
 from shoal.engine.encode import sum_of_squares
 from shoal.errors import GuaranteeError, InputError, ParameterError
 from shoal.microaggregation import MDAV, mend
+from shoal.microaggregation._mend import _smallest
 from shoal.scale import local, output, protect_file, resuming, settle_roles
 from shoal.scale.output import Classes
 from shoal.scale.routing import Router, merged_parts, route
-from shoal.scale.source import open_source
+from shoal.scale.source import open_source, side_by_side
 
 
 def numbers(n: int, p: int = 3, seed: int = 0) -> pl.DataFrame:
@@ -183,6 +187,23 @@ def test_mending_keeps_sizes_and_never_loses(blobs):
     np.testing.assert_array_equal(mend(blobs, mended, 50), mend(blobs, mend(blobs, mended, 50), 50))
 
 
+@settings(deadline=None)
+@given(
+    arrays(np.float32, st.integers(1, 90), elements=st.integers(0, 12).map(float) | st.just(np.inf)),
+    st.integers(1, 6),
+)
+def test_the_smallest_distances_are_found(values, reach):
+    ds = np.full(-(-values.size // 4) * 4, np.inf, np.float32)
+    ds[: values.size] = values
+    near, near_d = np.empty(reach, np.int64), np.empty(reach, np.float32)
+    filled = _smallest(ds, np.empty(ds.size // 4, np.float32), near, near_d)
+    expected = np.sort(values[np.isfinite(values)])[:reach]
+    assert filled == expected.size
+    assert np.array_equal(near_d[:filled], expected)
+    assert np.array_equal(ds[near[:filled]], expected)
+    assert np.unique(near[:filled]).size == filled
+
+
 def test_leaves_below_k_are_merged():
     rng = np.random.default_rng(0)
     router = Router.fit(rng.normal(size=(200, 2)), 3)
@@ -275,11 +296,11 @@ def test_a_broken_promise_is_not_written(tmp_path, monkeypatch):
     honest = output.read_result
 
     def broken(task):
-        rows, solved = honest(task)
+        solved = honest(task)
         solved.values[0, 0] = 7.0
         solved.labels[solved.labels == 0] = 1
         solved.labels[0] = 0
-        return rows, solved
+        return solved
 
     monkeypatch.setattr(output, "read_result", broken)
     refused(tmp_path, "does not keep its promise", GuaranteeError)
@@ -288,9 +309,43 @@ def test_a_broken_promise_is_not_written(tmp_path, monkeypatch):
 def test_classes_are_counted_over_batches():
     classes = Classes(["a"])
     for rows in ([1, 1, 2], [2, 2, 1], [3]):
-        classes.add(pl.DataFrame({"a": rows}))
+        classes.add(classes.of(pl.DataFrame({"a": rows})))
     verdict = classes.verdict(3)
     assert (verdict.value, verdict.holds, verdict.n_classes, verdict.records_at_risk) == (1, False, 3, 1)
+
+
+@pytest.mark.parametrize("memory", [0, 1 << 30])
+def test_groups_are_the_same_in_memory_and_in_files(memory, small_parts, tmp_path, monkeypatch):
+    table = mixed().with_columns(pl.when(pl.col("age") > 30).then(pl.col("income")).alias("income"))
+    table.write_parquet(tmp_path / "in.parquet")
+    (tmp_path / "schema.toml").write_text(SCHEMA.replace('policy = "impute"', 'policy = "category"'))
+    made = {}
+    honest = output.write
+    for room in (memory, None):
+        with monkeypatch.context() as patch:
+            if room is not None:
+                patch.setattr(
+                    output, "write", lambda *a, room=room, **asked: honest(*a, **asked | {"memory": room})
+                )
+            protect_file(
+                tmp_path / "in.parquet",
+                tmp_path / f"{room}.parquet",
+                3,
+                schema=tmp_path / "schema.toml",
+                workers=1,
+            )
+        made[room] = pl.read_parquet(tmp_path / f"{room}.parquet")
+    assert made[memory].equals(made[None])
+    assert made[None]["income"].null_count() > 0
+    assert made[None].columns == [name for name in table.columns if name != "id"]
+
+
+def test_threads_keep_the_order_and_pass_errors_on():
+    assert list(side_by_side(lambda i: i * i, range(50))) == [i * i for i in range(50)]
+    taken = side_by_side(lambda i: 1 // (3 - i), range(50))
+    assert [next(taken) for _ in range(3)] == [0, 0, 1]
+    with pytest.raises(ZeroDivisionError):
+        next(taken)
 
 
 def test_disk_full_while_spilling(tmp_path):

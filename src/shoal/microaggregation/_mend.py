@@ -20,8 +20,6 @@ YIELD = 0.02
 LEARNED = 100
 # Groups whose centroids are compared with each other: the time for finding neighbours grows with it.
 BLOCK = 800
-# Neighbours are first sought within this share of the last squared distance.
-SLACK = np.float32(1.4)
 # Rows from which an axis is found, and steps of the power method.
 SAMPLE = 500
 POWER = 12
@@ -56,17 +54,16 @@ def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
     True
     """
     labels = labels.copy()
-    order = np.argsort(labels, kind="stable")
     sizes = np.bincount(labels)
     starts = np.concatenate([[0], np.cumsum(sizes)])
+    order = _by_group(labels, starts)
     # Records lie group by group and are moved with every exchange, so that a group is read at one place.
-    G = Z[order]
-    centres, away = _centres(G, starts)
+    G = np.take(Z, order, axis=0, mode="clip")
+    centres, away, wide = _centres(G, starts)
     # Which neighbours each group had when it was last looked at, when that was, and when it last changed:
     # a pair that was looked at and has not changed since need not be looked at again.
     known = np.full((sizes.size, NEIGHBOURS), -1, np.int64)
     looked, changed = np.zeros(sizes.size, np.int64), np.zeros(sizes.size, np.int64)
-    limits = np.full(sizes.size, np.inf, np.float32)
     tried, paid = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
     for turn in range(passes):
         blocks = blocks_of(centres, BLOCK, (0.38, 0.62, 0.5)[turn % 3])  # so that borders move
@@ -80,13 +77,13 @@ def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
             starts,
             centres,
             away,
+            wide,
             np.concatenate(blocks),
             edges,
             known,
             looked,
             changed,
             clock,
-            limits,
             tried,
             paid,
         )
@@ -162,11 +159,21 @@ def _project(Z, rows, axis):
 
 
 @kernel()
+def _by_group(labels, starts):
+    """Records group by group."""
+    order, following = np.empty(labels.size, np.int64), starts.copy()
+    for i in range(labels.size):
+        order[following[labels[i]]] = i
+        following[labels[i]] += 1
+    return order
+
+
+@kernel()
 def _centres(G, starts):
-    """Centroids of the groups, and how far each record is from its own."""
+    """Centroids of the groups, how far each record is from its own, and the mean of that squared for each group."""
     n, p = G.shape
     centres = np.zeros((starts.size - 1, p))
-    away = np.empty(n)
+    away, wide = np.empty(n), np.empty(starts.size - 1)
     for g in range(starts.size - 1):
         s, e = starts[g], starts[g + 1]
         for i in range(s, e):
@@ -174,14 +181,24 @@ def _centres(G, starts):
                 centres[g, c] += G[i, c]
         for c in range(p):
             centres[g, c] /= e - s
-        for i in range(s, e):
-            away[i] = np.sqrt(_gap(G, i, centres, g))
-    return centres, away
+        _measure(G, starts, centres, away, wide, g)
+    return centres, away, wide
+
+
+@kernel()
+def _measure(G, starts, centres, away, wide, g):
+    """Write how far the records of a group are from its centroid."""
+    total = 0.0
+    for i in range(starts[g], starts[g + 1]):
+        square = _gap(G, i, centres, g)
+        away[i] = np.sqrt(square)
+        total += square
+    wide[g] = total / (starts[g + 1] - starts[g])
 
 
 @kernel()
 def _exchange(
-    G, order, starts, centres, away, groups, edges, known, looked, changed, clock, limits, tried, paid
+    G, order, starts, centres, away, wide, groups, edges, known, looked, changed, clock, tried, paid
 ):
     """Better each group with its nearest groups of the same block; how many exchanges were made."""
     made = 0
@@ -198,25 +215,21 @@ def _exchange(
         columns = np.ascontiguousarray(rows.T)
         low = np.empty((inside.size + 3) // 4, np.float32)
         ds = np.full(4 * low.size, np.inf, np.float32)
-        limit = np.float32(np.inf)
         for at_g in range(inside.size):
             g = inside[at_g]
             clock += 1
             squares_to(columns, rows[at_g], ds[: inside.size])
             ds[at_g] = np.inf
-            # About as near as last time or, the first time, as the neighbours of the group before.
-            filled = _smallest(ds, low, min(limits[g], limit), near, near_d)
-            if filled < reach:
-                filled = _smallest(ds, low, np.float32(np.inf), near, near_d)
-            if filled == reach:
-                limits[g] = SLACK * near_d[reach - 1]
-                limit = limits[g] if clock <= starts.size else np.float32(np.inf)
+            filled = _smallest(ds, low, near, near_d)
             for j in range(filled):
                 h = inside[near[j]]
                 near[j] = h
                 if _settled(known, looked, changed, g, h) or _settled(known, looked, changed, h, g):
                     continue
-                apart = _apart(starts, away, g, h, near_d[j])
+                # How far apart they are for how wide they are: the farther, the fewer exchanges.
+                gap = near_d[j]
+                both = gap + wide[g] + wide[h]
+                apart = int((BINS - 1) * gap / both) if both > 0 else 0
                 if tried[apart] >= LEARNED and paid[apart] < YIELD * tried[apart]:
                     continue
                 tried[apart] += 1
@@ -224,6 +237,8 @@ def _exchange(
                 for turn in range(2 * most):
                     if not _best_exchange(G, order, starts, centres, away, g, h, scratch, between):
                         break
+                    _measure(G, starts, centres, away, wide, g)
+                    _measure(G, starts, centres, away, wide, h)
                     paid[apart] += turn == 0
                     made += 1
                     changed[g] = clock
@@ -234,21 +249,37 @@ def _exchange(
 
 
 @kernel()
-def _smallest(ds, low, worst, near, near_d):
-    """Write where the smallest values below `worst` stand, smallest first; how many there are."""
+def _smallest(ds, low, near, near_d):
+    """Write where the smallest finite values stand, smallest first; how many there are."""
     reach, n = near.size, low.size
     d0, d1, d2, d3 = ds[:n], ds[n : 2 * n], ds[2 * n : 3 * n], ds[3 * n :]
     for j in range(n):
         a = d0[j] if d0[j] < d1[j] else d1[j]
         b = d2[j] if d2[j] < d3[j] else d3[j]
         low[j] = a if a < b else b
+    # Four values are no larger than the largest of what is least in each quarter: few are sorted in.
+    share = n // 4
+    q0, q1, q2, q3 = (
+        low[:share],
+        low[share : 2 * share],
+        low[2 * share : 3 * share],
+        low[3 * share : 4 * share],
+    )
+    worst = m0 = m1 = m2 = m3 = np.float32(np.inf)
+    for j in range(share):
+        m0 = q0[j] if q0[j] < m0 else m0
+        m1 = q1[j] if q1[j] < m1 else m1
+        m2 = q2[j] if q2[j] < m2 else m2
+        m3 = q3[j] if q3[j] < m3 else m3
+    if reach <= 4:
+        worst = max(max(m0, m1), max(m2, m3))
     filled = 0
     for j in range(n):
-        if low[j] >= worst:
+        if low[j] > worst:
             continue
         for i in range(j, 4 * n, n):
             d = ds[i]
-            if d >= worst:
+            if d > worst or d == np.inf or (filled == reach and d == worst):
                 continue
             at = min(filled, reach - 1)
             while at > 0 and near_d[at - 1] > d:
@@ -261,17 +292,6 @@ def _smallest(ds, low, worst, near, near_d):
             if filled == reach:
                 worst = near_d[reach - 1]
     return filled
-
-
-@kernel()
-def _apart(starts, away, g, h, gap):
-    """How far apart two groups are for how wide they are, in bins: the farther, the fewer exchanges."""
-    wide = 0.0
-    for i in range(starts[g], starts[g + 1]):
-        wide += away[i] * away[i] / (starts[g + 1] - starts[g])
-    for j in range(starts[h], starts[h + 1]):
-        wide += away[j] * away[j] / (starts[h + 1] - starts[h])
-    return int((BINS - 1) * gap / (gap + wide)) if gap + wide > 0 else 0
 
 
 @kernel()
@@ -328,10 +348,6 @@ def _best_exchange(G, order, starts, centres, away, g, h, scratch, between):
         centres[g, c] += move / a
         centres[h, c] -= move / b
         G[i, c], G[j, c] = G[j, c], G[i, c]
-    for x in range(s, s + a):
-        away[x] = np.sqrt(_gap(G, x, centres, g))
-    for y in range(t, t + b):
-        away[y] = np.sqrt(_gap(G, y, centres, h))
     return True
 
 

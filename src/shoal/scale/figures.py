@@ -10,23 +10,30 @@ import polars as pl
 
 from shoal.measures import evaluate
 from shoal.scale.plan import Plan
-from shoal.scale.solving import Solved
+from shoal.scale.solving import Solved, replaced
 
 # Rows whose values before and after are compared for the figures.
 MEASURED_ROWS = 10_000
 
 
 class Figures:
-    """Sums over parts."""
+    """Sums over parts, and an even selection of rows before and after."""
 
-    def __init__(self) -> None:
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
         self.n = self.groups = self.largest = 0
         self.smallest: int | None = None
         self.loss = self.total = self.linked = self.asked = 0.0
+        self.step = max(1, round(plan.n_rows / MEASURED_ROWS))
+        self.pairs: list[tuple[pl.DataFrame, pl.DataFrame]] = []
 
-    def add(self, solved: Solved) -> None:
-        """Add a part."""
+    def add(self, solved: Solved, table: pl.DataFrame) -> None:
+        """Add a part and its rows."""
         sizes = np.bincount(solved.labels)
+        # The selection goes on from part to part, wherever one ends.
+        chosen = slice(-self.n % self.step, None, self.step)
+        before, groups = table[chosen], solved.labels[chosen]
+        self.pairs.append((before, replaced(before, self.plan, solved.values[groups], solved.gone[groups])))
         self.n += solved.labels.size
         self.groups += sizes.size
         self.smallest = int(min(sizes.min(), self.smallest if self.smallest is not None else sizes.min()))
@@ -46,30 +53,24 @@ class Figures:
             "largest_group": self.largest,
             "information_loss": 100.0 * self.loss / self.total if self.total > 0 else 0.0,
             "dld": self.linked / max(1.0, self.asked),
-        }
+        } | self._before_and_after()
 
-
-def sampled(batch: pl.DataFrame, published: pl.DataFrame, share: float) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """An even selection of rows, before and after."""
-    step = max(1, round(1 / share))
-    return batch[::step], published[::step]
-
-
-def before_and_after(plan: Plan, pairs: list[tuple[pl.DataFrame, pl.DataFrame]]) -> dict[str, Any]:
-    """Figures of an even selection of rows, on the columns of numbers."""
-    numbers = [j for j, each in enumerate(plan.templates) if each.facts.kind == "number"]
-    if not numbers:
-        return {}
-    before = plan.typed(pl.concat([each[0].select(plan.roles.needed) for each in pairs]))
-    after = pl.concat([each[1] for each in pairs])
-    known = ~np.stack([before[j].missing for j in numbers], axis=1).any(axis=1)
-    X = np.stack([before[j].values for j in numbers], axis=1)[known]
-    Y = np.stack([after[plan.templates[j].name].cast(pl.Float64).to_numpy() for j in numbers], axis=1)[known]
-    if X.shape[0] < 2 or not np.isfinite(Y).all():
-        return {}
-    figures = evaluate(X, Y)
-    figures.pop("dld")
-    return figures
+    def _before_and_after(self) -> dict[str, Any]:
+        """Figures of the selected rows, on the columns of numbers."""
+        templates = self.plan.templates
+        numbers = [j for j, each in enumerate(templates) if each.facts.kind == "number"]
+        if not numbers:
+            return {}
+        before = self.plan.typed(pl.concat([each[0].select(self.plan.roles.needed) for each in self.pairs]))
+        after = pl.concat([each[1].select(templates[j].name for j in numbers) for each in self.pairs])
+        known = ~np.stack([before[j].missing for j in numbers], axis=1).any(axis=1)
+        X = np.stack([before[j].values for j in numbers], axis=1)[known]
+        Y = after.cast(pl.Float64).to_numpy()[known]
+        if X.shape[0] < 2 or not np.isfinite(Y).all():
+            return {}
+        figures = evaluate(X, Y)
+        figures.pop("dld")
+        return figures
 
 
 def facts_of(plan: Plan, figures: dict[str, Any], notes: Sequence[str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from shoal.scale.figures import facts_of
 from shoal.scale.plan import Plan, draft_plan, make_plan, refuse_small, small_strata
 from shoal.scale.roles import GUESSED_ROWS, Roles, settle_roles
 from shoal.scale.routing import stratum_sums
-from shoal.scale.source import Source, open_source
+from shoal.scale.source import Source, open_source, side_by_side
 from shoal.scale.survey import Survey, survey, survey_batch
 
 SAMPLE_ROWS = 60_000
@@ -84,7 +85,14 @@ def run_local(
         together = peak + pool.peak_memory()  # the workers have ended when writing begins
         say("writing and checking")
         figures = out.write(
-            source, plan, tasks, folder, output, any_order=asked["any_order"], key=asked["secret"]
+            source,
+            plan,
+            tasks,
+            folder,
+            output,
+            any_order=asked["any_order"],
+            key=asked["secret"],
+            memory=asked["memory"] // 4,
         )
         figures["peak_memory"] = max(together, pool.peak_memory())
         figures["cpu_seconds"] = spent + time.process_time() - begun
@@ -105,10 +113,10 @@ def part_rows(memory: int, workers: int, n_columns: int, n_rows: int) -> int:
 def survey_source(source: Source, roles: Roles) -> Survey:
     """One pass over all batches."""
     share = min(1.0, SAMPLE_ROWS / source.n_rows)
-    found = survey(
-        survey_batch(batch, roles.quasi, list(roles.strata), roles.weight, share)
-        for batch in source.numbered(roles.needed)
+    look = partial(
+        survey_batch, facts=roles.quasi, strata=list(roles.strata), weights=roles.weight, share=share
     )
+    found = survey(side_by_side(look, source.numbered(roles.needed)))
     if not found.weighted:
         raise InputError(
             f"The weights {roles.weight!r} must be finite numbers of at least 0, some above 0, none missing."
@@ -128,8 +136,8 @@ def plan_source(
         raise refuse_small(found, little, method.k)
     draft = draft_plan(found, roles, method)
     totals: dict[tuple[Any, ...], tuple[int, np.ndarray]] = {}
-    for batch in source.numbered(roles.needed):
-        for key, (count, sums) in stratum_sums(batch, draft).items():
+    for found_in in side_by_side(partial(stratum_sums, plan=draft), source.numbered(roles.needed)):
+        for key, (count, sums) in found_in.items():
             before = totals.get(key, (0, 0.0))
             totals[key] = (before[0] + count, before[1] + sums)
     centres = {key: sums / count for key, (count, sums) in totals.items()}

@@ -14,16 +14,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal import io
+from shoal.engine.compile import kernel
 from shoal.engine.pseudonyms import pseudonyms
 from shoal.errors import GuaranteeError, InputError
 from shoal.privacy import Verdict
-from shoal.scale.figures import MEASURED_ROWS, Figures, before_and_after, sampled
+from shoal.scale.figures import Figures
 from shoal.scale.plan import Plan
-from shoal.scale.solving import replaced
-from shoal.scale.source import Source
+from shoal.scale.solving import Solved, replaced
+from shoal.scale.source import Source, side_by_side
 from shoal.scale.spilling import Task, read_result, read_spill
 from shoal.scale.survey import ROW
 
+# Rows, the group of each, and the values of all groups and where they are missing.
+Batch = tuple[pl.DataFrame, np.ndarray, np.ndarray, np.ndarray | None]
 # Classes are added up whenever this many entries are waiting.
 WAITING = 4_000_000
 
@@ -93,24 +96,27 @@ class Classes:
         self._frames: list[pl.DataFrame] = []
         self._waiting = 0
 
-    def add(self, batch: pl.DataFrame) -> None:
-        """Count the rows of one batch."""
-        counted = (
-            batch.select(pl.struct(self.quasi).hash(seed=7).alias("class")).group_by("class").agg(pl.len())
+    def of(self, batch: pl.DataFrame) -> pl.DataFrame:
+        """The class of each row of a batch; nothing is added yet."""
+        return batch.select(
+            pl.struct(self.quasi).hash(seed=7).alias("class"), pl.lit(1, pl.UInt32).alias("rows")
         )
-        self._frames.append(counted)
-        self._waiting += counted.height
+
+    def add(self, batch: pl.DataFrame) -> None:
+        """Add the classes of the rows of one batch."""
+        self._frames.append(batch)
+        self._waiting += batch.height
         if self._waiting > WAITING:
             self._compact()
 
     def _compact(self) -> None:
-        self._frames = [pl.concat(self._frames).group_by("class").agg(pl.col("len").sum())]
+        self._frames = [pl.concat(self._frames).group_by("class").agg(pl.col("rows").sum())]
         self._waiting = self._frames[0].height // 2
 
     def verdict(self, k: int) -> Verdict:
         """The verdict on k-anonymity of all rows so far."""
         self._compact()
-        sizes = self._frames[0]["len"]
+        sizes = self._frames[0]["rows"]
         smallest = int(sizes.min())  # type: ignore[arg-type]
         return Verdict(
             model="k-anonymity",
@@ -136,25 +142,43 @@ def write(
     *,
     any_order: bool,
     key: bytes | None,
+    memory: int,
 ) -> dict[str, Any]:
-    """Write and check the protected table; its figures."""
-    quasi = [*(fact.name for fact in plan.roles.quasi), *plan.roles.strata]
-    classes = Classes(quasi)
-    share = min(1.0, MEASURED_ROWS / plan.n_rows)
-    pairs: list[tuple[pl.DataFrame, pl.DataFrame]] = []
-    figures, batches = (_by_part if any_order else _in_order)(source, plan, tasks, folder)
+    """Write and check the protected table; its figures.
+
+    Parameters
+    ----------
+    memory : int
+        Bytes within which the groups' values are held in memory; beyond it they lie in a file.
+    """
+    classes = Classes([*(fact.name for fact in plan.roles.quasi), *plan.roles.strata])
+    figures = Figures(plan)
+    hidden = plan.roles.identifiers if key is None else ()
+    names = [name for name in source.schema.names if name not in hidden]
+
+    def made(each: Batch) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """A batch as published, and its classes."""
+        batch, groups, values, gone = each
+        here = np.zeros((groups.size, values.shape[1]), bool) if gone is None else _rows_of(gone, groups)
+        published = replaced(batch, plan, _rows_of(values, groups), here)
+        if key is not None:
+            published = published.with_columns(
+                pseudonyms(batch[name], key) for name in plan.roles.identifiers
+            )
+        return published.select(names), classes.of(published)
+
+    if any_order:
+        batches = _by_part(tasks, figures)
+    else:
+        reread = [name for name in names if name not in {each.name for each in plan.templates}]
+        batches = _in_order(
+            source.numbered(reread), _Groups(plan, source.n_rows, folder, memory), tasks, figures
+        )
     with io.atomic(output) as temporary:
         writer = Writer(temporary, output.suffix.lower())
         try:
-            for batch, values, gone in batches:
-                published = replaced(batch, plan, values, gone)
-                if key is not None:
-                    published = published.with_columns(
-                        pseudonyms(batch[name], key) for name in plan.roles.identifiers
-                    )
-                published = published.drop(ROW)
-                classes.add(published)
-                pairs.append(sampled(batch, published, share))
+            for published, hashes in side_by_side(made, batches):
+                classes.add(hashes)
                 writer.write(published)
         finally:
             writer.close()
@@ -163,54 +187,66 @@ def write(
             raise GuaranteeError(
                 f"The protected table does not keep its promise, so it is not given out: {verdict}"
             )
-    return figures | before_and_after(plan, pairs) | {"verdicts": [verdict]}
+    return figures.facts() | {"verdicts": [verdict]}
+
+
+class _Groups:
+    """The group of every row and the values of every group: in memory, or in files where there is no room.
+
+    Rows ask for groups all over the table, which in a file takes five times as long.
+    """
+
+    def __init__(self, plan: Plan, n_rows: int, folder: Path, memory: int) -> None:
+        self._folder, self._left = folder, memory
+        self._shape = (n_rows // plan.method.k + 1, len(plan.templates))
+        self.of = self._array("groups", np.int32 if n_rows < 1 << 31 else np.int64, (n_rows,))
+        self.of[:] = -1
+        self.values = self._array("values", np.float64, self._shape)
+        self.gone: np.ndarray | None = None
+        self._following = 0
+
+    def add(self, solved: Solved, rows: np.ndarray) -> None:
+        """Add the groups of a part."""
+        here = slice(self._following, self._following + solved.values.shape[0])
+        self.of[rows] = self._following + solved.labels
+        self.values[here] = solved.values
+        if self.gone is None and solved.gone.any():
+            self.gone = self._array("gone", np.bool_, self._shape)
+            self.gone[:] = False
+        if self.gone is not None:
+            self.gone[here] = solved.gone
+        self._following = here.stop
+
+    def _array(self, name: str, kind: Any, shape: tuple[int, ...]) -> np.ndarray:
+        self._left -= int(np.prod(shape)) * np.dtype(kind).itemsize
+        return (
+            np.zeros(shape, kind) if self._left >= 0 else _mapped(self._folder / f"{name}.npy", kind, shape)
+        )
 
 
 def _in_order(
-    source: Source, plan: Plan, tasks: list[Task], folder: Path
-) -> tuple[dict[str, Any], Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray]]]:
-    """Batches as they came in, each with its rows' group values."""
-    group_of = _mapped(folder / "groups.npy", np.int64, (source.n_rows,))
-    group_of[:] = -1
-    # Files, too, since there are as many as records / k: the system keeps in memory what it has room for.
-    shape = (source.n_rows // plan.method.k + 1, len(plan.templates))
-    values = _mapped(folder / "values.npy", np.float64, shape)
-    gone = _mapped(folder / "gone.npy", np.bool_, shape)
-    figures, following = Figures(), 0
-    for task in tasks:
-        rows, solved = read_result(task)
-        group_of[rows] = following + solved.labels
-        end = following + solved.values.shape[0]
-        values[following:end], gone[following:end] = solved.values, solved.gone
-        following = end
-        figures.add(solved)
-
-    def batches() -> Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray]]:
-        for batch in source.numbered():
-            start = batch[ROW][0]
-            groups = np.asarray(group_of[start : start + batch.height])
-            kept = groups >= 0
-            groups = groups[kept]
-            yield batch.filter(pl.Series(kept)), values[groups], gone[groups]
-
-    return figures.facts(), batches()
+    numbered: Iterator[pl.DataFrame], groups: _Groups, tasks: list[Task], figures: Figures
+) -> Iterator[Batch]:
+    """Batches as they came in."""
+    for solved, spilled in side_by_side(_read, tasks):
+        figures.add(solved, spilled)
+        groups.add(solved, spilled[ROW].to_numpy())
+    for batch in numbered:
+        start = batch[ROW][0]
+        here = np.asarray(groups.of[start : start + batch.height])
+        kept = here >= 0
+        yield batch.filter(pl.Series(kept)), here[kept], groups.values, groups.gone
 
 
-def _by_part(
-    source: Source, plan: Plan, tasks: list[Task], folder: Path
-) -> tuple[dict[str, Any], Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray]]]:
-    """Part after part, each with its rows' group values."""
-    del source, plan, folder
-    figures = Figures()
-    for task in tasks:
-        figures.add(read_result(task)[1])
+def _by_part(tasks: list[Task], figures: Figures) -> Iterator[Batch]:
+    """Part after part."""
+    for solved, spilled in side_by_side(_read, tasks):
+        figures.add(solved, spilled)
+        yield spilled, solved.labels, solved.values, solved.gone
 
-    def batches() -> Iterator[tuple[pl.DataFrame, np.ndarray, np.ndarray]]:
-        for task in tasks:
-            solved = read_result(task)[1]
-            yield read_spill(task), solved.values[solved.labels], solved.gone[solved.labels]
 
-    return figures.facts(), batches()
+def _read(task: Task) -> tuple[Solved, pl.DataFrame]:
+    return read_result(task), read_spill(task)
 
 
 def _mapped(path: Path, kind: Any, shape: tuple[int, ...]) -> np.memmap:
@@ -219,3 +255,16 @@ def _mapped(path: Path, kind: Any, shape: tuple[int, ...]) -> np.memmap:
     with path.open("r+b") as file:
         os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
     return array
+
+
+# Kernels
+
+
+@kernel()
+def _rows_of(values, rows):
+    """Rows of a matrix, each column of the result in one piece."""
+    taken = np.empty((values.shape[1], rows.size), values.dtype)
+    for i in range(rows.size):
+        for j in range(values.shape[1]):
+            taken[j, i] = values[rows[i], j]
+    return taken.T

@@ -23,7 +23,6 @@ from shoal.errors import InputError
 from shoal.scale.plan import Plan
 from shoal.scale.solving import solve_part
 from shoal.scale.spilling import Task, read_spill, write_result
-from shoal.scale.survey import ROW
 
 Progress = Callable[[str], None]
 
@@ -83,7 +82,7 @@ def run_task(task: Task, plan: Plan) -> None:
     """Solve a part and leave the result beside its spill."""
     table = read_spill(task)
     solved = solve_part(table, plan, measure=task.measured)
-    write_result(task, table[ROW].to_numpy(), solved)
+    write_result(task, solved)
 
 
 def peak_memory() -> int:

@@ -61,9 +61,11 @@ def route(batch: pl.DataFrame, plan: Plan) -> np.ndarray:
         return parts
     Z = plan.encoder.transform(plan.typed(kept)) if plan.routers else None
     codes = row_codes(kept, list(plan.roles.strata))
-    if codes is None:
-        codes = np.zeros(kept.height, np.int64)
-    if not codes.size:
+    if codes is None and Z is not None:
+        start, router = plan.routers[()]
+        parts[rows] = start + router.leaf(Z)
+        return parts
+    if codes is None or not codes.size:
         return parts
     first = np.unique(codes, return_index=True)[1]
     keys = strata_keys(kept[first], plan)

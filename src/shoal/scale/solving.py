@@ -101,7 +101,7 @@ def replaced(batch: pl.DataFrame, plan: Plan, values: np.ndarray, gone: np.ndarr
         each.native(values[:, j], gone[:, j], round_integers=plan.round_integers)
         for j, each in enumerate(plan.templates)
     ]
-    return batch.with_columns(*new, **joined_strata(batch, plan)).drop(plan.roles.identifiers)
+    return batch.with_columns(*new, **joined_strata(batch, plan)).drop(plan.roles.identifiers, strict=False)
 
 
 def _never_empty(columns: list[TypedColumn], encoder: Encoder) -> list[TypedColumn]:
@@ -144,7 +144,8 @@ def _in_blocks(Z: np.ndarray, plan: Plan) -> np.ndarray:
         method = clone(plan.method)
         if plan.share_of_time is not None:
             method.set_params(time_limit=plan.share_of_time * rows.size)
-        found = method.partition(Z[rows])
+        # numpy copies whole rows only where it need not check each number.
+        found = method.partition(np.take(Z, rows, axis=0, mode="clip"))
         labels[rows] = following + found
         following += int(found.max()) + 1
     return mend(Z, labels, MENDING) if len(blocks) > 1 else labels

@@ -6,11 +6,13 @@ Text is turned into an Arrow file once, so that every later pass reads typed bat
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import polars as pl
@@ -24,6 +26,11 @@ from shoal.scale.survey import ROW
 ENDINGS = (".parquet", ".arrow", ".feather", ".ipc", ".csv", ".tsv", ".txt")
 BATCH_ROWS = 1 << 16
 BLOCK = 1 << 22  # bytes of text looked at in one go
+# Threads that work on batches: each holds one.
+MOST_THREADS = 8
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True)
@@ -55,8 +62,12 @@ class Source:
                 ) from None
 
     def numbered(self, columns: list[str] | None = None, rows: int = BATCH_ROWS) -> Iterator[pl.DataFrame]:
-        """The batches with their row numbers in the whole table."""
+        """The batches with their row numbers in the whole table; without columns nothing is read for them."""
         start = 0
+        if columns == []:
+            for start in range(0, self.n_rows, rows):
+                yield pl.DataFrame({ROW: np.arange(start, min(start + rows, self.n_rows))})
+            return
         for batch in _ahead(self.batches(columns, rows)):
             yield batch.with_columns(pl.Series(ROW, np.arange(start, start + batch.height)))
             start += batch.height
@@ -103,6 +114,26 @@ def _ahead(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
         while (batch := waiting.result()) is not None:
             waiting = thread.submit(next, batches, None)
             yield batch
+
+
+def side_by_side(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """What `work` makes of the items, in their order, by a thread for each core while one result is used.
+
+    Arrays are worked on outside the interpreter's lock, so that threads are enough.
+    """
+    threads = min(MOST_THREADS, len(os.sched_getaffinity(0)))
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for each in waiting:
+                each.cancel()
 
 
 def _listed(folder: Path) -> list[Path]:

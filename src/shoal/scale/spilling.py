@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ import pyarrow as pa
 from shoal.scale.plan import Plan
 from shoal.scale.routing import merged_parts, route
 from shoal.scale.solving import Solved
-from shoal.scale.source import Source
+from shoal.scale.source import Source, side_by_side
 
 # Rows routed at a time: enough that each part's share is worth a write.
 SPILLED_ROWS = 1 << 17
@@ -36,11 +37,8 @@ def spill(source: Source, plan: Plan, folder: Path, everything: bool) -> np.ndar
     sizes = np.zeros(plan.n_parts, np.int64)
     sinks: dict[int, Any] = {}
     try:
-        for batch in source.numbered(None if everything else plan.roles.needed, SPILLED_ROWS):
-            parts = route(batch, plan)
-            order = np.argsort(parts, kind="stable")
-            edges = np.searchsorted(parts[order], np.arange(plan.n_parts + 1))
-            table = batch[order].to_arrow(compat_level=pl.CompatLevel.oldest())
+        batches = source.numbered(None if everything else plan.roles.needed, SPILLED_ROWS)
+        for table, edges in side_by_side(partial(_by_part, plan=plan), batches):
             for part in np.flatnonzero(np.diff(edges)).tolist():
                 piece = table.slice(edges[part], edges[part + 1] - edges[part]).combine_chunks()
                 if part not in sinks:
@@ -51,6 +49,15 @@ def spill(source: Source, plan: Plan, folder: Path, everything: bool) -> np.ndar
         for sink in sinks.values():
             sink.close()
     return sizes
+
+
+def _by_part(batch: pl.DataFrame, plan: Plan) -> tuple[pa.Table, np.ndarray]:
+    """The rows of a batch sorted by part, and where each part begins; dropped rows stand before the first."""
+    parts = route(batch, plan)
+    # Few parts fit into 16 bits, which are sorted without comparing.
+    order = np.argsort((parts + 1).astype(np.uint16 if plan.n_parts < 1 << 16 else np.uint64), kind="stable")
+    edges = np.searchsorted(parts[order], np.arange(plan.n_parts + 1))
+    return batch[order].to_arrow(compat_level=pl.CompatLevel.oldest()), edges
 
 
 def tasks_of(plan: Plan, sizes: np.ndarray, folder: Path) -> list[Task]:
@@ -73,16 +80,15 @@ def read_spill(task: Task) -> pl.DataFrame:
     for path in task.spills:
         with pa.memory_map(str(path)) as data, pa.ipc.open_stream(data) as reader:
             tables.append(reader.read_all())
-    frame = pl.from_arrow(pa.concat_tables(tables))
+    frame = pl.from_arrow(pa.concat_tables(tables), rechunk=False)
     return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
 
 
-def write_result(task: Task, rows: np.ndarray, solved: Solved) -> None:
+def write_result(task: Task, solved: Solved) -> None:
     """Leave the groups of a part beside its spill."""
     temporary = task.result.with_suffix(".tmp.npz")
     np.savez(
         temporary,
-        rows=rows,
         labels=solved.labels,
         values=solved.values,
         gone=solved.gone,
@@ -91,13 +97,11 @@ def write_result(task: Task, rows: np.ndarray, solved: Solved) -> None:
     temporary.replace(task.result)
 
 
-def read_result(task: Task) -> tuple[np.ndarray, Solved]:
-    """Row numbers and groups of a solved part."""
+def read_result(task: Task) -> Solved:
+    """The groups of a solved part, its rows in the order of the spill."""
     with np.load(task.result) as data:
         loss, total, linked = data["figures"]
-        return data["rows"], Solved(
-            data["labels"], data["values"], data["gone"], float(loss), float(total), float(linked)
-        )
+        return Solved(data["labels"], data["values"], data["gone"], float(loss), float(total), float(linked))
 
 
 def _spill_path(folder: Path, part: int) -> Path:
