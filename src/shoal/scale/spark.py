@@ -180,10 +180,9 @@ def run_spark(
         )  # fmt: skip
         say(f"forming groups in {plan.n_parts} parts")
         new = protect_rows(rows, plan, asked["secret"])
-        waiting = output.with_name(f".{output.name}.waiting")
-        ordered = new if asked["any_order"] else new.orderBy(ROW)
+        waiting = output.with_name(f"{output.name}.waiting")
         try:
-            ordered.write.mode("overwrite").parquet(str(waiting))
+            new.write.mode("overwrite").parquet(str(waiting))
             say("checking")
             written = spark.read.parquet(str(waiting))
             verdict = checked(written, plan)
@@ -192,8 +191,10 @@ def run_spark(
                 raise GuaranteeError(
                     f"The protected table does not keep its promise, so it is not given out: {verdict}"
                 )
-            # The published files hold neither row numbers nor parts nor groups.
-            written.drop(*OURS).write.parquet(str(output))
+            # Put in order only now: Spark looks at what it sorts before it does, which forms groups a second time
+            # where they do not lie on disk yet. The published files hold neither row numbers nor parts nor groups.
+            ordered = written if asked["any_order"] else written.orderBy(ROW)
+            ordered.drop(*OURS).write.parquet(str(output))
         finally:
             shutil.rmtree(waiting, ignore_errors=True)
     return facts_of(plan, figures, notes)

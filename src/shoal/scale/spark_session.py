@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import sys
+import warnings
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -34,11 +35,16 @@ def session(master: str | None = None) -> SparkSession:
     if master.startswith("local"):
         # Workers on this machine have what this interpreter has; 'python3' on the path may not.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    # What goes wrong is told by the command; warnings of a session that is ours would stand between its lines. Of
+    # pandas Spark uses nothing here.
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     try:
         return (
             SparkSession.builder.master(master)
             .appName("shoal")
             .config("spark.ui.enabled", "false")
+            .config("spark.ui.showConsoleProgress", "false")
+            .config("spark.log.level", "ERROR")
             .config("spark.sql.execution.arrow.maxRecordsPerBatch", "65536")
             .getOrCreate()
         )
