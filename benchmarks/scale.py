@@ -1,7 +1,7 @@
-"""Speed and scale: fast kernels beside plain ones and rivals, and files of any size; a log-log picture.
+"""Speed and scale: fast kernels beside plain ones and rivals, and files of any size.
 
 Figures are CPU seconds (kernels) and wall seconds (files), measured in one run: compare them with each
-other, not with other machines.
+other, not with other machines. The documentation draws seconds over records from them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from shoal.microaggregation import MDAV
 from shoal.microaggregation._fast_fixed_size import fast_cbfs, fast_mdav, fast_v_mdav
 from shoal.microaggregation._fixed_size import _cbfs, _mdav, _v_mdav
 
-RESULTS = Path("bench-results")
 # Columns, k, and the records for which both kernels run; more of them with `full`.
 SIZES = {
     False: ((3, 3, (20_000,)), (10, 3, (20_000, 50_000)), (30, 3, (10_000,)), (10, 10, (20_000,))),
@@ -43,26 +42,35 @@ PLAIN = 100_000
 SDCMICRO = {(50_000, 3): 22.9, (100_000, 3): 105.6, (100_000, 10): 33.2}
 
 
-def run(full: bool) -> None:
-    """Print all tables; with `full` up to a million records in kernels and ten million in files, and Spark."""
-    RESULTS.mkdir(exist_ok=True)
+Series = dict[str, list[tuple[int, float]]]
+
+
+def run(full: bool) -> list[dict]:
+    """Print all tables; with `full` up to a million records in kernels and ten million in files and on Spark.
+
+    What is returned is seconds over records, for the picture.
+    """
     series = kernels(full)
     others()
     linkage(100_000 if full else 10_000)
     rivals()
     series |= files(full)
     if full:
-        cluster(1_000_000)
-    picture(series)
+        series |= cluster((1_000_000, 10_000_000))
+    return [
+        {"series": name, "n": n, "seconds": seconds, "exponent": _exponent(points)}
+        for name, points in series.items()
+        for n, seconds in points
+    ]
 
 
-def kernels(full: bool) -> dict[str, list[tuple[int, float]]]:
+def kernels(full: bool) -> Series:
     """MDAV, plain and fast, over n, p and k."""
     warm = np.random.default_rng(0).normal(size=(9_000, 2))
     fast_mdav(warm, 3), fast_mdav(warm[:100], 3), _mdav(warm[:100], 3)
     print("MDAV, normal columns: CPU seconds (same labels checked where both ran)")
     print(f"{'p':>3} {'k':>3} {'n':>9} {'plain':>9} {'fast':>9} {'ratio':>7} {'sdcMicro':>9} {'IL %':>8}")
-    series: dict[str, list[tuple[int, float]]] = {}
+    series: Series = {}
     for p, k, sizes in SIZES[full]:
         plain: list[tuple[int, float]] = []
         for n in sizes:
@@ -82,7 +90,8 @@ def kernels(full: bool) -> dict[str, list[tuple[int, float]]]:
             line += f" {known / fast:8.1f}x" if known else " " * 10
             print(f"{line} {loss:8.3f}", flush=True)
             if p == 10 and k == 3:
-                series.setdefault("plain MDAV", []).append((n, seconds))
+                if n <= PLAIN:
+                    series.setdefault("plain MDAV", []).append((n, seconds))
                 series.setdefault("fast MDAV", []).append((n, fast))
     if full:
         print("* carried on by the growth exponent of the measured sizes")
@@ -155,7 +164,7 @@ def _mdav_generic(X: np.ndarray) -> tuple[float, str]:
     return _timed(method.anonymise)[1], "  MDAV-generic"
 
 
-def files(full: bool) -> dict[str, list[tuple[int, float]]]:
+def files(full: bool) -> Series:
     """Parquet files protected part by part, and what blocks cost against the whole."""
     print("\nfiles, 10 normal columns, k = 5, MDAV, --memory 2GB: wall seconds, CPU of all processes")
     print(
@@ -178,22 +187,29 @@ def files(full: bool) -> dict[str, list[tuple[int, float]]]:
             points.append((n, seconds))
     print("small files: starting the processes is most of it")
     print(f"growth exponent: {_exponent(points):.2f}")
-    return {"files, 2 GB": points}
+    return {"file in parts": points}
 
 
-def cluster(n: int) -> None:
+def cluster(sizes: tuple[int, ...]) -> Series:
     """The same on Spark with two threads, on this machine."""
     if not importlib.util.find_spec("pyspark") or (
         shutil.which("java") is None and "JAVA_HOME" not in os.environ
     ):
         print("\nSpark: left out, since pyspark or Java is not installed")
-        return
+        return {}
     os.environ["SPARK_MASTER"] = "local[2]"
-    with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
-        path = Path(folder) / "in.parquet"
-        make_file(path, n)
-        facts = _apart(path, Path(folder) / "out", engine="spark")
-    print(f"\nSpark local[2], {n:,} rows: {facts['seconds']:.1f} s, IL {facts['information_loss']:.3f} %")
+    points = []
+    print("\nSpark local[2], 10 normal columns, k = 5, MDAV: wall seconds")
+    print(f"{'n':>11} {'seconds':>8} {'rows/s':>9} {'IL %':>8}")
+    for n in sizes:
+        with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
+            path = Path(folder) / "in.parquet"
+            make_file(path, n)
+            facts = _apart(path, Path(folder) / "out", engine="spark")
+        seconds = facts["seconds"]
+        print(f"{n:11,} {seconds:8.1f} {n / seconds:9,.0f} {facts['information_loss']:8.3f}", flush=True)
+        points.append((n, seconds))
+    return {"Spark local[2]": points}
 
 
 def make_file(path: Path, n: int, p: int = 10, chunk: int = 500_000) -> None:
@@ -210,27 +226,6 @@ def make_file(path: Path, n: int, p: int = 10, chunk: int = 500_000) -> None:
         writer.write_table(table)
     if writer is not None:
         writer.close()
-
-
-def picture(series: dict[str, list[tuple[int, float]]]) -> None:
-    """Time over n, both logarithmic."""
-    import matplotlib
-
-    matplotlib.use("svg")
-    import matplotlib.pyplot as plt
-
-    figure, axes = plt.subplots(figsize=(6.5, 4.5))
-    for name, points in series.items():
-        x, y = zip(*points, strict=True)
-        axes.loglog(x, y, marker="o", label=f"{name} (exponent {_exponent(points):.2f})")
-    axes.set_xlabel("records")
-    axes.set_ylabel("seconds")
-    axes.grid(visible=True, which="both", alpha=0.3)
-    axes.legend()
-    figure.tight_layout()
-    figure.savefig(RESULTS / "scale.svg")
-    plt.close(figure)
-    print(f"\npicture: {RESULTS / 'scale.svg'}")
 
 
 def _timed(work: Callable[[], object]) -> tuple:

@@ -183,6 +183,8 @@ def _measured(title: str, facts: dict[str, Any]) -> list[str]:
     if facts.get("machine"):
         lines += [", ".join(f"{name} {value}" for name, value in facts["machine"].items()) + ".", ""]
     rows = facts.get("records") or facts.get("rows") or []
+    if rows and "series" in rows[0]:  # drawn, on the page of what it measures
+        rows = []
     if len(rows) > LONG:
         short = _by_k(rows) if "published" in rows[0] else _by_table(rows)
         lines += [

@@ -20,6 +20,7 @@ PICTURES: dict[str, Callable[[], str]] = {
         f"il-against-seconds-{table}": (lambda table=table: figures.loss_against_seconds(table))
         for table in ("census", "tarragona", "eia")
     },
+    "seconds-over-records": figures.seconds_over_records,
     "risk-utility": figures.risk_utility,
     "correlated-noise": figures.correlated_noise,
     "house": house.house,

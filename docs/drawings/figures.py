@@ -57,6 +57,31 @@ def loss_against_seconds(table: str) -> str:
         return str(to_svg(axes, label, tips))
 
 
+def seconds_over_records() -> str:
+    """Time over records, both logarithmic, with the growth of each."""
+    rows = json.loads((FOLDER / "scale.json").read_text(encoding="utf-8"))["records"]
+    tips = {}
+    with drawing():
+        axes = canvas(720, 400, left=52, bottom=44, top=34, right=150)
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        for position, name in enumerate(dict.fromkeys(each["series"] for each in rows)):
+            points = sorted((each["n"], each["seconds"]) for each in rows if each["series"] == name)
+            growth = next(each["exponent"] for each in rows if each["series"] == name)
+            colour = (MUTED, *SERIES)[position % (len(SERIES) + 1)]
+            axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=6, gid=f"tip-{position}")
+            tips[f"tip-{position}"] = f"{name}: " + ", ".join(f"{n:,} in {s:.3g} s" for n, s in points)
+            axes.annotate(f"{name}, n^{growth:.2f}", points[-1], xytext=(9, -4), textcoords="offset points",
+                          color=colour, annotation_clip=False)  # fmt: skip
+        axes.grid(visible=True, axis="both", which="major")
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(lambda value, _: short(value))
+        axes.set_xlabel("records")
+        axes.text(0, 1.03, "seconds, 10 normal columns", transform=axes.transAxes, color=INK)
+        label = "Seconds over records: the plain and the fast MDAV, files protected in parts, and Spark"
+        return str(to_svg(axes, label, tips))
+
+
 def risk_utility() -> str:
     """The map of `shoal compare` on the bundled survey."""
     found = compare(

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from shoal.engine.compile import kernel
+from shoal.engine.scan import sort_in
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._repair import repair
 from shoal.params import Interval, Options, Rule
@@ -347,17 +348,7 @@ def _claim(X, labels, free, point, size, group):
     distance = np.full(size, np.inf)
     filled = 0
     for i in free:
-        d = _distance(X[i], point)
-        if filled == size and d >= distance[size - 1]:
-            continue
-        at = min(filled, size - 1)
-        while at > 0 and distance[at - 1] > d:
-            distance[at] = distance[at - 1]
-            nearest[at] = nearest[at - 1]
-            at -= 1
-        distance[at] = d
-        nearest[at] = i
-        filled = min(filled + 1, size)
+        filled = sort_in(nearest, distance, filled, i, _distance(X[i], point))
     for i in nearest:
         labels[i] = group
     return _still_free(labels, free, size)

@@ -17,6 +17,7 @@ from typing import ClassVar
 import numpy as np
 
 from shoal.engine.compile import kernel, prange
+from shoal.engine.scan import sort_in
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import _still_free, _to_nearest_group
 from shoal.microaggregation._repair import repair
@@ -184,16 +185,7 @@ def _look(X, free, i, near):
         for a in range(X.shape[1]):
             t = X[j, a] - X[i, a]
             d += t * t
-        if filled == near.size and d >= distance[filled - 1]:
-            continue
-        at = min(filled, near.size - 1)
-        while at > 0 and distance[at - 1] > d:
-            distance[at] = distance[at - 1]
-            near[at] = near[at - 1]
-            at -= 1
-        distance[at] = d
-        near[at] = j
-        filled = min(filled + 1, near.size)
+        filled = sort_in(near, distance, filled, j, d)
     return filled
 
 

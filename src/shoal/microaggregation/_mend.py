@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.scan import squares_to
+from shoal.engine.scan import sort_in, squares_to
 
 NEIGHBOURS = 4
 # Pairs of groups are counted by how far apart they are for their width, in bins. Where fewer than this share of
@@ -279,16 +279,9 @@ def _smallest(ds, low, near, near_d):
             continue
         for i in range(j, 4 * n, n):
             d = ds[i]
-            if d > worst or d == np.inf or (filled == reach and d == worst):
+            if d > worst or d == np.inf:
                 continue
-            at = min(filled, reach - 1)
-            while at > 0 and near_d[at - 1] > d:
-                near_d[at] = near_d[at - 1]
-                near[at] = near[at - 1]
-                at -= 1
-            near_d[at] = d
-            near[at] = i
-            filled = min(filled + 1, reach)
+            filled = sort_in(near, near_d, filled, i, d)
             if filled == reach:
                 worst = near_d[reach - 1]
     return filled

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.engine.compile import kernel
+from shoal.engine.scan import sort_in
 from shoal.microaggregation._anneal_kernels import LOGS, STEP, _distance, anneal
 
 HOT, COLD = 3.0, 0.02
@@ -142,21 +143,10 @@ def neighbours(X, m, k):
     spread = np.zeros(n)
     distance = np.empty(m, np.float32)
     for i in range(n):
-        filled = 0
+        filled, found = 0, near[i]
         for j in range(n):
-            if j == i:
-                continue
-            d = _distance(X, i, X, j)
-            if filled == m and d >= distance[m - 1]:
-                continue
-            at = min(filled, m - 1)
-            while at > 0 and distance[at - 1] > d:
-                distance[at] = distance[at - 1]
-                near[i, at] = near[i, at - 1]
-                at -= 1
-            distance[at] = d
-            near[i, at] = j
-            filled = min(filled + 1, m)
+            if j != i:
+                filled = sort_in(found, distance, filled, j, _distance(X, i, X, j))
         for q in range(min(k - 1, m)):
             spread[i] += distance[q]
     return near, spread

@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.scan import squares_to
+from shoal.engine.scan import sort_in, squares_to
 from shoal.microaggregation._fixed_size import _distance
 
 # Kernels
@@ -131,16 +131,7 @@ def _claim(X, who, labels, ds, group, found, distance, total):
             continue
         if d > far_d:
             far, far_d = i, d
-        if filled == size and d >= worst:
-            continue
-        at = min(filled, size - 1)
-        while at > 0 and distance[at - 1] > d:
-            distance[at] = distance[at - 1]
-            found[at] = found[at - 1]
-            at -= 1
-        distance[at] = d
-        found[at] = i
-        filled = min(filled + 1, size)
+        filled = sort_in(found, distance, filled, i, d)
         if filled == size:
             worst = distance[size - 1]
     for i in found:
