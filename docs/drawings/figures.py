@@ -58,7 +58,7 @@ def loss_against_seconds(table: str) -> str:
 
 
 def seconds_over_records() -> str:
-    """Time over records, both logarithmic, with the growth of each."""
+    """Time over records, both logarithmic, with the growth of each between its two largest sizes."""
     rows = json.loads((FOLDER / "scale.json").read_text(encoding="utf-8"))["records"]
     tips = {}
     with drawing():
@@ -71,8 +71,9 @@ def seconds_over_records() -> str:
             colour = (MUTED, *SERIES)[position % (len(SERIES) + 1)]
             axes.plot(*zip(*points, strict=True), "o-", color=colour, markersize=6, gid=f"tip-{position}")
             tips[f"tip-{position}"] = f"{name}: " + ", ".join(f"{n:,} in {s:.3g} s" for n, s in points)
-            axes.annotate(f"{name}, n^{growth:.2f}", points[-1], xytext=(9, -4), textcoords="offset points",
-                          color=colour, annotation_clip=False)  # fmt: skip
+            widest = points[-1][0] == max(each["n"] for each in rows)
+            axes.annotate(f"{name}, n^{growth:.2f}", points[-1], xytext=(9 if widest else -9, -4), color=colour,
+                          textcoords="offset points", ha="left" if widest else "right")  # fmt: skip
         axes.grid(visible=True, axis="both", which="major")
         for axis in (axes.xaxis, axes.yaxis):
             axis.set_major_formatter(lambda value, _: short(value))

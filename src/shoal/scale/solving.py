@@ -82,14 +82,15 @@ def solve_part(table: pl.DataFrame, plan: Plan, *, measure: bool = True) -> Solv
     pairs = [aggregate_column(column, labels, weights, medoids) for column in filled]
     values, gone = (np.stack(each, axis=1) for each in zip(*pairs, strict=True))
     published = [replace(each, values=values[:, j], missing=gone[:, j]) for j, each in enumerate(filled)]
-    Y = plan.encoder.transform(published)[labels]
+    Y = np.take(plan.encoder.transform(published), labels, axis=0, mode="clip")
+    moved = Z - Y
     back = np.empty_like(labels)
     back[order] = labels
     return Solved(
         back,
         values,
         gone,
-        float(np.vdot(Z - Y, Z - Y)),
+        float(np.vdot(moved, moved)),
         float(np.vdot(Z, Z)),
         linked_share(Z, Y, max_records=MEASURED) if measure else np.nan,
     )

@@ -40,7 +40,7 @@ def spill(source: Source, plan: Plan, folder: Path, everything: bool) -> np.ndar
         batches = source.numbered(None if everything else plan.roles.needed, SPILLED_ROWS)
         for table, edges in side_by_side(partial(_by_part, plan=plan), batches):
             for part in np.flatnonzero(np.diff(edges)).tolist():
-                piece = table.slice(edges[part], edges[part + 1] - edges[part]).combine_chunks()
+                piece = table.slice(edges[part], edges[part + 1] - edges[part])
                 if part not in sinks:
                     sinks[part] = pa.ipc.new_stream(str(_spill_path(folder, part)), table.schema)
                 sinks[part].write_table(piece)
