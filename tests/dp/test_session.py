@@ -385,3 +385,17 @@ def test_a_private_count_is_fast(survey, tmp_path):
         laplace(np.array([5]), s._plan(count(), 0.1).flat[0].scale)
     alone = (time.process_time() - start) / 60
     assert each - alone < 0.050
+
+
+@pytest.mark.parametrize("kind", ["numpy", "pandas"])
+def test_what_happens_to_the_table_later_changes_no_answer(kind):
+    ages = np.full(100, 30.0)
+    table = pl.DataFrame({"age": ages})
+    if kind == "pandas":
+        table = pytest.importorskip("pandas").DataFrame({"age": ages}, copy=False)
+    s = Session(table, Schema({"age": Column("age", bounds=(0, 100))}), budget=100_000.0)
+    before = s.ask("SELECT SUM(age) FROM t", SURE).value
+    if kind == "pandas":
+        table.loc[:, "age"] = 90.0
+    ages[:] = 90.0
+    assert s.ask("SELECT SUM(age) FROM t WHERE age < 101", SURE).value == pytest.approx(before, abs=2)

@@ -55,7 +55,10 @@ def load(data: Any, schema: Schema) -> pl.DataFrame:
             columns[name] = _column(native[name], column)
         except pl.exceptions.PolarsError:  # by its type, never by a value: casts are not strict
             raise SchemaError(f"Column {name!r} cannot be read as a {column.kind}.") from None
-    return pl.DataFrame(columns)
+    # Rows of our own: polars shares memory with numpy and pandas, and what the caller does to a table later must
+    # not change what was fingerprinted and is asked about.
+    loaded = pl.DataFrame(columns)
+    return loaded[np.arange(loaded.height)]
 
 
 def protect_rows(
