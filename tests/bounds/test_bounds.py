@@ -67,7 +67,7 @@ tables = hnp.arrays(
 def test_cheap_is_below_strong_is_below_optimum(X, k):
     best = optimum(X, k)
     cheap = information_loss_bound(X, k, "cheap")
-    strong = information_loss_bound(X, k, 20)
+    strong = information_loss_bound(X, k, 300)  # ends when it is proven; the first one compiles
     assert cheap.proven
     assert strong.proven
     assert cheap.bound <= strong.bound + TOLERANCE
@@ -170,7 +170,10 @@ def test_part_of_census_is_solved(census):
     ("name", "least", "best"), [("census", 4.66, 4.66794), ("tarragona", 14.42, 14.4675)]
 )
 def test_published_tables_are_bounded_within_half_a_per_cent(name, least, best, request):
-    found = information_loss_bound(request.getfixturevalue(name), 3, 8)
+    table = request.getfixturevalue(name)
+    found = information_loss_bound(table, 3, 8)
+    if found.bound < least:  # on a machine busy with other work
+        found = information_loss_bound(table, 3, 60)
     assert least <= found.bound <= best
 
 
