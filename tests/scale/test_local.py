@@ -27,7 +27,7 @@ from shoal.microaggregation._mend import _smallest
 from shoal.scale import local, output, protect_file, resuming, settle_roles
 from shoal.scale.output import Classes
 from shoal.scale.routing import Router, merged_parts, route
-from shoal.scale.source import open_source, side_by_side
+from shoal.scale.source import in_threads, open_source
 
 
 def numbers(n: int, p: int = 3, seed: int = 0) -> pl.DataFrame:
@@ -314,35 +314,24 @@ def test_classes_are_counted_over_batches():
     assert (verdict.value, verdict.holds, verdict.n_classes, verdict.records_at_risk) == (1, False, 3, 1)
 
 
-@pytest.mark.parametrize("memory", [0, 1 << 30])
-def test_groups_are_the_same_in_memory_and_in_files(memory, small_parts, tmp_path, monkeypatch):
+def test_groups_are_the_same_in_memory_and_in_files(small_parts, tmp_path, monkeypatch):
     table = mixed().with_columns(pl.when(pl.col("age") > 30).then(pl.col("income")).alias("income"))
     table.write_parquet(tmp_path / "in.parquet")
     (tmp_path / "schema.toml").write_text(SCHEMA.replace('policy = "impute"', 'policy = "category"'))
-    made = {}
+    asked = {"k": 3, "schema": tmp_path / "schema.toml", "workers": 1}
+    protect_file(tmp_path / "in.parquet", tmp_path / "held.parquet", **asked)
     honest = output.write
-    for room in (memory, None):
-        with monkeypatch.context() as patch:
-            if room is not None:
-                patch.setattr(
-                    output, "write", lambda *a, room=room, **asked: honest(*a, **asked | {"memory": room})
-                )
-            protect_file(
-                tmp_path / "in.parquet",
-                tmp_path / f"{room}.parquet",
-                3,
-                schema=tmp_path / "schema.toml",
-                workers=1,
-            )
-        made[room] = pl.read_parquet(tmp_path / f"{room}.parquet")
-    assert made[memory].equals(made[None])
-    assert made[None]["income"].null_count() > 0
-    assert made[None].columns == [name for name in table.columns if name != "id"]
+    monkeypatch.setattr(output, "write", lambda *a, **given: honest(*a, **given | {"memory": 0}))
+    protect_file(tmp_path / "in.parquet", tmp_path / "mapped.parquet", **asked)
+    held, mapped = (pl.read_parquet(tmp_path / f"{name}.parquet") for name in ("held", "mapped"))
+    assert held.equals(mapped)
+    assert held["income"].null_count() > 0
+    assert held.columns == [name for name in table.columns if name != "id"]
 
 
 def test_threads_keep_the_order_and_pass_errors_on():
-    assert list(side_by_side(lambda i: i * i, range(50))) == [i * i for i in range(50)]
-    taken = side_by_side(lambda i: 1 // (3 - i), range(50))
+    assert list(in_threads(lambda i: i * i, range(50))) == [i * i for i in range(50)]
+    taken = in_threads(lambda i: 1 // (3 - i), range(50))
     assert [next(taken) for _ in range(3)] == [0, 0, 1]
     with pytest.raises(ZeroDivisionError):
         next(taken)

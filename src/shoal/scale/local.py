@@ -24,7 +24,7 @@ from shoal.scale.figures import facts_of
 from shoal.scale.plan import Plan, draft_plan, make_plan, refuse_small, small_strata
 from shoal.scale.roles import GUESSED_ROWS, Roles, settle_roles
 from shoal.scale.routing import stratum_sums
-from shoal.scale.source import Source, open_source, side_by_side
+from shoal.scale.source import Source, in_threads, open_source
 from shoal.scale.survey import Survey, survey, survey_batch
 
 SAMPLE_ROWS = 60_000
@@ -116,7 +116,7 @@ def survey_source(source: Source, roles: Roles) -> Survey:
     look = partial(
         survey_batch, facts=roles.quasi, strata=list(roles.strata), weights=roles.weight, share=share
     )
-    found = survey(side_by_side(look, source.numbered(roles.needed)))
+    found = survey(in_threads(look, source.numbered(roles.needed)))
     if not found.weighted:
         raise InputError(
             f"The weights {roles.weight!r} must be finite numbers of at least 0, some above 0, none missing."
@@ -136,7 +136,7 @@ def plan_source(
         raise refuse_small(found, little, method.k)
     draft = draft_plan(found, roles, method)
     totals: dict[tuple[Any, ...], tuple[int, np.ndarray]] = {}
-    for found_in in side_by_side(partial(stratum_sums, plan=draft), source.numbered(roles.needed)):
+    for found_in in in_threads(partial(stratum_sums, plan=draft), source.numbered(roles.needed)):
         for key, (count, sums) in found_in.items():
             before = totals.get(key, (0, 0.0))
             totals[key] = (before[0] + count, before[1] + sums)

@@ -21,7 +21,7 @@ from shoal.privacy import Verdict
 from shoal.scale.figures import Figures
 from shoal.scale.plan import Plan
 from shoal.scale.solving import Solved, replaced
-from shoal.scale.source import Source, side_by_side
+from shoal.scale.source import Source, in_threads
 from shoal.scale.spilling import Task, read_result, read_spill
 from shoal.scale.survey import ROW
 
@@ -177,7 +177,7 @@ def write(
     with io.atomic(output) as temporary:
         writer = Writer(temporary, output.suffix.lower())
         try:
-            for published, hashes in side_by_side(made, batches):
+            for published, hashes in in_threads(made, batches):
                 classes.add(hashes)
                 writer.write(published)
         finally:
@@ -228,7 +228,7 @@ def _in_order(
     numbered: Iterator[pl.DataFrame], groups: _Groups, tasks: list[Task], figures: Figures
 ) -> Iterator[Batch]:
     """Batches as they came in."""
-    for solved, spilled in side_by_side(_read, tasks):
+    for solved, spilled in in_threads(_read, tasks):
         figures.add(solved, spilled)
         groups.add(solved, spilled[ROW].to_numpy())
     for batch in numbered:
@@ -240,7 +240,7 @@ def _in_order(
 
 def _by_part(tasks: list[Task], figures: Figures) -> Iterator[Batch]:
     """Part after part."""
-    for solved, spilled in side_by_side(_read, tasks):
+    for solved, spilled in in_threads(_read, tasks):
         figures.add(solved, spilled)
         yield spilled, solved.labels, solved.values, solved.gone
 

@@ -116,7 +116,7 @@ def _ahead(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
             yield batch
 
 
-def side_by_side(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+def in_threads(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
     """What `work` makes of the items, in their order, by a thread for each core while one result is used.
 
     Arrays are worked on outside the interpreter's lock, so that threads are enough.

@@ -180,7 +180,7 @@ def run_spark(
         )  # fmt: skip
         say(f"forming groups in {plan.n_parts} parts")
         new = protect_rows(rows, plan, asked["secret"])
-        waiting = output.with_name(f"{output.name}.waiting")
+        waiting = output.with_name(f".{output.name}.waiting")
         try:
             new.write.mode("overwrite").parquet(str(waiting))
             say("checking")

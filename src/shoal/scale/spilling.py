@@ -14,7 +14,7 @@ import pyarrow as pa
 from shoal.scale.plan import Plan
 from shoal.scale.routing import merged_parts, route
 from shoal.scale.solving import Solved
-from shoal.scale.source import Source, side_by_side
+from shoal.scale.source import Source, in_threads
 
 # Rows routed at a time: enough that each part's share is worth a write.
 SPILLED_ROWS = 1 << 17
@@ -38,7 +38,7 @@ def spill(source: Source, plan: Plan, folder: Path, everything: bool) -> np.ndar
     sinks: dict[int, Any] = {}
     try:
         batches = source.numbered(None if everything else plan.roles.needed, SPILLED_ROWS)
-        for table, edges in side_by_side(partial(_by_part, plan=plan), batches):
+        for table, edges in in_threads(partial(_by_part, plan=plan), batches):
             for part in np.flatnonzero(np.diff(edges)).tolist():
                 piece = table.slice(edges[part], edges[part + 1] - edges[part])
                 if part not in sinks:
