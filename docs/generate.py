@@ -21,6 +21,7 @@ ROOMS = {
     "shoal.microaggregation": None,
     "shoal.measures": None,
     "shoal.privacy": None,
+    "shoal.risk": None,
     "shoal.masking": None,
     "shoal.bounds": None,
     "shoal.dp": None,

@@ -3,11 +3,11 @@
 # %%
 # A statistical office holds 1,080 households with thirteen figures each: the *Census* table of the literature. It
 # wants to publish all of them. What can an intruder do with the table as it is? Every record is one of its kind.
-from shoal import datasets, measures, privacy, protect
+from shoal import datasets, measures, privacy, protect, risk
 
 census = datasets.load_census()
 names = census.columns
-before = privacy.risk(census, names)
+before = risk.measure(census, names)
 print(f"{census.height} records, {before.unique} of them unique")
 
 # %%

@@ -10,7 +10,7 @@ The rooms, from top to bottom; each uses only what stands below it:
 - `cli`, `server`, `client`, `reproduce`, `compare`: the doors
 - `protect`, `release`, `scale`, `report`: the first job, at any size
 - `bounds`, `audit`: certificates and attacks
-- `microaggregation`, `masking`, `measures`, `privacy`, `dp`, `datasets`: the science
+- `microaggregation`, `masking`, `measures`, `privacy`, `risk`, `dp`, `datasets`: the science
 - `relaxation`: partitions as a linear programme, for the bounds and the search
 - `io`, `engine`, `schema`, `params`, `errors`: the ground floor
 """
@@ -45,6 +45,7 @@ _ROOMS = (
     "protect",
     "release",
     "reproduce",
+    "risk",
     "scale",
 )
 

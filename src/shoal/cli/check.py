@@ -31,6 +31,12 @@ def check(
     sensitive: Annotated[
         str | None, typer.Option(help="Columns to stay uncertain, separated by commas; else the schema's.")
     ] = None,
+    weights: Annotated[
+        str | None, typer.Option(help="Column of survey weights: risk in the population behind the sample.")
+    ] = None,
+    households: Annotated[
+        str | None, typer.Option(help="Column of households: one member found reveals the others.")
+    ] = None,
     original: Annotated[
         str | None, typer.Option(help="The table before protection: the same figures, and linkage.")
     ] = None,
@@ -78,6 +84,9 @@ def check(
         options: dict[str, Any] = {"c": c, "ground": grounds, "levels": levels}
         verdicts = list(privacy.check(frame, known, hidden, k=k, l=l, t=t, **options))
         figures: dict[str, Any] = {}
+        weights = weights or _only(facts, "weight")
+        households = households or _only(facts, "household")
+        figures["risk"] = _risk(frame, known, weights, households)
         if population is not None:
             everyone = _with_missing(read_table(population), facts)
             verdicts.append(privacy.delta_presence(frame, everyone, known, limits=_limits(delta)))
@@ -86,8 +95,10 @@ def check(
             say("comparing with the original")
             before = _with_missing(read_table(original), facts)
             figures["original"] = _summary(privacy.check(before, known, hidden, k=k, l=l, t=t, **options))
+            figures["original"]["risk"] = _risk(before, known, weights, households)
             figures |= _linkage(before, frame, known)
     summary = _summary(verdicts) | figures
+    summary["expected_reidentifications"] = figures["risk"].get("expected_reidentifications")
     if json:
         print_json(summary | {"verdicts": [verdict.to_dict() for verdict in verdicts]})
     else:
@@ -171,17 +182,36 @@ def _summary(verdicts: list[Verdict] | tuple[Verdict, ...]) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if key not in optional or value is not None}
 
 
-def _population_risk(frame: pl.DataFrame, everyone: pl.DataFrame, known: list[str]) -> dict[str, float]:
-    from shoal import privacy
+def _only(facts: Schema | None, role: str) -> str | None:
+    """The one column of a role, where the schema declares it."""
+    found = [] if facts is None else facts.names(role)
+    return found[0] if found else None
 
-    found = privacy.risk(frame, known, population=everyone)
-    return {
-        "prosecutor": found.prosecutor,
-        "journalist": found.journalist,
-        "marketer": found.marketer,
-        "k_map": found.k_map,
-        "expected_matches": found.expected_matches,
-    }
+
+def _risk(
+    frame: pl.DataFrame, known: list[str], weights: str | None, households: str | None
+) -> dict[str, Any]:
+    """Records in small classes; with weights or households what an intruder is expected to find."""
+    from shoal import risk
+
+    found = risk.measure(frame, known, weights=weights, households=households)
+    figures = found.to_dict()
+    if weights is not None:
+        from shoal.engine.frame import Frame
+
+        people = float(risk.survey_weights(Frame(frame), weights).sum())
+        fraction = min(1.0, found.n_records / people)
+        unique = risk.population_uniqueness(frame, known, sampling_fraction=fraction)
+        figures["population_uniqueness"] = unique.to_dict()
+    elif households is None:
+        figures.pop("expected_reidentifications")
+    return figures
+
+
+def _population_risk(frame: pl.DataFrame, everyone: pl.DataFrame, known: list[str]) -> dict[str, float]:
+    from shoal import risk
+
+    return risk.measure(frame, known, population=everyone).to_dict()
 
 
 def _linkage(before: pl.DataFrame, after: pl.DataFrame, known: list[str]) -> dict[str, float]:
@@ -215,11 +245,12 @@ def _tell(verdicts: list[Verdict], figures: dict[str, Any]) -> None:
                 typer.echo(f"       worst: {worst}")
         for note in verdict.notes:
             typer.echo(f"       note: {note}")
+    _tell_risk(figures["risk"], "Records in classes below")
     if "population" in figures:
         risk = figures["population"]
         typer.echo(
             f"In the population: smallest class {risk['k_map']:g}, journalist risk {risk['journalist']:.3g}, "
-            f"{risk['expected_matches']:.4g} right matches expected."
+            f"{risk['expected_reidentifications']:.4g} right matches expected."
         )
     if "original" in figures:
         was = figures["original"]
@@ -227,8 +258,24 @@ def _tell(verdicts: list[Verdict], figures: dict[str, Any]) -> None:
             f"{key} {was[key]:.4g}" for key in ("k", "l_distinct", "l_entropy", "t") if was[key] is not None
         )
         typer.echo(f"Before protection: {shown}, {was['records_at_risk']:,} records at risk.")
+        _tell_risk(was["risk"], "       records in classes below")
     if "dld" in figures:
         typer.echo(
             f"Linked to their own original: {100 * figures['dld']:.3g} % by distance, "
             f"{100 * figures['probabilistic_linkage']:.3g} % by probability (for the custodian only)."
         )
+
+
+def _tell_risk(figures: dict[str, Any], start: str) -> None:
+    counts = ", ".join(f"{size}: {figures[f'below_{size}']:,}" for size in (2, 3, 5))
+    typer.echo(f"{start} {counts}.")
+    if "expected_reidentifications" not in figures:
+        return
+    line = f"Expected re-identifications {figures['expected_reidentifications']:.4g}"
+    if "expected_with_households" in figures:
+        line += f", {figures['expected_with_households']:.4g} with households"
+    line += f" (by {figures['source']})."
+    uniques = figures.get("population_uniqueness", {}).get("population_uniques")
+    if uniques is not None:
+        line += f" Unique in the population: about {uniques:,.0f} people."
+    typer.echo(line)

@@ -5,11 +5,12 @@ from __future__ import annotations
 from shoal.measures._evaluate import evaluate
 from shoal.measures._linkage import Linkage, probabilistic_linkage
 from shoal.measures._loss import il1, il2, moments, propensity
-from shoal.measures._risk import dld, interval_disclosure
+from shoal.measures._risk import dld, drisk, interval_disclosure
 
 __all__ = [
     "Linkage",
     "dld",
+    "drisk",
     "evaluate",
     "il1",
     "il2",

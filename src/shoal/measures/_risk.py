@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -182,3 +182,40 @@ def interval_disclosure(original: Any, protected: Any, *, width: float = 0.1, ki
         ceiling = ordered[np.clip(high - 1 + reach, 0, n - 1)]
         inside += int(((x >= floor) & (x <= ceiling)).sum())
     return inside / X.size
+
+
+def drisk(original: Any, protected: Any, *, width: float = 0.05, outside: int = 1) -> float:
+    """Share of records whose originals lie near the published values in all but `outside` columns: sdcMicro's dRisk.
+
+    `interval_disclosure` is another thing: a share of cells, the interval taken from the original's ranks or deviation.
+
+    Parameters
+    ----------
+    original, protected : arrays or frames of the same records in the same order
+    width : float, default 0.05
+        Half the interval around a published value, in deviations of the *published* column.
+    outside : int, default 1
+        Columns of a record that may lie outside and still count it as disclosed.
+
+    References
+    ----------
+    .. [1] M. Templ (2017). Statistical Disclosure Control for Microdata: Methods and Applications in R. Springer.
+       doi:10.1007/978-3-319-50272-4
+
+    Examples
+    --------
+    >>> from shoal.measures import drisk
+    >>> drisk([[0.0, 0.0], [10.0, 10.0]], [[0.0, 5.0], [12.0, 5.0]], outside=0)
+    0.0
+    >>> drisk([[0.0, 0.0], [10.0, 10.0]], [[0.0, 5.0], [12.0, 5.0]])
+    0.5
+    """
+    check_params(
+        "drisk",
+        {"width": Interval(Real, 0, np.inf), "outside": Interval(Integral, 0)},
+        {"width": width, "outside": outside},
+    )
+    X, Y = pair(original, protected)
+    reach = width * (Y.std(axis=0, ddof=1) if Y.shape[0] > 1 else np.zeros(Y.shape[1]))
+    away = (np.abs(X - Y) > reach).sum(axis=1)
+    return float((away <= outside).mean())

@@ -1,4 +1,4 @@
-"""Syntactic privacy models as checks on any frame, each giving a `Verdict`; and the risks behind them."""
+"""Syntactic privacy models as checks on any frame, each giving a `Verdict`."""
 
 from __future__ import annotations
 
@@ -7,25 +7,18 @@ from shoal.privacy._check import check
 from shoal.privacy._closeness import t_closeness
 from shoal.privacy._diversity import l_diversity
 from shoal.privacy._presence import delta_presence
-from shoal.privacy._risk import Risk, column_risks, risk
-from shoal.privacy._suda import Suda, suda
 from shoal.privacy._targets import merge_for_closeness, merge_for_diversity, reach
 from shoal.privacy._verdict import Verdict, WorstClass
 
 __all__ = [
-    "Risk",
-    "Suda",
     "Verdict",
     "WorstClass",
     "check",
-    "column_risks",
     "delta_presence",
     "k_anonymity",
     "l_diversity",
     "merge_for_closeness",
     "merge_for_diversity",
     "reach",
-    "risk",
-    "suda",
     "t_closeness",
 ]

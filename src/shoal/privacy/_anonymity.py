@@ -7,8 +7,8 @@ from numbers import Integral
 from typing import Any
 
 from shoal.params import AnyOf, Interval, Nothing, check_params
-from shoal.privacy._classes import Classes, find_classes
 from shoal.privacy._verdict import Verdict
+from shoal.privacy.classes import Classes, find_classes
 
 K_RULE = AnyOf((Nothing(), Interval(Integral, 1)))
 

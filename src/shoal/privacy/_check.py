@@ -10,12 +10,12 @@ from shoal.engine.frame import Frame
 from shoal.errors import ParameterError
 from shoal.params import check_params
 from shoal.privacy._anonymity import K_RULE, anonymity_verdict
-from shoal.privacy._classes import Classes, classes_of, refuse_overlap
 from shoal.privacy._closeness import T_RULE, closeness_verdict, ground_for, ground_of
-from shoal.privacy._columns import cells_of, names_of, opened
 from shoal.privacy._diversity import C_RULE, L_RULE, diversity_verdict
 from shoal.privacy._profile import profile_of
 from shoal.privacy._verdict import Verdict
+from shoal.privacy.cells import cells_of, names_of, opened
+from shoal.privacy.classes import Classes, classes_of, refuse_overlap
 
 
 def check(

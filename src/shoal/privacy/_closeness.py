@@ -14,11 +14,11 @@ from shoal.engine.compile import kernel
 from shoal.engine.frame import Frame
 from shoal.errors import ParameterError
 from shoal.params import AnyOf, Interval, Nothing, Options, check_params
-from shoal.privacy._classes import Classes, prepared
-from shoal.privacy._columns import Cells, cells_of, is_ordered
 from shoal.privacy._diversity import missing_note
 from shoal.privacy._profile import Profile, profile_of
 from shoal.privacy._verdict import Verdict
+from shoal.privacy.cells import Cells, cells_of, is_ordered
+from shoal.privacy.classes import Classes, prepared
 
 GROUNDS = ("auto", "equal", "ordered", "hierarchical")
 T_RULE = AnyOf((Nothing(), Interval(Real, 0, 1)))

@@ -12,9 +12,9 @@ import numpy as np
 from shoal.engine.compile import kernel
 from shoal.errors import ParameterError
 from shoal.params import AnyOf, Interval, Nothing, Options, check_params
-from shoal.privacy._classes import Classes, prepared
 from shoal.privacy._profile import Profile, ascend, profile_of
 from shoal.privacy._verdict import Verdict
+from shoal.privacy.classes import Classes, prepared
 
 KINDS = ("distinct", "entropy", "recursive")
 L_RULE = AnyOf((Nothing(), Interval(Real, 1)))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import InputError, ParameterError
-from shoal.privacy._classes import Classes, classes_of
-from shoal.privacy._columns import cells_of_both, names_of, opened
 from shoal.privacy._verdict import Verdict
+from shoal.privacy.cells import names_of, opened
+from shoal.privacy.classes import Classes, counted_together
 
 _SLACK = 1e-12
 
@@ -96,14 +96,6 @@ def delta_presence(
         classes_at_risk=outside,
         notes=("Missing cells are counted over both tables.",) if classes.missing() else (),
     )
-
-
-def counted_together(inner: Any, outer: Any, names: Sequence[str]) -> tuple[Classes, np.ndarray, np.ndarray]:
-    """The classes of two tables together, and how many records of each one they hold."""
-    classes = classes_of(cells_of_both(inner, outer, names))
-    n = len(inner)
-    inside = np.bincount(classes.labels[:n], minlength=classes.n_classes)
-    return classes, inside, classes.sizes - inside
 
 
 def _checked(limits: Any) -> tuple[float, float]:

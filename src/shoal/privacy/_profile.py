@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.privacy._classes import Classes
-from shoal.privacy._columns import Cells
+from shoal.privacy.cells import Cells
+from shoal.privacy.classes import Classes
 
 
 @dataclass(frozen=True)

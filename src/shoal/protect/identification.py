@@ -7,9 +7,8 @@ from typing import Any
 
 import polars as pl
 
-from shoal import privacy
+from shoal import risk
 from shoal.engine.roles import Prepared
-from shoal.privacy._suda import MOST_SUBSETS
 
 # Sets of columns times records that the search for special uniques may look at.
 SUDA_CELLS = 4_000_000
@@ -19,16 +18,15 @@ SUDA_SIZE = 3
 def identification(job: Prepared, published: pl.DataFrame) -> dict[str, Any]:
     """Figures of re-identification on the original and on the published table, and what brings the risk."""
     quasi = [*(column.name for column in job.quasi), *job.strata]
-    # Weights stand for the population only where nobody counts for less than himself.
-    weights = job.weight_name if job.weight_name and job.weights.min() >= 1 else None
-    fraction = job.weights.size / float(job.weights.sum()) if weights else None
+    weights = job.weight_name
+    fraction = min(1.0, job.weights.size / float(job.weights.sum())) if weights else None
     size = _suda_size(len(quasi), job.table.height)
     return {
         "before": _figures(job.table, quasi, weights, job.household, size, fraction),
         "after": _figures(published, quasi, weights, job.household, size, fraction),
         "source": "weights" if weights else "sample",
         "suda_size": size,
-        "per_column": privacy.column_risks(job.table, quasi),
+        "per_column": risk.column_risks(job.table, quasi),
     }
 
 
@@ -40,25 +38,10 @@ def _figures(
     suda_size: int,
     fraction: float | None,
 ) -> dict[str, Any]:
-    found = privacy.risk(table, quasi, weights=weights, households=household)
-    figures: dict[str, Any] = {
-        "unique": found.unique,
-        "prosecutor": found.prosecutor,
-        "journalist": found.journalist,
-        "marketer": found.marketer,
-        "k_map": found.k_map,
-        "individual_mean": float(found.individual.mean()),
-        "individual_largest": float(found.individual.max()),
-        "above_threshold": found.above_threshold,
-        "threshold": found.threshold,
-    }
-    if found.household is not None:
-        figures |= {
-            "household_mean": float(found.household.mean()),
-            "household_largest": float(found.household.max()),
-        }
+    found = risk.measure(table, quasi, weights=weights, households=household)
+    figures = {name: value for name, value in found.to_dict().items() if name != "source"}
     if suda_size:
-        special = privacy.suda(table, quasi, max_size=suda_size, sampling_fraction=fraction)
+        special = risk.suda(table, quasi, max_size=suda_size, sampling_fraction=fraction)
         figures["special_uniques"] = int((special.n_minimal > 0).sum())
         if special.dis_scores is not None:
             figures["dis_suda_largest"] = float(special.dis_scores.max())
@@ -70,7 +53,7 @@ def _suda_size(columns: int, records: int) -> int:
     sets, size = 0, 0
     while size < min(SUDA_SIZE, columns):
         sets += math.comb(columns, size + 1)
-        if sets > MOST_SUBSETS or sets * records > SUDA_CELLS:
+        if sets > risk.MOST_SUBSETS or sets * records > SUDA_CELLS:
             break
         size += 1
     return size

@@ -94,6 +94,21 @@ RISK = (
 
 # key, name, unit, meaning; the risk of being found, before protection and after.
 IDENTIFICATION = (
+    (
+        "expected_reidentifications",
+        "Re-identifications expected",
+        "number",
+        "Records expected to be found by someone who tries them all: the sum of their risks{source}.",
+    ),
+    (
+        "expected_with_households",
+        "The same with households",
+        "number",
+        "Where finding one member reveals the others.",
+    ),
+    ("below_2", "Classes below 2", "count", "Records in classes smaller than 2."),
+    ("below_3", "Classes below 3", "count", "Records in classes smaller than 3."),
+    ("below_5", "Classes below 5", "count", "Records in classes smaller than 5."),
     ("unique", "Unique records", "count", "Records alone with their combination of quasi-identifiers."),
     (
         "prosecutor",
@@ -138,7 +153,7 @@ IDENTIFICATION = (
         "dis_suda_largest",
         "DIS-SUDA, largest",
         "share",
-        "The chance that a match with the most special record is right, by data intrusion simulation.",
+        "The score of the most special record, between 0 and 1, as sdcMicro computes it.",
     ),
 )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any
@@ -11,10 +11,13 @@ import numpy as np
 
 from shoal.engine.frame import Frame
 from shoal.errors import InputError, ParameterError
-from shoal.params import Interval, check_params
-from shoal.privacy._classes import classes_of
-from shoal.privacy._columns import cells_of, names_of, opened
-from shoal.privacy._presence import counted_together
+from shoal.params import Interval, Options, check_params
+from shoal.privacy.cells import cells_of, names_of, opened
+from shoal.privacy.classes import classes_of, counted_together
+from shoal.risk._posterior import FORMULAS, posterior_risk
+
+# The smallest classes that offices ask for.
+SIZES = (2, 3, 5)
 
 
 @dataclass(frozen=True)
@@ -26,6 +29,8 @@ class Risk:
     n_records, n_classes : int
     unique : int
         Records alone in their class.
+    below : dict of int to int
+        Records whose class is smaller than 2, 3 and 5: the table every office asks for.
     prosecutor : float
         Largest risk where the intruder knows that the person is in the table: 1 / smallest class.
     prosecutor_mean : float
@@ -46,11 +51,15 @@ class Risk:
         Risk that anyone of the record's household is found: 1 - product of (1 - individual).
     source : {"sample", "weights", "population"}
         What the population's classes were taken from.
+    light_weights : int
+        Records with a weight below 1, as calibration leaves them. A class whose weights sum to less than its
+        records is taken as complete.
     """
 
     n_records: int
     n_classes: int
     unique: int
+    below: Mapping[int, int]
     prosecutor: float
     prosecutor_mean: float
     journalist: float
@@ -61,22 +70,53 @@ class Risk:
     threshold: float
     household: np.ndarray | None
     source: str
+    light_weights: int = 0
 
     @property
-    def expected_matches(self) -> float:
-        """Records expected to be re-identified rightly."""
+    def expected_reidentifications(self) -> float:
+        """Records expected to be re-identified rightly: the sum of the individual risks."""
         return float(self.individual.sum())
 
+    @property
+    def expected_with_households(self) -> float | None:
+        """Records expected to be found where one member found reveals the household; None without households."""
+        return None if self.household is None else float(self.household.sum())
+
     def __str__(self) -> str:
+        home = self.expected_with_households
         return (
-            f"{self.unique:,} of {self.n_records:,} records are unique; risk of the weakest record "
-            f"{self.prosecutor:.3g} if known to be in the table, {self.journalist:.3g} if not (by {self.source}); "
-            f"{self.expected_matches:.4g} matches expected; {self.above_threshold:,} records above "
-            f"{self.threshold:g}."
+            f"{self.expected_reidentifications:.4g} of {self.n_records:,} records expected to be re-identified"
+            f"{'' if home is None else f', {home:.4g} with their households'} (by {self.source}); "
+            f"{self.unique:,} are unique; risk of the weakest record {self.prosecutor:.3g} if known to be in the "
+            f"table, {self.journalist:.3g} if not; {self.above_threshold:,} records above {self.threshold:g}."
         )
 
+    def to_dict(self) -> dict[str, Any]:
+        """The figures without the records, every one of them finite."""
+        figures: dict[str, Any] = {
+            "expected_reidentifications": self.expected_reidentifications,
+            "unique": self.unique,
+            **{f"below_{size}": count for size, count in self.below.items()},
+            "prosecutor": self.prosecutor,
+            "journalist": self.journalist,
+            "marketer": self.marketer,
+            "k_map": self.k_map,
+            "individual_mean": float(self.individual.mean()),
+            "individual_largest": float(self.individual.max()),
+            "above_threshold": self.above_threshold,
+            "threshold": self.threshold,
+            "source": self.source,
+        }
+        if self.household is not None:
+            figures |= {
+                "expected_with_households": self.expected_with_households,
+                "household_mean": float(self.household.mean()),
+                "household_largest": float(self.household.max()),
+            }
+        return figures
 
-def risk(
+
+def measure(
     frame: Any,
     quasi: Sequence[str] | str,
     *,
@@ -84,6 +124,7 @@ def risk(
     population: Any = None,
     households: str | None = None,
     threshold: float = 0.2,
+    formula: str = "exact",
 ) -> Risk:
     """Measure the risk that records are re-identified by their quasi-identifiers.
 
@@ -93,13 +134,15 @@ def risk(
     quasi : str or sequence of str
         The columns an intruder is taken to know.
     weights : str, optional
-        Column of survey weights: a record stands for that many people.
+        Column of survey weights, above 0: a record stands for that many people.
     population : frame, optional
         The population itself, where it is at hand; its columns coded as in `frame`.
     households : str, optional
-        Column that tells which records belong together.
+        Column that tells which records belong together; a record without one is alone.
     threshold : float, default 0.2
         Records with a higher risk are counted.
+    formula : {"exact", "sdcmicro"}, default "exact"
+        See `posterior_risk`: sdcMicro approximates classes of three records and more.
 
     Returns
     -------
@@ -107,34 +150,36 @@ def risk(
 
     Notes
     -----
-    With weights, a class of f records and weights summing to F gets the expectation of 1 / (its size in the
-    population) under the negative binomial posterior of [1], p = f / F:
-    (p / f) 2F1(1, 1; f + 1; 1 - p), which is p log(1/p) / (1 - p) for f = 1. It is an estimate, good on
-    average and not for the single record. O(n) time and memory.
+    With weights, a class gets the expectation of 1 / (its size in the population), see `posterior_risk`. It is
+    an estimate, good on average and not for the single record. A missing key is a value of its own; sdcMicro
+    lets it match any other. O(n) time and memory.
 
     References
     ----------
-    .. [1] R. Benedetti, L. Franconi (1998). Statistical and technological solutions for controlled data
-       dissemination. Pre-proceedings of New Techniques and Technologies for Statistics 1, 225-232.
-    .. [2] K. El Emam, F. K. Dankar (2008). Protecting privacy using k-anonymity. JAMIA 15(5), 627-637.
+    .. [1] K. El Emam, F. K. Dankar (2008). Protecting privacy using k-anonymity. JAMIA 15(5), 627-637.
        doi:10.1197/jamia.M2716
 
     Examples
     --------
     >>> import polars as pl
-    >>> from shoal import privacy
+    >>> from shoal import risk
     >>> table = pl.DataFrame({"zip": ["a", "a", "b"], "w": [10.0, 10.0, 4.0]})
-    >>> found = privacy.risk(table, "zip", weights="w")
+    >>> found = risk.measure(table, "zip", weights="w")
     >>> found.unique, found.prosecutor, found.k_map, round(found.journalist, 3)
     (1, 1.0, 4.0, 0.25)
-    >>> found.individual.round(3).tolist()
-    [0.083, 0.083, 0.462]
+    >>> found.individual.round(3).tolist(), round(found.expected_reidentifications, 3)
+    ([0.083, 0.083, 0.462], 0.627)
     """
-    check_params("risk", {"threshold": Interval(Real, 0, 1)}, {"threshold": threshold})
+    check_params(
+        "measure",
+        {"threshold": Interval(Real, 0, 1), "formula": Options(FORMULAS)},
+        {"threshold": threshold, "formula": formula},
+    )
     if weights is not None and population is not None:
-        raise ParameterError("'weights' and 'population' of risk exclude each other. Got both.")
+        raise ParameterError("'weights' and 'population' of measure exclude each other. Got both.")
     names = names_of(quasi, "quasi")
     table = opened(frame, [*names, *(each for each in (weights, households) if each is not None)])
+    light = 0
     if population is not None:
         labels, sizes, around = _in_population(table, opened(population, names, "population"), names)
         per_class, source = 1.0 / around, "population"
@@ -143,13 +188,16 @@ def risk(
         labels, sizes, around = classes.labels, classes.sizes, classes.sizes.astype(np.float64)
         per_class, source = 1.0 / around, "sample"
         if weights is not None:
-            around = np.bincount(labels, weights=_weights(table, weights), minlength=sizes.size)
-            per_class, source = posterior_risk(sizes, around), "weights"
+            each = survey_weights(table, weights)
+            light = int((each < 1.0).sum())
+            around = np.maximum(np.bincount(labels, weights=each, minlength=sizes.size), sizes)
+            per_class, source = posterior_risk(sizes, around, formula), "weights"
     individual = per_class[labels]
     return Risk(
         n_records=labels.size,
         n_classes=sizes.size,
         unique=int((sizes == 1).sum()),
+        below={size: int(sizes[sizes < size].sum()) for size in SIZES},
         prosecutor=1.0 / int(sizes.min()),
         prosecutor_mean=sizes.size / labels.size,
         journalist=float((1.0 / around).max()),
@@ -160,22 +208,16 @@ def risk(
         threshold=float(threshold),
         household=None if households is None else _household_risk(table, households, individual),
         source=source,
+        light_weights=light,
     )
 
 
-def posterior_risk(sizes: np.ndarray, around: np.ndarray) -> np.ndarray:
-    """Expectation of 1 / (class size in the population) for classes of f records with weights summing to F."""
-    from scipy.special import hyp2f1
-
-    p = np.minimum(sizes / around, 1.0)
-    return p / sizes * hyp2f1(1.0, 1.0, sizes + 1.0, 1.0 - p)
-
-
-def _weights(table: Frame, name: str) -> np.ndarray:
+def survey_weights(table: Frame, name: str) -> np.ndarray:
+    """A column of weights, each of them above 0."""
     values = table.matrix([name])[:, 0]
-    if values.min() < 1.0:
+    if values.min() <= 0.0:
         raise InputError(
-            f"Weights must be at least 1, since a record stands for itself. Got {values.min():g} in {name!r}."
+            f"Weights must be above 0, since a record stands for somebody. Got {values.min():g} in {name!r}."
         )
     return values
 
@@ -197,14 +239,15 @@ def _in_population(
 
 
 def _household_risk(table: Frame, name: str, individual: np.ndarray) -> np.ndarray:
-    members = classes_of(cells_of(table, [name]))
+    cells = cells_of(table, [name])
+    members = classes_of(cells)
     with np.errstate(divide="ignore"):
-        safe = np.log1p(-individual)
-    nobody = np.exp(
-        np.bincount(members.labels, weights=np.maximum(safe, -745.0), minlength=members.n_classes)
-    )
+        safe = np.maximum(np.log1p(-individual), -745.0)
+    nobody = np.exp(np.bincount(members.labels, weights=safe, minlength=members.n_classes))
     certain = np.bincount(members.labels, weights=individual >= 1.0, minlength=members.n_classes) > 0
-    return np.where(certain, 1.0, 1.0 - nobody)[members.labels]
+    together = np.where(certain, 1.0, 1.0 - nobody)[members.labels]
+    # Nobody knows with whom a record without a household lives: it stands alone.
+    return together if cells[0].missing is None else np.where(cells[0].missing, individual, together)
 
 
 def column_risks(frame: Any, quasi: Sequence[str] | str) -> dict[str, float]:
@@ -218,9 +261,9 @@ def column_risks(frame: Any, quasi: Sequence[str] | str) -> dict[str, float]:
     Examples
     --------
     >>> import polars as pl
-    >>> from shoal import privacy
+    >>> from shoal import risk
     >>> table = pl.DataFrame({"sex": ["m", "f", "m", "f"], "age": [1, 2, 3, 4]})
-    >>> privacy.column_risks(table, ["sex", "age"])
+    >>> risk.column_risks(table, ["sex", "age"])
     {'age': 0.5, 'sex': 0.0}
     """
     names = names_of(quasi, "quasi")

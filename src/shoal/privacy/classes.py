@@ -15,8 +15,8 @@ import numpy as np
 from shoal.engine.compile import kernel
 from shoal.engine.frame import Frame
 from shoal.errors import ParameterError
-from shoal.privacy._columns import Cells, cells_of, names_of, opened
 from shoal.privacy._verdict import WorstClass
+from shoal.privacy.cells import Cells, cells_of, cells_of_both, names_of, opened
 
 # A table of this many slots per record is addressed directly instead of hashed.
 _DIRECT = 4
@@ -92,6 +92,14 @@ def classes_of(columns: list[Cells]) -> Classes:
     key, span = _key(columns)
     labels, sizes, first = _labels(key, span)
     return Classes(tuple(each.name for each in columns), labels, sizes, first, columns)
+
+
+def counted_together(inner: Any, outer: Any, names: Sequence[str]) -> tuple[Classes, np.ndarray, np.ndarray]:
+    """The classes of two tables together, and how many records of each one they hold."""
+    classes = classes_of(cells_of_both(inner, outer, names))
+    n = len(inner)
+    inside = np.bincount(classes.labels[:n], minlength=classes.n_classes)
+    return classes, inside, classes.sizes - inside
 
 
 def refuse_overlap(quasi: Sequence[str], sensitive: Sequence[str]) -> None:

@@ -13,10 +13,10 @@ import numpy as np
 
 from shoal.errors import ParameterError
 from shoal.params import AnyOf, Interval, Nothing, check_params
-from shoal.privacy._classes import classes_of
-from shoal.privacy._columns import Cells, cells_of, names_of, opened
+from shoal.privacy.cells import Cells, cells_of, names_of, opened
+from shoal.privacy.classes import classes_of
 
-MOST_SUBSETS = 20_000
+MOST_SUBSETS = 40_000
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,10 @@ class Suda:
     match_probability : float or None
         Probability that a unique match is right (data intrusion simulation), for a given sampling fraction.
     dis_scores : array of float64, (n_records,), or None
-        The same for each record (DIS-SUDA): `match_probability` shared out by the scores; 0 for records
-        without a minimal sample unique.
+        DIS-SUDA as sdcMicro and the program of its authors compute it; 0 for records without a minimal sample
+        unique.
+    shared_scores : array of float64, (n_records,), or None
+        `match_probability` shared out by the scores so that its mean is kept; our own, see Notes.
     """
 
     scores: np.ndarray
@@ -47,10 +49,15 @@ class Suda:
     contributions: dict[str, float]
     match_probability: float | None
     dis_scores: np.ndarray | None
+    shared_scores: np.ndarray | None
 
 
 def suda(
-    frame: Any, quasi: Sequence[str] | str, *, max_size: int = 3, sampling_fraction: float | None = None
+    frame: Any,
+    quasi: Sequence[str] | str,
+    *,
+    max_size: int | None = None,
+    sampling_fraction: float | None = None,
 ) -> Suda:
     """Find minimal sample uniques and score the records by them.
 
@@ -62,18 +69,23 @@ def suda(
     ----------
     frame : pandas.DataFrame, polars.DataFrame, pyarrow.Table
     quasi : str or sequence of str
-    max_size : int, default 3
-        Sets of up to so many columns are looked at.
+    max_size : int, optional
+        Sets of up to so many columns are looked at. Left open: sets of any size, as sdcMicro does.
     sampling_fraction : float, optional
-        The share of the population in the table; gives `match_probability` and `dis_scores`.
+        The share of the population in the table; gives `match_probability`, `dis_scores` and
+        `shared_scores` (sdcMicro takes 0.01 where nothing is said).
 
     Notes
     -----
     One pass over the table per set of columns; uniqueness of a set's subsets is remembered for the records
     that are unique at all.
 
-    A record's DIS-SUDA score is q S / (1 + q S) for its score S: a probability that grows with the score. One
-    factor q serves all records; it is chosen so that the mean over records with a score is `match_probability`.
+    With the score S of a record, sampling fraction f, P records in classes of two and Q = 1 + (8 - columns) / 20,
+    DIS-SUDA is 1 / (1 + P (1 - f) / f / (S^Q A)), A being the sum of S^-Q over the records with a score. It is a
+    scale, not a probability: its mean is not `match_probability`.
+
+    `shared_scores` is q S / (1 + q S): a probability that grows with the score. One factor q serves all records; it
+    is chosen so that the mean over records with a score is `match_probability`.
 
     References
     ----------
@@ -86,26 +98,26 @@ def suda(
     Examples
     --------
     >>> import polars as pl
-    >>> from shoal import privacy
+    >>> from shoal import risk
     >>> table = pl.DataFrame({"sex": ["m", "m", "f", "m"], "age": [1, 1, 1, 2], "job": ["x", "x", "x", "y"]})
-    >>> found = privacy.suda(table, ["sex", "age", "job"], max_size=2)
+    >>> found = risk.suda(table, ["sex", "age", "job"], max_size=2)
     >>> found.scores.tolist(), found.smallest.tolist()
     ([0.0, 0.0, 2.0, 4.0], [0, 0, 1, 1])
     """
     check_params(
         "suda",
         {
-            "max_size": Interval(Integral, 1),
+            "max_size": AnyOf((Nothing(), Interval(Integral, 1))),
             "sampling_fraction": AnyOf((Nothing(), Interval(Real, 0, 1))),
         },
         {"max_size": max_size, "sampling_fraction": sampling_fraction},
     )
     names = names_of(quasi, "quasi")
-    depth = min(max_size, len(names))
+    depth = len(names) if max_size is None else min(max_size, len(names))
     subsets = sum(math.comb(len(names), size) for size in range(1, depth + 1))
     if subsets > MOST_SUBSETS:
         raise ParameterError(
-            f"'max_size' of suda must leave at most {MOST_SUBSETS} sets of columns. Got {subsets} with {max_size}."
+            f"'max_size' of suda must leave at most {MOST_SUBSETS} sets of columns. Got {subsets} with {depth}."
         )
     columns = cells_of(opened(frame, names), names)
     whole = classes_of(columns)
@@ -122,7 +134,12 @@ def suda(
         smallest=_spread(smallest, uniques, whole.n_records),
         contributions=dict(sorted(contributions.items(), key=lambda pair: -pair[1])),
         match_probability=match,
-        dis_scores=None if match is None else _spread(_shared_out(scores, match), uniques, whole.n_records),
+        dis_scores=None
+        if sampling_fraction is None
+        else _spread(_dis(scores, whole.sizes, sampling_fraction, len(names)), uniques, whole.n_records),
+        shared_scores=None
+        if match is None
+        else _spread(_shared_out(scores, match), uniques, whole.n_records),
     )
 
 
@@ -167,6 +184,17 @@ def _match_probability(sizes: np.ndarray, fraction: float | None) -> float | Non
         return None
     ones, pairs = float((sizes == 1).sum()) * fraction, 2.0 * float((sizes == 2).sum()) * (1.0 - fraction)
     return ones / (ones + pairs) if ones + pairs > 0 else 0.0
+
+
+def _dis(scores: np.ndarray, sizes: np.ndarray, fraction: float, width: int) -> np.ndarray:
+    """Scores between 0 and 1 that set each record's score against the pairs in the table."""
+    out, scored = np.zeros(scores.size), scores > 0
+    if fraction <= 0.0 or not scored.any():
+        return out
+    power = scores[scored] ** (1.0 + (8.0 - width) / 20.0)
+    pairs = 2.0 * float((sizes == 2).sum())
+    out[scored] = 1.0 / (1.0 + pairs * (1.0 - fraction) / fraction / (power * (1.0 / power).sum()))
+    return out
 
 
 def _shared_out(scores: np.ndarray, match: float) -> np.ndarray:

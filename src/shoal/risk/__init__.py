@@ -1,0 +1,24 @@
+"""The risk that people are found by what an intruder knows: in the sample and in the population behind it."""
+
+from __future__ import annotations
+
+from shoal.risk._loglinear import ModelRisk, log_linear_risk
+from shoal.risk._measure import Risk, column_risks, measure, survey_weights
+from shoal.risk._population import PopulationUniqueness, population_uniqueness
+from shoal.risk._posterior import posterior_risk
+from shoal.risk._uniques import MOST_SUBSETS, Suda, suda
+
+__all__ = [
+    "MOST_SUBSETS",
+    "ModelRisk",
+    "PopulationUniqueness",
+    "Risk",
+    "Suda",
+    "column_risks",
+    "log_linear_risk",
+    "measure",
+    "population_uniqueness",
+    "posterior_risk",
+    "suda",
+    "survey_weights",
+]
