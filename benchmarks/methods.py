@@ -51,9 +51,11 @@ def _curve(X, limit: float) -> list[tuple[float, float]]:
     """Where the annealing stood, a dozen times for each ten-fold of time."""
     Anneal(k=K, max_proposals=2_000).fit(X[:60])  # compiles
     told: list[tuple[float, float]] = []
-    Anneal(k=K, time_limit=limit, random_state=10, progress=lambda at, _, loss: told.append((at, loss))).fit(
-        X
-    )
+
+    def listen(stage: str, seconds: float, _: float) -> None:
+        told.append((seconds, float(stage.split(": ")[1].split(" %", maxsplit=1)[0])))
+
+    Anneal(k=K, time_limit=limit, random_state=10, progress=listen).fit(X)
     kept, after = [], 0.0
     for seconds, loss in told[:-1]:
         if seconds >= after:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import re
 import signal
 import threading
 import time
@@ -15,8 +16,10 @@ from shoal.engine.encode import standardise, sum_of_squares
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation import MDAV, Anneal
 from shoal.microaggregation import _anneal_kernels as kernels
+from shoal.microaggregation._anneal import usual_proposals
 from shoal.microaggregation._blocks import split
 from shoal.microaggregation._regions import Block
+from shoal.microaggregation._work import Work
 
 
 def partitions(records: tuple[int, ...], k: int):
@@ -222,6 +225,41 @@ def test_stops_when_nothing_improves():
     assert time.perf_counter() - started < 180
 
 
+def test_the_default_is_work_not_time():
+    X = wide(60)
+    runs = [Anneal(k=4, random_state=3, n_threads=threads).fit(X) for threads in (1, 2)]
+    np.testing.assert_array_equal(runs[0].labels_, runs[1].labels_)
+    again = Anneal(k=4, random_state=3, max_proposals=runs[0].n_proposals_).fit(X)
+    np.testing.assert_array_equal(again.labels_, runs[0].labels_)
+
+
+def test_the_usual_work_grows_with_the_table_but_less_than_in_proportion():
+    work = [usual_proposals(n, 5, 10) for n in (10, 100, 1_000, 10_000, 100_000, 1_000_000)]
+    assert work == sorted(work)
+    per_record = [w / n for w, n in zip(work, (10, 100, 1_000, 10_000, 100_000, 1_000_000), strict=True)]
+    assert per_record[-4:] == sorted(per_record[-4:], reverse=True)
+
+
+def test_parts_share_the_work_of_the_whole():
+    whole = usual_proposals(1_000, 4, 3)
+    parts = [Anneal(k=4).for_part(n, 1_000, 3) for n in (300, 700)]
+    assert sum(part.max_proposals for part in parts) == pytest.approx(whole, rel=0.01)
+    assert all(part.max_proposals % 100 == 0 for part in parts)  # no plan is named: each finds its own
+    assert [Anneal(time_limit=8.0).for_part(n, 1_000, 3).time_limit for n in (250, 750)] == [2.0, 6.0]
+    assert MDAV(k=4).for_part(250, 1_000, 3).k == 4
+
+
+def test_the_forecast_follows_the_pace():
+    work = Work(None, 1_000)
+    assert work.seconds_left() == np.inf
+    work.started -= 10.0
+    work.proposals = 250
+    assert work.seconds_left() == pytest.approx(30.0, rel=0.01)
+    timed = Work(12.0, None)
+    timed.started -= 5.0
+    assert timed.seconds_left() == pytest.approx(7.0, abs=0.5)
+
+
 def test_seeds_differ_and_are_kept():
     X = wide()
     one, two = (Anneal(k=4, max_proposals=500_000, random_state=s).fit(X) for s in (0, 1))
@@ -243,21 +281,25 @@ def test_ctrl_c_gives_the_best_so_far():
     assert fitted.information_loss_ <= fitted.start_loss_ * (1 + 1e-9)
 
 
-def test_progress_is_told_and_may_interrupt():
+@pytest.mark.parametrize("budget", [{"time_limit": 60}, {"max_proposals": 10**10}, {}])
+def test_progress_is_told_and_may_interrupt(budget):
     X = wide()
     told = []
 
-    def listen(seconds, proposals, loss):
-        told.append((seconds, proposals, loss))
+    def listen(stage, done, of):
+        told.append((stage, done, of))
         if len(told) == 4:
             raise KeyboardInterrupt
 
-    fitted = Anneal(k=4, time_limit=60, random_state=0, progress=listen).fit(X)
+    fitted = Anneal(k=4, **budget, random_state=0, progress=listen).fit(X)
     assert fitted.interrupted_
-    losses = [loss for _, _, loss in told]
+    losses = [float(re.search(r"([0-9.]+) % lost", stage)[1]) for stage, _, _ in told]
     assert losses == sorted(losses, reverse=True)
     assert fitted.information_loss_ <= losses[-1] * (1 + 1e-4)
-    assert told[-1][1] > 0
+    dones = [done for _, done, _ in told]
+    assert dones == sorted(dones)
+    assert all(0 <= done <= of for _, done, of in told)
+    assert dones[-1] > 0
 
 
 def test_starts_from_any_method_or_labels_and_never_ends_worse():

@@ -61,7 +61,10 @@ def protect(
     small_strata: Annotated[str, typer.Option(help="Strata below k: merge or refuse.")] = "merge",
     integers: Annotated[str, typer.Option(help="Integer columns: float or round.")] = "float",
     identifiers: Annotated[str, typer.Option(help="Identifiers: drop or hash.")] = "drop",
-    time_limit: Annotated[float | None, typer.Option(help="Seconds the method may search.")] = None,
+    time_limit: Annotated[
+        float | None,
+        typer.Option(help="Seconds the method may search, instead of the default amount of work."),
+    ] = None,
     max_proposals: Annotated[
         int | None, typer.Option(help="Proposals the method may try (repeats exactly).")
     ] = None,

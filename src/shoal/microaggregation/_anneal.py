@@ -1,15 +1,16 @@
-"""Simulated annealing with local reheating: the least information lost."""
+"""Simulated annealing: the least information lost for the work that is spent."""
 
 from __future__ import annotations
 
+import math
 import os
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
+from sklearn.base import clone
 
 from shoal.engine.encode import sum_of_squares
 from shoal.errors import InputError, ParameterError
@@ -17,7 +18,8 @@ from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._blocks import BlockSearch, start_in_blocks
 from shoal.microaggregation._fixed_size import _mdav
 from shoal.microaggregation._repair import repair
-from shoal.microaggregation._search import Search, Work
+from shoal.microaggregation._search import Search
+from shoal.microaggregation._work import Progress, Work, seconds_per_proposal, usual_seconds
 from shoal.params import AnyOf, Instance, Interval, Nothing, Rule
 
 ONE_BLOCK = 6144
@@ -25,7 +27,7 @@ ONE_BLOCK = 6144
 
 
 class Anneal(Microaggregator):
-    """Search for the partition with the least information loss, as long as it is given time.
+    """Search for the partition with the least information loss, for as much work as it is given.
 
     Records change groups one by one, in pairs, or by the group, whenever that lowers the SSE, and sometimes
     although it does not; less often so as the temperature falls. Then small regions are heated up and
@@ -35,13 +37,15 @@ class Anneal(Microaggregator):
     ----------
     k : int, default 5
         Smallest group size.
-    time_limit : float or None, default 10.0
-        Seconds for the whole run, start included; not the compiling of the kernels when they are used for
-        the first time on a machine. The best partition so far is returned when they are over,
-        or earlier when nothing has improved for long (see Notes); None waits for the latter.
+    time_limit : float, optional
+        Seconds for the whole run instead of the default work, start included; not the compiling of the kernels
+        when they are used for the first time on a machine. The best partition so far is returned when they are
+        over, or earlier when nothing has improved for long (see Notes).
     max_proposals : int, optional
-        Number of proposed moves instead of a time limit. A seed then gives the same partition on every run,
-        whatever the number of threads. Give `n_proposals_` of an earlier run to repeat that run.
+        Number of proposed moves instead of the default work; goes before a time limit. Give `n_proposals_` of an
+        earlier run to repeat that run. By default (neither is given) the number depends on the table alone,
+        `usual_proposals`: about ten seconds on two cores for a thousand records. A seed then gives the same
+        partition on every run, whatever the number of threads and however busy the machine.
     start : str or array of int, default "mdav"
         Name of the method that makes the first partition, or a group label for each record.
     random_state : int, optional
@@ -49,7 +53,8 @@ class Anneal(Microaggregator):
     n_threads : int, optional
         Threads to use; all processors by default.
     progress : callable, optional
-        Called now and then with `(seconds, proposals, information_loss)`.
+        Called now and then with `(stage, done, of)`: what is being done, with the information loss so far and a
+        forecast of the seconds left, and how much is done of how much; proposals, or seconds under a time limit.
 
     Attributes
     ----------
@@ -114,12 +119,12 @@ class Anneal(Microaggregator):
     def __init__(
         self,
         k: int = 5,
-        time_limit: float | None = 10.0,
+        time_limit: float | None = None,
         max_proposals: int | None = None,
         start: Any = "mdav",
         random_state: int | None = None,
         n_threads: int | None = None,
-        progress: Callable[[float, int, float], None] | None = None,
+        progress: Progress | None = None,
     ) -> None:
         self.k = k
         self.time_limit = time_limit
@@ -132,7 +137,7 @@ class Anneal(Microaggregator):
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         _compile()
         Z = Z - Z.mean(axis=0)  # the kernels' float32 is finest around zero
-        work = Work(self.time_limit, self.max_proposals)
+        work = self._work(*Z.shape)
         self.seed_ = (
             int(np.random.SeedSequence().generate_state(1)[0])
             if self.random_state is None
@@ -158,6 +163,21 @@ class Anneal(Microaggregator):
                 labels = self._better(Z, labels, search.labels)
         self.n_proposals_ = work.repeatable()
         return labels
+
+    def _work(self, n: int, p: int) -> Work:
+        if self.max_proposals is None and self.time_limit is None:
+            return Work(None, usual_proposals(n, self.k, p))
+        return Work(self.time_limit, self.max_proposals)
+
+    def for_part(self, n: int, of: int, p: int) -> Self:
+        """The same search with its part of the budget, for n of so many records in p coordinates."""
+        part = clone(self)
+        if self.max_proposals is None and self.time_limit is not None:
+            return part.set_params(time_limit=self.time_limit * n / of)
+        whole = usual_proposals(of, self.k, p) if self.max_proposals is None else self.max_proposals
+        return (
+            part if n == of else part.set_params(max_proposals=max(100, int(whole * (n / of)) // 100 * 100))
+        )
 
     def _better(self, Z: np.ndarray, first: np.ndarray, found: np.ndarray) -> np.ndarray:
         """The found partition, unless rounding has hidden that the first is better."""
@@ -197,12 +217,15 @@ def _compile() -> None:
         Search(Z, 2, _mdav(Z, 2), work, workers, np.random.default_rng(0), lambda _: None).run()
 
 
-class _Report:
-    """Passes the information loss to the user's function, at most five times a second."""
+def usual_proposals(n: int, k: int, p: int) -> int:
+    """Proposals that a table of n records in p coordinates gets by default."""
+    return max(1, round(usual_seconds(n) / seconds_per_proposal(k, p) / 100)) * 100
 
-    def __init__(
-        self, progress: Callable[[float, int, float], None] | None, work: Work, total: float
-    ) -> None:
+
+class _Report:
+    """Passes how far the search is to the user's function, at most five times a second."""
+
+    def __init__(self, progress: Progress | None, work: Work, total: float) -> None:
         self.progress, self.work, self.total = progress, work, total
         self.told = -1.0
 
@@ -210,4 +233,6 @@ class _Report:
         now = self.work.elapsed()
         if self.progress is not None and (last or now - self.told >= 0.2):
             self.told = now
-            self.progress(now, self.work.proposals, 100.0 * sse / self.total)
+            left = self.work.seconds_left()
+            forecast = f", about {left:.0f} s left" if math.isfinite(left) and now >= 1.0 and not last else ""
+            self.progress(f"searching: {100.0 * sse / self.total:.4f} % lost{forecast}", *self.work.done())

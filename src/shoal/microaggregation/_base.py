@@ -110,6 +110,11 @@ class Microaggregator(TransformerMixin, BaseEstimator):
             )
         return labels
 
+    def for_part(self, n: int, of: int, p: int) -> Self:
+        """A copy for n of so many records in p coordinates: a search takes its part of the budget along."""
+        del n, of, p
+        return clone(self)
+
     def partition_all(self, Z: np.ndarray, ks: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
         """Label the records for several k, one after the other; methods that can share work do."""
         for k in ks:

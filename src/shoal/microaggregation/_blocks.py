@@ -13,7 +13,8 @@ from shoal.engine.encode import group_means, sum_of_squares
 from shoal.microaggregation._anneal_kernels import STEP
 from shoal.microaggregation._fixed_size import _mdav
 from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
-from shoal.microaggregation._search import Work, put_back, seeds_from
+from shoal.microaggregation._search import put_back, seeds_from
+from shoal.microaggregation._work import Work
 
 CHUNK = 1 << 17
 """Most proposals of a block between two looks at the clock."""
@@ -112,7 +113,7 @@ class BlockSearch:
         parts = self._split()
         cut = list(self.workers.map(self._cut_out, parts))
         length = self.work.plan(
-            lambda _: (0.6, False), lambda: self._speed(*cut[0]), 2_000_000 * self.labels.size
+            lambda _: (0.6, False), lambda: self._speed(*cut[0]), 2_000_000 * self.labels.size, unit=STEP
         )
         if not length or self.work.over():
             return

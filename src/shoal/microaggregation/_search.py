@@ -6,12 +6,10 @@ the order of the jobs, so that the outcome does not depend on the number of thre
 
 from __future__ import annotations
 
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -20,6 +18,7 @@ import numpy as np
 from shoal.microaggregation._anneal_kernels import STEP
 from shoal.microaggregation._exact import MOST_RECORDS, Neighbourhood, Prices, Solved
 from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
+from shoal.microaggregation._work import Work
 
 CHAINS = 2
 """Annealings of a whole table run side by side; a constant, so that the result does not depend on the machine."""
@@ -50,81 +49,6 @@ LARGEST = 1200
 
 CHUNK = 1 << 20
 """Most proposals of one job of an annealing, so that the clock is looked at often."""
-
-
-@dataclass
-class Work:
-    """Proposals made, the plan they follow, and when to stop.
-
-    The plan is a number below 100: `code`, how long the first annealing is, in steps of the root of two,
-    and 50 more if regions are solved exactly.
-    """
-
-    time_limit: float | None
-    max_proposals: int | None
-    proposals: int = 0
-    code: int = 0
-    exact: bool = False
-    started: float = field(default_factory=time.perf_counter)
-    _looked: float = 0.0
-    _ended: bool = False
-
-    def elapsed(self) -> float:
-        """Seconds since the start."""
-        return time.perf_counter() - self.started
-
-    def over(self) -> bool:
-        """Whether the budget is used up, or will be before the next look at half the time since the last."""
-        if self._ended:
-            return True
-        if self.max_proposals is not None:
-            return self.proposals >= self.max_proposals // 100 * 100
-        if self.time_limit is None:
-            return False
-        now = self.elapsed()
-        pace, self._looked = now - self._looked, now
-        self._ended = now + 0.5 * min(pace, 0.5) >= self.time_limit
-        return self._ended
-
-    def end(self) -> None:
-        """Make no more proposals."""
-        self._ended = True
-
-    def stopped(self) -> bool:
-        """Whether it was ended, or the time is over."""
-        return self._ended or self.remaining() == 0.0
-
-    def remaining(self) -> float | None:
-        """Seconds left, where seconds count."""
-        if self.max_proposals is not None or self.time_limit is None:
-            return None
-        return max(0.0, self.time_limit - self.elapsed())
-
-    def plan(
-        self, choose: Callable[[float], tuple[float, bool]], speed: Callable[[], float], most: int
-    ) -> int:
-        """Proposals for the annealing, all chains together.
-
-        `speed` measures how many a second has room for; `choose` gives, for a number of proposals, the share
-        that goes into annealing and whether regions are solved exactly.
-        """
-        code = (self.max_proposals or 0) % 100
-        if code:
-            self.exact, self.code = code >= 50, code % 50
-        else:
-            if self.max_proposals is not None:
-                total = float(self.max_proposals)
-            else:
-                seconds = self.remaining()
-                total = (60.0 if seconds is None else seconds) * speed()
-            share, self.exact = choose(total)
-            length = min(share * total, most)
-            self.code = min(49, max(1, 2 + math.floor(2 * math.log2(max(length, 1.0) / STEP))))
-        return int(STEP * 2 ** ((self.code - 2) / 2)) if self.code > 1 else 0
-
-    def repeatable(self) -> int:
-        """The number that, given as `max_proposals`, repeats this run."""
-        return self.proposals // 100 * 100 + self.code + 50 * self.exact
 
 
 class Search:
@@ -167,7 +91,7 @@ class Search:
         is better than both, once there is time to price the records.
         """
         k, n = self.block.k, self.first.size
-        length = self.work.plan(self._plan, self._speed, 2_000_000 * n)
+        length = self.work.plan(self._plan, self._speed, 2_000_000 * n, unit=STEP)
         if self.scale <= 0 or self.work.over():
             return
         self.anneal(self.first, HOT, length // (32 * CHAINS))  # soon something good, if interrupted
@@ -179,7 +103,7 @@ class Search:
                 if runs > CHAINS:
                     self.polish(labels, part)
         if self.work.exact:
-            self.price(4 * length / NOMINAL)
+            self.price((3.0 if self.block.even else 1.2) * length / NOMINAL)
             self.solve_regions(self.labels)
         self.polish(self.labels, None)
         self.warm_up(min(length // (2 * CHAINS), self.patience))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from sklearn.base import clone
 
 from shoal.engine.encode import group_means
 from shoal.errors import InputError
@@ -39,7 +38,7 @@ def partition_within(
     ----------
     Z : array of float64, (n_records, n_coordinates)
     method : Microaggregator
-        Its time limit, if it has one, is shared out by size.
+        Its time limit or work, if it has any, is shared out by size.
     strata : array of int64
         Stratum 0..s-1 of each record, each with enough records.
     households : array of int64, optional
@@ -56,10 +55,7 @@ def partition_within(
     parts = []
     for stratum in range(int(strata.max()) + 1):
         rows = np.flatnonzero(strata == stratum)
-        part = clone(method)
-        limit = part.get_params(deep=False).get("time_limit")
-        if limit is not None:
-            part.set_params(time_limit=limit * rows.size / Z.shape[0])
+        part = method.for_part(rows.size, *Z.shape)
         if households is None:
             found = part.partition(Z[rows])
         else:

@@ -24,8 +24,8 @@ def form_groups(
         progress(f"{doing}{compiling}")
         if estimator.takes("progress"):
             estimator.set_params(
-                progress=lambda seconds, _, loss: progress(
-                    f"{doing}: {loss:.4f} % lost after {seconds:.0f} s"
+                progress=lambda stage, done, of: progress(
+                    f"{doing}, {100 * done / of if of > 0 else 100:.0f} %: {stage}"
                 )
             )
     return partition_within(ground.Z, estimator, strata, row_codes(ground.job.table, ground.job.household))

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
-from sklearn.base import clone
 
 from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn
@@ -142,9 +141,9 @@ def _in_blocks(Z: np.ndarray, plan: Plan) -> np.ndarray:
     blocks = [np.sort(rows) for rows in blocks_of(Z, most)]
     labels, following = np.empty(Z.shape[0], np.int64), 0
     for rows in blocks:
-        method = clone(plan.method)
+        method = plan.method.for_part(rows.size, plan.n_rows, Z.shape[1])
         if plan.share_of_time is not None:
-            method.set_params(time_limit=plan.share_of_time * rows.size)
+            method.set_params(time_limit=plan.share_of_time * rows.size, max_proposals=None)
         # numpy copies whole rows only where it need not check each number.
         found = method.partition(np.take(Z, rows, axis=0, mode="clip"))
         labels[rows] = following + found

@@ -1,0 +1,144 @@
+"""Work: what a search has done, counted in proposals, and when it ends.
+
+By default a search ends after an amount of work that depends on the table alone, so that the same table,
+parameters and seed give the same groups on a busy machine and an idle one, with one thread or many. Where the
+user asks for seconds, the clock ends it; the number of proposals made then repeats it.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+Progress = Callable[[str, float, float], None]
+"""Told what is being done, how much of it is done, and of how much: both in proposals or both in seconds."""
+
+PLANS = 50
+"""Numbers of plans: the last two digits of a number of proposals, and as many more if regions are solved exactly."""
+
+
+def usual_seconds(n: int) -> float:
+    """Seconds of one core that a table of n records is worth by default, on the machines at hand.
+
+    In proportion for small tables, twenty from 800 records on, then slowly more: 30 for 100,000, 90 for a million
+    and 60 microseconds a record from there on.
+    """
+    return max(min(20.0, 0.025 * n), 30.0 * (n / 1e5) ** 0.48, 60e-6 * n)
+
+
+def seconds_per_proposal(k: int, p: int) -> float:
+    """Seconds of one core that a proposal on a small table takes, on the machines at hand."""
+    return 1e-9 * (25.0 + 7.0 * min(k, 30)) * (0.5 + 0.03125 * 8 * -(-p // 8))
+
+
+@dataclass
+class Work:
+    """Proposals made, the plan they follow, and when to stop.
+
+    The plan is a number below 100: `code`, how long the first annealing is, and 50 more if regions are solved
+    exactly.
+
+    Parameters
+    ----------
+    time_limit : float or None
+        Seconds after which to stop.
+    max_proposals : int or None
+        Proposals after which to stop; goes before the seconds. One of the two is given.
+    """
+
+    time_limit: float | None
+    max_proposals: int | None
+    proposals: int = 0
+    code: int = 0
+    exact: bool = False
+    started: float = field(default_factory=time.perf_counter)
+    _looked: float = 0.0
+    _ended: bool = False
+
+    def elapsed(self) -> float:
+        """Seconds since the start."""
+        return time.perf_counter() - self.started
+
+    def done(self) -> tuple[float, float]:
+        """How much is done, and of how much: proposals, or seconds where these count."""
+        if self.max_proposals is not None:
+            return float(self.proposals), float(max(self.max_proposals, self.proposals))
+        limit = math.inf if self.time_limit is None else self.time_limit
+        return min(self.elapsed(), limit), limit
+
+    def seconds_left(self) -> float:
+        """A forecast from the pace so far; infinite where there is none yet."""
+        done, of = self.done()
+        if self.max_proposals is None:
+            return of - done
+        return self.elapsed() * (of - done) / done if done > 0 else math.inf
+
+    def over(self) -> bool:
+        """Whether the budget is used up, or will be before the next look at half the time since the last."""
+        if self._ended:
+            return True
+        if self.max_proposals is not None:
+            return self.proposals >= self.max_proposals // 100 * 100
+        if self.time_limit is None:
+            return False
+        now = self.elapsed()
+        pace, self._looked = now - self._looked, now
+        self._ended = now + 0.5 * min(pace, 0.5) >= self.time_limit
+        return self._ended
+
+    def end(self) -> None:
+        """Make no more proposals."""
+        self._ended = True
+
+    def stopped(self) -> bool:
+        """Whether it was ended, or the time is over."""
+        return self._ended or self.remaining() == 0.0
+
+    def remaining(self) -> float | None:
+        """Seconds left, where seconds count."""
+        if self.max_proposals is not None or self.time_limit is None:
+            return None
+        return max(0.0, self.time_limit - self.elapsed())
+
+    def plan(
+        self,
+        choose: Callable[[float], tuple[float, bool]],
+        speed: Callable[[], float],
+        longest: int,
+        *,
+        unit: int,
+        steps: float = 2.0,
+    ) -> int:
+        """Proposals for the first annealing.
+
+        Parameters
+        ----------
+        choose : function
+            Gives, for a number of proposals, the share that goes into annealing and whether regions are solved
+            exactly.
+        speed : function
+            Measures how many proposals a second has room for; asked only where seconds count.
+        longest : int
+            Proposals beyond which annealing brings nothing.
+        unit, steps : int and float
+            Lengths are `unit * 2 ** (i / steps)` for i from 0 on: few enough for two digits to name them.
+        """
+        given = (self.max_proposals or 0) % 100
+        if given:
+            self.exact, self.code = given >= PLANS, given % PLANS
+        else:
+            if self.max_proposals is not None:
+                total = float(self.max_proposals)
+            else:
+                seconds = self.remaining()
+                total = (60.0 if seconds is None else min(seconds, 1e6)) * speed()
+            share, self.exact = choose(total)
+            length = min(share * total, longest)
+            self.code = min(PLANS - 1, max(1, 2 + math.floor(steps * math.log2(max(length, 1.0) / unit))))
+        return int(unit * 2 ** ((self.code - 2) / steps)) if self.code > 1 else 0
+
+    def repeatable(self) -> int:
+        """The number that, given as `max_proposals`, repeats this run."""
+        return self.proposals // 100 * 100 + self.code + PLANS * self.exact
