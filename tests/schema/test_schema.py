@@ -94,9 +94,7 @@ def schemas(draw) -> Schema:
         indicators=draw(
             st.lists(
                 st.builds(Indicator, st.just("quantile"), NAMES, NAMES, q=st.floats(0.01, 0.99), by=texts)
-                | st.builds(
-                    Indicator, st.just("share"), NAMES, NAMES, level=TEXTS | st.integers()
-                ),
+                | st.builds(Indicator, st.just("share"), NAMES, NAMES, level=TEXTS | st.integers()),
                 max_size=2,
             )
         ),
