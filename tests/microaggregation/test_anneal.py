@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 
 from shoal.engine.encode import standardise, sum_of_squares
+from shoal.engine.kernels import exchange
+from shoal.engine.kernels.distance import squared_distance
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation import MDAV, Anneal
 from shoal.microaggregation import _anneal_kernels as kernels
@@ -52,7 +54,9 @@ class State:
         self.members = np.empty((most, 2 * k - 1), np.int32)
         self.centres = np.empty((most, p), np.float32)
         self.share = np.array([0.0, *(1 / np.arange(1, 2 * k + 1))], np.float32)
-        self.c = kernels._build(self.block.X, self.labels, self.sizes, self.members, self.place, self.centres)
+        self.c = exchange.build_groups(
+            self.block.X, self.labels, self.sizes, self.members, self.place, self.centres
+        )
 
     def group_state(self):
         return self.sizes, self.members, self.place, self.centres, self.share
@@ -90,8 +94,8 @@ def test_cost_of_a_swap_is_the_change_of_the_sum_of_squares(seed):
             continue
         va, vb = state.share[state.sizes[A]], state.share[state.sizes[B]]
         before = state.sse()
-        cost = kernels._swap_cost(X, state.centres, i, m, A, B, np.float32(va + vb))
-        kernels._swap(X, state.labels, state.members, state.place, state.centres, va, vb, i, m)
+        cost = exchange.swap_cost(X, state.centres, i, m, A, B, np.float32(va + vb))
+        exchange.swap(X, state.labels, state.members, state.place, state.centres, va, vb, i, m)
         assert state.sse() - before == pytest.approx(cost, abs=1e-4)
         state.check()
 
@@ -107,10 +111,10 @@ def test_a_record_that_leaves_and_joins_leaves_a_true_state(seed):
         if A == B or a <= state.k or b >= 2 * state.k - 1:
             continue
         before = state.sse()
-        cost = b / (b + 1) * kernels._distance(X, i, state.centres, B)
-        cost -= a / (a - 1) * kernels._distance(X, i, state.centres, A)
-        kernels._leave(X, *state.group_state(), i, A)
-        kernels._join(X, *state.group_state(), i, B)
+        cost = b / (b + 1) * squared_distance(X, i, state.centres, B)
+        cost -= a / (a - 1) * squared_distance(X, i, state.centres, A)
+        exchange.leave(X, *state.group_state(), i, A)
+        exchange.join(X, *state.group_state(), i, B)
         state.labels[i] = B
         assert state.sse() - before == pytest.approx(cost, abs=1e-4)
         state.check()
