@@ -88,3 +88,79 @@ def project(Z, rows, axis):
             s0 += Z[i, c] * axis[c]
         along[j] = (s0 + s1) + (s2 + s3)
     return along
+
+
+@kernel()
+def random_cuts(M, mass, most, draws):
+    """Cut rows by mass into parts of at most `most`, near the middle of an axis of large variance each time.
+
+    The axis is two steps of the power method from a random vector and the cut lies between 45 and 55 per cent,
+    so that other draws give other borders: `draws` holds normal variates for the vectors and, last, uniform ones
+    for the cuts, one row for each cut, used again from the first when there are more cuts. The part of each row,
+    and the number of parts.
+    """
+    n, p = M.shape
+    order, part = np.arange(n), np.empty(n, np.int32)
+    other = np.empty(n, np.int64)
+    starts, ends = np.empty(64, np.int64), np.empty(64, np.int64)
+    starts[0], ends[0], waiting, parts, cuts = 0, n, 1, 0, 0
+    while waiting > 0:
+        waiting -= 1
+        s, e = starts[waiting], ends[waiting]
+        total = 0.0
+        for x in range(s, e):
+            total += mass[order[x]]
+        if total <= most or e - s < 2 or waiting > 60:
+            for x in range(s, e):
+                part[order[x]] = parts
+            parts += 1
+            continue
+        step = max(1, (e - s) // SAMPLE)
+        draw = draws[cuts % draws.shape[0]]
+        cuts += 1
+        axis = _axis_from(M, order[s:e], step, draw)
+        seen = project(M, order[s:e], axis)
+        at = np.sort(seen[::step])
+        cut = at[int(at.size * (0.45 + 0.1 * draw[p]))]
+        below, above = s, 0
+        for x in range(s, e):
+            if seen[x - s] < cut:
+                order[below] = order[x]
+                below += 1
+            else:
+                other[above] = order[x]
+                above += 1
+        order[below:e] = other[:above]
+        if below in (s, e):  # all alike
+            below = (s + e) // 2
+        starts[waiting], ends[waiting] = below, e
+        starts[waiting + 1], ends[waiting + 1] = s, below
+        waiting += 2
+    return part, parts
+
+
+@kernel()
+def _axis_from(M, rows, step, first):
+    """Two steps of the power method from a vector, on every `step`-th row."""
+    p = M.shape[1]
+    middle, axis, new = np.zeros(p), np.empty(p), np.empty(p)
+    count = (rows.size + step - 1) // step
+    for j in range(0, rows.size, step):
+        for a in range(p):
+            middle[a] += M[rows[j], a] / count
+    for a in range(p):
+        axis[a] = first[a]
+    for _ in range(2):
+        new[:] = 0.0
+        for j in range(0, rows.size, step):
+            dot = 0.0
+            for a in range(p):
+                dot += (M[rows[j], a] - middle[a]) * axis[a]
+            for a in range(p):
+                new[a] += dot * (M[rows[j], a] - middle[a])
+        length = np.abs(new).max()
+        if length == 0.0:
+            break
+        for a in range(p):
+            axis[a] = new[a] / length
+    return axis

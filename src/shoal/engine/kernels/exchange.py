@@ -69,6 +69,30 @@ def swap_cost(X, centres, i, m, A, B, w):
     return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
 
 
+@kernel(inline=True)
+def shift_cost(X, i, m, step, w):
+    """As `swap_cost`, with step = 2 (c_B - c_A) at hand: for all exchanges between two groups."""
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0.0)
+    for b in range(0, X.shape[1], 8):
+        d0 = X[m, b] - X[i, b]
+        d1 = X[m, b + 1] - X[i, b + 1]
+        d2 = X[m, b + 2] - X[i, b + 2]
+        d3 = X[m, b + 3] - X[i, b + 3]
+        d4 = X[m, b + 4] - X[i, b + 4]
+        d5 = X[m, b + 5] - X[i, b + 5]
+        d6 = X[m, b + 6] - X[i, b + 6]
+        d7 = X[m, b + 7] - X[i, b + 7]
+        s0 += d0 * (step[b] - w * d0)
+        s1 += d1 * (step[b + 1] - w * d1)
+        s2 += d2 * (step[b + 2] - w * d2)
+        s3 += d3 * (step[b + 3] - w * d3)
+        s4 += d4 * (step[b + 4] - w * d4)
+        s5 += d5 * (step[b + 5] - w * d5)
+        s6 += d6 * (step[b + 6] - w * d6)
+        s7 += d7 * (step[b + 7] - w * d7)
+    return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
+
+
 @kernel()
 def swap(X, labels, members, place, centres, va, vb, i, m):
     """Let two records of two groups change places."""
