@@ -18,7 +18,7 @@ from shoal.io._files import (
     write_text,
 )
 from shoal.io._tables import FORMATS, TEXT, Source, check_writable, read_source, read_table, write_table
-from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header, refuse_ragged
+from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header, refuse_ragged, typed
 
 __all__ = [
     "FORMATS",
@@ -40,6 +40,7 @@ __all__ = [
     "refuse_ragged",
     "remove_temporaries",
     "together",
+    "typed",
     "write_table",
     "write_text",
 ]
