@@ -14,10 +14,10 @@ from shoal.schema import Cells, Schema, Unit
 
 SOURCE = Path(shoal.__file__).parent
 FENCES = {
-    "opendp": {"dp/mechanisms.py"},
+    "opendp": {"dp/mechanisms.py", "dp/gaussian.py"},
     "sqlglot": {"dp/sql.py"},
     "sqlalchemy": {"dp/ledger.py", "dp/entries.py", "dp/chain.py"},
-    "secrets": {"dp/mechanisms.py"},
+    "secrets": {"dp/selection.py"},
 }
 
 

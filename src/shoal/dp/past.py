@@ -88,9 +88,10 @@ def _again(sessions: list[Session], entry: dict[str, Any], analyst: str) -> Answ
         except ShoalError:
             continue
         if session._claim(plan, analyst).key == entry["key"]:
-            value, interval = figures(plan, as_released(body))
+            noisy = as_released(body)
+            value, interval = figures(plan, noisy)
             spent, left = budget.epsilon(entry["micro"]), session.remaining(analyst)
-            return Answer(value, plan.protected.stamp, spent, left, interval, notes=notes(plan))
+            return Answer(value, plan.protected.stamp, spent, left, interval, notes=notes(plan, noisy))
     return None
 
 

@@ -28,6 +28,7 @@ from shoal.dp.load import load, protect_rows, version
 from shoal.dp.noise import add_noise, as_released, released
 from shoal.dp.plan import CELL, Plan, make_plan
 from shoal.dp.query import Query
+from shoal.dp.releases import Sums
 from shoal.dp.sql import parse
 from shoal.dp.unit import ENDED, MODES, Protected, resolve
 from shoal.errors import ParameterError, QueryError
@@ -191,7 +192,7 @@ class Session:
         value, interval = figures(plan, noisy)
         stamp = plan.protected.stamp + (ENDED if charge.ended else "")
         spent, left = budget.epsilon(charge.charged), budget.epsilon(charge.remaining)
-        told = notes(plan) + ((COUNTED_TWICE,) if charge.charged > plan.micro else ())
+        told = notes(plan, noisy) + ((COUNTED_TWICE,) if charge.charged > plan.micro else ())
         return Answer(value, stamp, spent, left, interval, notes=told)
 
     def cost(
@@ -326,19 +327,18 @@ def _caps(schema: Schema, total: float | None, per_analyst: float | None, mode: 
 
 def _parts(plan: Plan) -> list[dict[str, Any]]:
     shown = []
-    for aggregate, releases in zip(plan.query.aggregates, plan.releases, strict=True):
-        for release in releases:
-            part = {
-                "query": str(plan.query),
-                "figure": aggregate.name,
-                "release": release.kind,
-                "epsilon": budget.epsilon(release.micro),
-                "share": release.micro / plan.micro,
-            }
-            if release.kind != "rank":
-                quantum = 1.0 if release.fixed is None else float(release.fixed.quantum)
-                part["noise_scale"] = float(release.scale) * quantum
-            shown.append(part)
+    for aggregate, release in zip(plan.query.aggregates, plan.releases, strict=True):
+        part = {
+            "query": str(plan.query),
+            "figure": aggregate.name,
+            "release": release.figure,
+            "epsilon": budget.epsilon(release.micro),
+            "share": release.micro / plan.micro,
+        }
+        if isinstance(release, Sums) and release.steps is None and release.figure in ("count", "sum"):
+            quantum = 1.0 if release.fixed is None else float(release.fixed.quantum)
+            part["noise_scale"] = float(release.scale()) * quantum
+        shown.append(part)
     return shown
 
 
