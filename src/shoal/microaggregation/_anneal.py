@@ -16,7 +16,7 @@ from shoal.engine.encode import sum_of_squares
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._blocks import BlockSearch, start_in_blocks
-from shoal.microaggregation._fixed_size import _mdav
+from shoal.microaggregation._fixed_size_kernels import _mdav
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._search import Search
 from shoal.microaggregation._work import Progress, Work, seconds_per_proposal, usual_seconds

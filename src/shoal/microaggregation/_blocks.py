@@ -11,7 +11,7 @@ import numpy as np
 
 from shoal.engine.encode import group_means, sum_of_squares
 from shoal.microaggregation._anneal_kernels import STEP
-from shoal.microaggregation._fixed_size import _mdav
+from shoal.microaggregation._fixed_size_kernels import _mdav
 from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
 from shoal.microaggregation._search import put_back, seeds_from
 from shoal.microaggregation._work import Work
