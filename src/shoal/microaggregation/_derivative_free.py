@@ -134,9 +134,7 @@ class DerivativeFree(Microaggregator):
         def attempt(c: int, best: np.ndarray) -> tuple[float, np.ndarray]:
             begun = self._begin(Z, best, c, rng)
             tried = [improve(Z, begun, c, k, order) for order in HEURISTICS[self.heuristic]]
-            value, labels = min(
-                ((sum_of_squares(Z, each), each) for each in tried), key=lambda pair: pair[0]
-            )
+            value, labels = min(((sum_of_squares(Z, each), each) for each in tried), key=lambda pair: pair[0])
             self.evaluated_.append((c, value))
             return value, labels
 
