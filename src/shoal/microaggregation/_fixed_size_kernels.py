@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.scan import sort_in
+from shoal.engine.kernels.nearest import sort_in
 
 # Kernels: float64 C-contiguous in, int64 labels out, nothing checked. `free` lists the records without a
 # group in ascending order, so that the first of equals is the smallest index.
