@@ -13,16 +13,36 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from shoal.dp.chain import backup, restore
-from shoal.dp.entries import Claim
+from shoal.dp.backup import backup, restore
+from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.ledger import Ledger
 from shoal.dp.session import Session
 from shoal.errors import BudgetError, LedgerError
 from shoal.schema import Column, Schema
 
 
-def claim(analyst="ann", key="q", micro=100_000, cap=1_000_000, own=1_000_000, dataset="d", covers=True):
-    return Claim(dataset, analyst, key, micro, cap, own, "record", lambda kept: covers, "text")
+def claim(analyst="ann", key="q", micro=100_000, own=None, dataset="d", unit=None):
+    limit = None if own is None else Caps(1_000_000, own)
+    return Claim(dataset, analyst, key, "state", Amount(micro), unit or AddRemoveRecord(), limit)
+
+
+def ask(ledger, answer="1", **words):
+    """A charge and its answer, on a data set of epsilon 1 where nobody declared another cap."""
+    asked = claim(**words)
+    if ledger.caps(asked.dataset) is None:
+        ledger.declare(asked.dataset, 1_000_000)
+    return ledger.once(asked, lambda: answer)
+
+
+def lose(ledger, **words):
+    """A charge whose answer is lost on the way."""
+
+    def fails():
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        ledger.declare("d", 1_000_000)
+        ledger.once(claim(**words), fails)
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])

@@ -13,7 +13,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
@@ -49,6 +49,8 @@ class Reproduction:
     value: Any
     noise_parameter: float
     guarantee: str = HEURISTIC_STAMP
+    interval: ClassVar[None] = None  # its width would tell the sensitivity, which is private
+    notes: ClassVar[tuple[str, ...]] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values, with the keys of an answer."""

@@ -18,12 +18,14 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from shoal.dp import budget as millionths
-from shoal.dp.answer import Answer, add_noise, as_released, figures, notes, released
+from shoal.dp.answer import Answer
 from shoal.dp.claims import Amount, Claim, Receipt
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.exact import compute
+from shoal.dp.figures import figures, notes
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows
+from shoal.dp.noise import add_noise, as_released, released
 from shoal.dp.plan import CELL, Plan, make_plan
 from shoal.dp.query import Query
 from shoal.dp.reading import read_query
@@ -152,7 +154,7 @@ class Session:
             warnings.warn(
                 f"{self.model.n_cells} cells are few: expect large errors below 300.", FewCellsWarning, 2
             )
-        self.caps, self._limit = self.ledger.declare(schema.id, *asked)
+        self.caps, self.limit = self.ledger.declare(schema.id, *asked)
 
     def ask(self, query: str | Query, epsilon: float, *, analyst: str | None = None) -> Answer:
         """Answer a query privately.
@@ -198,7 +200,7 @@ class Session:
 
     def remaining(self, analyst: str | None = None) -> float:
         """Epsilon that an analyst can still spend on this data set; what others have spent is not told."""
-        left = self.ledger.remaining(self.schema.id, self._who(analyst), self._limit)
+        left = self.ledger.remaining(self.schema.id, self._who(analyst), self.limit)
         return millionths.epsilon(left)
 
     def buy_tau(self, epsilon: float, r: int = 20, *, analyst: str | None = None) -> int:
@@ -298,7 +300,7 @@ class Session:
 
     def _claim_for(self, text: str, micro: int, unit: Protected, analyst: str) -> Claim:
         state = json.dumps([self.mode, unit.rows, self._facts, self._version])
-        return Claim(self.schema.id, analyst, text, state, Amount(micro), unit, self._limit)
+        return Claim(self.schema.id, analyst, text, state, Amount(micro), unit, self.limit)
 
 
 def answer_of(plan: Plan, receipt: Receipt) -> Answer:
