@@ -70,7 +70,7 @@ def outcome(rows, sql, mode, as_text):
     return (
         shape(answer.value),
         shape(answer.interval),
-        answer.stamp,
+        answer.guarantee,
         answer.epsilon,
         answer.remaining,
         answer.notes,

@@ -43,6 +43,10 @@ def ask(
     tau_epsilon: Annotated[
         float | None, typer.Option(help="Mode correlated: buy tau for this epsilon.")
     ] = None,
+    data_version: Annotated[
+        str | None,
+        typer.Option(help="The owner's word for this state of the table; answers are kept under it."),
+    ] = None,
     expects: Annotated[
         str | None, typer.Option(help="A head of the ledger kept elsewhere, which it must hold.")
     ] = None,
@@ -64,6 +68,7 @@ def ask(
     if model is not None and (mode not in ("correlated", "heuristic") or cells is not None):
         raise ParameterError("'--model' is for modes correlated and heuristic, and stands in for '--cells'.")
     alike: Any = None if model is None else load_model(model, facts)
+    unit = _unit(group, mode)
     where = ledger or str(schema.with_suffix(".ledger.db"))
     opened = Ledger(
         where, secret=schema.with_suffix(".ledger.secret") if "://" in where else None, expects=expects
@@ -72,7 +77,8 @@ def ask(
         if mode == "heuristic":
             _reproduce(file, facts, alike, opened, query, epsilon, analyst, as_json)
             return
-        given = {"budget": budget, "analyst": analyst, "unit": _unit(group, mode), "model": alike, "tau": tau}
+        given = {"budget": budget, "analyst": analyst, "unit": unit, "model": alike, "tau": tau}
+        given["data_version"] = data_version
         session = _session(file, facts, mode, opened, given)
         if tau_epsilon is not None and mode == "correlated":
             session.buy_tau(tau_epsilon)
@@ -164,8 +170,10 @@ def _unit(text: str | None, mode: str) -> Any:
     from shoal.dp.unit import AddRemoveUnit, Records
     from shoal.errors import ParameterError
 
-    if text is None or mode != "group":
+    if text is None:
         return None
+    if mode != "group":
+        raise ParameterError(f"'--group' is for mode group. Got mode {mode!r}.")
     column, _, rows = text.rpartition(":")
     if not rows.isdigit():
         raise ParameterError(f"'--group' must be a number of records, or column:rows. Got {text!r}.")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-import secrets
 import time
 from collections.abc import Callable
 from dataclasses import astuple, dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from shoal.dp.claims import NO_UNIT, Caps, Charge, Claim, Last, left_over, no_caps, price, refuse
+from shoal.dp.secret import random_word
 from shoal.errors import BudgetError, MissingExtraError
 
 try:
@@ -376,7 +376,7 @@ def store_answer(writer: Writer, claim: Claim, key: str, charge: Charge, body: s
         key,
         refers=charge.seq,
         body=kept,
-        nonce=secrets.token_hex(16),
+        nonce=random_word(),
         at=charge.at,
     )
     return kept

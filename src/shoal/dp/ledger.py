@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Self
 
 from shoal.dp.anchor import Anchor
 from shoal.dp.budget import epsilon
@@ -298,6 +299,12 @@ class Ledger:
             with contextlib.suppress(LedgerError):
                 self._anchor.send(self.head())
         self.store.engine.dispose()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def _store(self, claim: Claim, key: str, charge: Charge, drawn: str) -> str:
         """Store an answer, which every other process sees when this returns.

@@ -14,6 +14,11 @@ from shoal.errors import LedgerError
 BYTES = 32
 
 
+def random_word() -> str:
+    """A word that says nothing: for nonces, and for states of a table that nobody named."""
+    return secrets.token_hex(16)
+
+
 class Secret:
     """A key in a file of its own that only its owner can read, or for one opening of a ledger only.
 

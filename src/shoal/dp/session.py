@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -29,6 +28,7 @@ from shoal.dp.noise import add_noise, as_released, released
 from shoal.dp.plan import CELL, Plan, make_plan
 from shoal.dp.query import Query
 from shoal.dp.reading import read_query
+from shoal.dp.secret import random_word
 from shoal.dp.unit import ENDED, MODES, Cells, Protected, resolve
 from shoal.errors import ParameterError
 from shoal.schema import Schema
@@ -148,7 +148,7 @@ class Session:
         loaded = load(frame, schema)
         rows_of = self.protected or Cells(self.model, 1)
         self._frame = protect_rows(loaded, frame, schema, rows_of, self.model)
-        self._version = data_version or getattr(schema, "version", None) or secrets.token_hex(16)
+        self._version = data_version or getattr(schema, "version", None) or random_word()
         self._facts = _digest(replace(schema, budget=None, per_analyst=None).to_toml())
         if self.mode == "correlated" and self.model is not None and self.model.n_cells < 300:
             warnings.warn(

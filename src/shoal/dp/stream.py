@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +10,7 @@ import polars as pl
 
 from shoal.dp.load import _row_hashes, load, protect_rows
 from shoal.dp.plan import CELL
+from shoal.dp.secret import random_word
 from shoal.dp.unit import resolve
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def append(session: Session, rows: Any, data_version: str | None = None) -> Drif
     moved = None
     if CELL in both.columns and model is not None:
         moved = _moved(before[CELL].to_numpy(), new[CELL].to_numpy(), model.n_cells)
-    session._frame, session._version = both, data_version or secrets.token_hex(16)
+    session._frame, session._version = both, data_version or random_word()
     return Drift(loaded.height, None, moved, far)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets as secret_words
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
@@ -23,6 +22,7 @@ from shoal.dp.pufferfish._chain import MarkovChain, chain_quilts
 from shoal.dp.pufferfish._quilt import Quilt, network_quilts, noise_per_lipschitz
 from shoal.dp.pufferfish._scenario import Scenario, Secret, exact
 from shoal.dp.pufferfish._wasserstein import w_infinity
+from shoal.dp.secret import random_word
 from shoal.dp.unit import ENDED, Stated
 from shoal.errors import ParameterError
 
@@ -92,7 +92,7 @@ class Pufferfish:
         ledger: Ledger | str | Path | None = None,
         data_version: str | None = None,
     ) -> None:
-        self._version = data_version or secret_words.token_hex(16)
+        self._version = data_version or random_word()
         self.secrets, self.pairs, self.dataset = dict(secrets), [tuple(each) for each in pairs], dataset
         if not scenarios:
             raise ParameterError("Pufferfish needs at least one scenario.")

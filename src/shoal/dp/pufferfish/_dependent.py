@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 import warnings
 from collections.abc import Sequence
 from fractions import Fraction
@@ -20,6 +19,7 @@ from shoal.dp.ledger import Ledger
 from shoal.dp.mechanisms import laplace, laplace_radius
 from shoal.dp.pufferfish._answer import check_range, spend
 from shoal.dp.pufferfish._scenario import exact
+from shoal.dp.secret import random_word
 from shoal.dp.unit import ENDED, Stated
 from shoal.errors import ParameterError
 
@@ -77,7 +77,7 @@ class DependentDP:
         ledger: Ledger | str | Path | None = None,
         data_version: str | None = None,
     ) -> None:
-        self._version = data_version or secrets.token_hex(16)
+        self._version = data_version or random_word()
         self.coefficients = [[exact(each, "A coefficient") for each in row] for row in coefficients]
         size = len(self.coefficients)
         if not size or any(len(row) != size for row in self.coefficients):
