@@ -10,10 +10,11 @@ import polars as pl
 from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn
 from shoal.engine.encode import Encoder
+from shoal.engine.kernels.axes import blocks_of
 from shoal.engine.missing import impute
 from shoal.engine.roles import row_codes
 from shoal.measures._risk import linked_share
-from shoal.microaggregation._mend import blocks_of, mend
+from shoal.microaggregation._mend import mend
 from shoal.scale.plan import Plan
 from shoal.scale.routing import joined_strata
 from shoal.scale.survey import ROW
