@@ -105,8 +105,11 @@ def test_charges_and_stored_releases():
     assert np.array_equal(first.graph.edges, again.graph.edges)
     with pytest.raises(BudgetError, match="does not allow"):
         release_graph(RING, 2, 2.0, dataset="ring", ledger=ledger)
+    with pytest.raises(BudgetError, match="only its owner raises"):
+        release_graph(RING, 2, 2.0, dataset="ring", ledger=ledger, budget=9.0)
+    ledger.set_caps("ring", 9_000_000)
     with pytest.raises(BudgetError, match="for life"):
-        release_graph(RING, 1, 2.0, dataset="ring", ledger=ledger, budget=9.0)
+        release_graph(RING, 1, 2.0, dataset="ring", ledger=ledger)
 
 
 def test_doors_for_networkx_and_sparse_matrices():
