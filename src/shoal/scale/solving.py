@@ -109,7 +109,7 @@ def _never_empty(columns: list[TypedColumn], encoder: Encoder) -> list[TypedColu
     """Where a column to be imputed is missing throughout the part, the middle of the whole table."""
     made = []
     for column, standardiser, share in zip(columns, encoder.standardisers, encoder.shares, strict=True):
-        if column.facts.policy == "impute" and column.missing.all():
+        if column.facts.on_missing == "impute" and column.missing.all():
             if standardiser is not None:
                 middle = float(standardiser.mean[0] * standardiser.unit[0])
                 middle = middle if column.levels is None else round(middle)
