@@ -148,7 +148,7 @@ class Session:
         loaded = load(frame, schema)
         rows_of = self.protected or Cells(self.model, 1)
         self._frame = protect_rows(loaded, frame, schema, rows_of, self.model)
-        self._version = data_version or getattr(schema, "version", None) or random_word()
+        self._version = data_version or schema.version or random_word()
         self._facts = _digest(replace(schema, budget=None, per_analyst=None).to_toml())
         if self.mode == "correlated" and self.model is not None and self.model.n_cells < 300:
             warnings.warn(
@@ -338,7 +338,7 @@ def _caps(
     per_analyst = schema.per_analyst if per_analyst is None else per_analyst
     cap = None if total is None else millionths.micro(total, "budget")
     own = None if per_analyst is None else millionths.micro(per_analyst, "per_analyst")
-    return cap, own, getattr(schema, "currency", None) or "pure"
+    return cap, own, schema.currency
 
 
 def _parts(plan: Plan) -> list[dict[str, Any]]:

@@ -296,7 +296,7 @@ def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Ca
         f"columns={','.join(each.name for each in plan.codes)} micros={plan.micros}{plan.pair_micros}"
     )
     facts = replace(schema, budget=None, per_analyst=None).to_toml()
-    version = data or getattr(schema, "version", None) or secrets.token_hex(16)
+    version = data or schema.version or secrets.token_hex(16)
     state = json.dumps([facts, version, plan.n])
     return Claim(schema.id, analyst, text, state, Amount(plan.micro), ReplaceRecord(), limit)
 

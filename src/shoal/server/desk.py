@@ -153,7 +153,7 @@ class Desk:
                     per_analyst=facts.per_analyst,
                     ledger=self.ledger,
                     tau=facts.tau if mode == "correlated" else None,
-                    data_version=facts.version or getattr(facts.schema, "version", None) or version,
+                    data_version=facts.version or facts.schema.version or version,
                     minimum=self.config.least_epsilon,
                 )
         return sessions
