@@ -28,6 +28,7 @@ from shoal.dp.noise import add_noise, as_released, released
 from shoal.dp.plan import CELL, Plan, make_plan
 from shoal.dp.query import Query
 from shoal.dp.reading import read_query
+from shoal.dp.releases import Sums
 from shoal.dp.secret import random_word
 from shoal.dp.unit import ENDED, MODES, Cells, Protected, resolve
 from shoal.errors import ParameterError
@@ -305,9 +306,10 @@ class Session:
 
 def answer_of(plan: Plan, receipt: Receipt) -> Answer:
     """The answer that a receipt stands for."""
-    value, interval = figures(plan, as_released(receipt.body))
+    noisy = as_released(receipt.body)
+    value, interval = figures(plan, noisy)
     guarantee = plan.protected.stamp + (ENDED if receipt.ended else "")
-    said = list(notes(plan))
+    said = list(notes(plan, noisy))
     if receipt.charged > plan.micro:
         said.append(f"counts {receipt.charged // plan.micro} times in the unit that the ledger keeps")
     if receipt.weaker:
@@ -343,19 +345,18 @@ def _caps(
 
 def _parts(plan: Plan) -> list[dict[str, Any]]:
     shown = []
-    for aggregate, releases in zip(plan.query.aggregates, plan.releases, strict=True):
-        for release in releases:
-            part = {
-                "query": str(plan.query),
-                "figure": aggregate.name,
-                "release": release.kind,
-                "epsilon": millionths.epsilon(release.micro),
-                "share": release.micro / plan.micro,
-            }
-            if release.kind != "rank":
-                quantum = 1.0 if release.fixed is None else float(release.fixed.quantum)
-                part["noise_scale"] = float(release.scale) * quantum
-            shown.append(part)
+    for aggregate, release in zip(plan.query.aggregates, plan.releases, strict=True):
+        part = {
+            "query": str(plan.query),
+            "figure": aggregate.name,
+            "release": release.figure,
+            "epsilon": millionths.epsilon(release.micro),
+            "share": release.micro / plan.micro,
+        }
+        if isinstance(release, Sums) and release.steps is None and release.figure in ("count", "sum"):
+            quantum = 1.0 if release.fixed is None else float(release.fixed.quantum)
+            part["noise_scale"] = float(release.scale()) * quantum
+        shown.append(part)
     return shown
 
 
