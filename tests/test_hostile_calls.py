@@ -26,7 +26,7 @@ FRAME = pl.DataFrame({"a": CELLS[:, 0], "b": CELLS[:, 1], "t": ["x", "y", "z"] *
         ({"weights": np.ones(30)}, "expected as weight. Got ndarray"),
         ({"columns": "a", "weights": "a"}, "one role"),
         ({"households": "t", "k": 5}, "k = 5 households"),
-        ({"schema": {"a": 1}}, "A schema, a dict of its parts or the path of its file"),
+        ({"schema": {"a": 1}}, "the schema may have the parts"),
         ({"method": MDAV}, "'method' must be one of"),
         ({"method": "anneal", "time_limit": "1"}, "'time_limit' of Anneal"),
         ({"method": MDAV(k=1), "k": 1}, "'k' of MDAV"),
