@@ -75,7 +75,7 @@ def test_other_rooms_say_what_is_wrong(tmp_path):
         measures.evaluate(None, None)
     with pytest.raises(ShoalError, match="map names to columns"):
         Schema({"a": 1})
-    with pytest.raises(ShoalError, match="A schema, or the path"):
+    with pytest.raises(ShoalError, match="A schema, a dict of its parts or the path"):
         dp.Session(FRAME, None, budget=1.0)
     assert masking.add_noise([[1, 2], [3, 5]], 0.0).tolist() == [[1.0, 2.0], [3.0, 5.0]]
 

@@ -1,13 +1,14 @@
 """Any data frame in, the same kind out.
 
-pandas, polars and pyarrow tables go through narwhals; an array stays an array. A frame is never changed
-in place: `Frame.replaced` gives a new one of the same kind, with index, column order and the columns it
-was not told about kept.
+pandas, polars and pyarrow tables go through narwhals, a lazy polars frame is collected and given back lazy, and any
+object that speaks the Arrow PyCapsule interface comes back as a pyarrow table; an array stays an array. A frame is
+never changed in place: `Frame.replaced` gives a new one of the same kind, with index, column order and the columns it
+was not told about kept. Inside, names of columns are texts; a pandas frame gets its own names (numbers, say) back.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -17,13 +18,16 @@ import pyarrow as pa
 
 from shoal.errors import InputError
 
+_KINDS = "a pandas, polars or pyarrow table, or another that gives itself as Arrow columns"
+
 
 def is_frame(data: Any) -> bool:
-    """Whether narwhals knows this object as an eager data frame."""
+    """Whether an object is a table: a data frame that narwhals knows, or one of Arrow columns."""
     try:
-        return isinstance(nw.from_native(data, eager_only=True, pass_through=True), nw.DataFrame)
+        found = nw.from_native(data, eager_only=True, pass_through=True)
     except nw.exceptions.DuplicateError as error:
         raise InputError(f"Column names must differ. {' '.join(str(error).split())}.") from None
+    return isinstance(found, nw.DataFrame) or isinstance(data, pl.LazyFrame) or _speaks_arrow(data)
 
 
 class Frame:
@@ -31,18 +35,41 @@ class Frame:
 
     Parameters
     ----------
-    data : pandas.DataFrame, polars.DataFrame, pyarrow.Table or any eager frame narwhals knows
+    data : pandas.DataFrame, polars.DataFrame, polars.LazyFrame, pyarrow.Table, or an object with Arrow columns
     """
 
     def __init__(self, data: Any) -> None:
-        if not is_frame(data):
+        if isinstance(data, pa.RecordBatchReader):
             raise InputError(
-                f"The data must be a pandas, polars or pyarrow table. Got {type(data).__name__}."
+                "A table is read more than once, which a stream does not allow: give reader.read_all()."
             )
+        if not is_frame(data):
+            raise InputError(f"The data must be {_KINDS}. Got {type(data).__name__}.")
+        self._lazy = isinstance(data, pl.LazyFrame)
+        if self._lazy:
+            data = _collected(data)
+        elif _speaks_arrow(data):
+            data = _arrow_table(data)
+        self._own: dict[str, Hashable] = {}
+        if nw.dependencies.is_pandas_dataframe(data):
+            self._own, data = _named_by_texts(data)
         self._nw: nw.DataFrame[Any] = nw.from_native(data, eager_only=True)
         repeated = {name for name in self._nw.columns if self._nw.columns.count(name) > 1}
         if repeated:
             raise InputError(f"Column names must differ. Got {sorted(repeated)} more than once.")
+
+    def _like(self, frame: nw.DataFrame[Any]) -> Frame:
+        """Another frame of the same kind."""
+        made = object.__new__(Frame)
+        made._lazy, made._own, made._nw = self._lazy, self._own, frame
+        return made
+
+    def _leave(self, frame: nw.DataFrame[Any]) -> Any:
+        """A frame as the caller knows it: lazy if it came so, with its own names."""
+        native = frame.to_native()
+        if self._own:
+            native = native.rename(columns={text: own for text, own in self._own.items() if text in native})
+        return native.lazy() if self._lazy else native
 
     @property
     def columns(self) -> list[str]:
@@ -52,7 +79,7 @@ class Frame:
     @property
     def native(self) -> Any:
         """The frame as it came."""
-        return self._nw.to_native()
+        return self._leave(self._nw)
 
     @property
     def narwhals(self) -> nw.DataFrame[Any]:
@@ -91,9 +118,6 @@ class Frame:
 
     def to_polars(self) -> pl.DataFrame:
         """The frame as polars computes on it; the index of a pandas frame is not part of it."""
-        odd = [name for name in self._nw.columns if not isinstance(name, str)]
-        if odd:
-            raise InputError(f"Column names must be texts. Got {odd[0]!r}.")
         try:
             return self._nw.to_polars()
         except (TypeError, pa.ArrowException) as error:
@@ -101,15 +125,13 @@ class Frame:
 
     def taken(self, rows: np.ndarray) -> Frame:
         """The frame restricted to some rows, index included."""
-        return (
-            Frame(self._nw[rows.tolist() if rows.size else []].to_native()) if rows.size < len(self) else self
-        )
+        return self._like(self._nw[rows.tolist() if rows.size else []]) if rows.size < len(self) else self
 
     def replaced(self, new: Mapping[str, pl.Series | np.ndarray]) -> Any:
         """The same kind of frame with some columns replaced or added."""
-        return self._nw.with_columns(
-            *(self._series(name, values) for name, values in new.items())
-        ).to_native()
+        return self._leave(
+            self._nw.with_columns(*(self._series(name, values) for name, values in new.items()))
+        )
 
     def _series(self, name: str, values: pl.Series | np.ndarray) -> nw.Series[Any]:
         backend = self._nw.implementation
@@ -121,15 +143,69 @@ class Frame:
         if backend.is_pyarrow():
             return nw.from_native(pa.chunked_array([values.to_arrow()]), series_only=True).alias(name)
         if backend.is_pandas():
-            series = nw.from_native(values.to_pandas(), series_only=True)
+            series = nw.from_native(self._to_pandas(name, values), series_only=True)
         else:
             series = nw.new_series(name, values.to_list(), backend=backend)
         before = self._nw.schema.get(name)
         return series.cast(before) if isinstance(before, (nw.Categorical, nw.Enum)) else series
 
+    def _to_pandas(self, name: str, values: pl.Series) -> Any:
+        """Cells for pandas; a column that could hold NA, or Arrow cells, stays one that can."""
+        before = self._nw[name].to_native().dtype if name in self._nw.columns else np.dtype(object)
+        if type(before).__name__ == "ArrowDtype":
+            return values.to_pandas(use_pyarrow_extension_array=True)
+        native = values.to_pandas()
+        if isinstance(before, np.dtype):
+            return native
+        if values.dtype == pl.String:
+            return native.astype(before) if type(before).__name__ == "StringDtype" else native
+        able = {pl.Boolean: "boolean", pl.Float32: "Float32", pl.Float64: "Float64", pl.Int64: "Int64"}
+        dtype = next((word for kind, word in able.items() if values.dtype == kind), None)
+        return native if dtype is None else native.astype(dtype)
+
     def without(self, names: Sequence[str]) -> Frame:
         """The frame without some of its columns."""
-        return Frame(self._nw.drop(*names).to_native()) if names else self
+        return self._like(self._nw.drop(*names)) if names else self
+
+
+def _speaks_arrow(data: Any) -> bool:
+    """Whether an object gives itself as a table of Arrow columns and is no frame, series or array known otherwise."""
+    if not (hasattr(data, "__arrow_c_stream__") or isinstance(data, pa.RecordBatch)):
+        return False
+    if isinstance(data, pa.Table | pa.ChunkedArray | pl.DataFrame | pl.LazyFrame):
+        return False
+    return not isinstance(
+        nw.from_native(data, allow_series=True, pass_through=True), nw.DataFrame | nw.Series
+    )
+
+
+def _arrow_table(data: Any) -> pa.Table:
+    try:
+        return pa.table(data) if not isinstance(data, pa.RecordBatch) else pa.Table.from_batches([data])
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        what = str(error).splitlines()[0]
+        raise InputError(f"The Arrow columns of {type(data).__name__} cannot be read: {what}.") from None
+
+
+def _collected(data: pl.LazyFrame) -> pl.DataFrame:
+    try:
+        return data.collect()
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise InputError(f"The lazy frame cannot be collected: {str(error).splitlines()[0]}.") from None
+
+
+def _named_by_texts(data: Any) -> tuple[dict[str, Hashable], Any]:
+    """A pandas frame with texts as names, and the names it had where they were no texts."""
+    odd = [name for name in data.columns if not isinstance(name, str)]
+    if not odd:
+        return {}, data
+    if data.columns.nlevels > 1:
+        raise InputError(f"Column names must have one level. Got {odd[0]!r}.")
+    texts = [str(name) for name in data.columns]
+    repeated = [text for text in texts if texts.count(text) > 1]
+    if repeated:
+        raise InputError(f"Column names must differ as texts. Got {repeated[0]!r} more than once.")
+    return dict(zip(texts, data.columns, strict=True)), data.set_axis(texts, axis=1)
 
 
 def refuse_odd_cells(X: np.ndarray, names: Sequence[str]) -> None:
