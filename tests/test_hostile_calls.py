@@ -41,8 +41,8 @@ def test_protect_says_what_is_wrong(options, said):
     ("names", "said"),
     [
         (["a", "a", "b"], "Column names must differ"),
-        ([0, 1, 2], "Column names must be texts"),
-        (pd.MultiIndex.from_tuples([("a", "b"), ("a", "c"), ("d", "e")]), "Column names must be texts"),
+        ([0, "0", 2], "Column names must differ as texts"),
+        (pd.MultiIndex.from_tuples([("a", "b"), ("a", "c"), ("d", "e")]), "Column names must have one level"),
     ],
 )
 def test_odd_names_of_pandas_columns(names, said):

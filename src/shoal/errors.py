@@ -35,6 +35,14 @@ class MissingExtraError(ShoalError):
         )
 
 
+class ImportFailedError(ShoalError, ImportError):
+    """A package is installed but cannot be loaded."""
+
+    def __init__(self, package: str, error: ImportError, hint: str = "") -> None:
+        why = (str(error).strip().splitlines() or ["no reason given"])[0].rstrip(".")
+        super().__init__(f"The package {package!r} cannot be loaded: {why}.{' ' if hint else ''}{hint}")
+
+
 class GuaranteeError(ShoalError):
     """A promised guarantee does not hold for what would have been written."""
 

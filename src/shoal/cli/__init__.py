@@ -14,7 +14,7 @@ import typer
 
 from shoal import __version__
 from shoal.cli import _interrupt
-from shoal.errors import InternalError, ShoalError
+from shoal.errors import ImportFailedError, InternalError, ShoalError
 
 # typer brings its own copy of click or uses the installed one: its errors are found from what it exports.
 _CommandError: type[Exception] = next(
@@ -79,6 +79,8 @@ def main() -> None:
     except OSError as error:
         named = "" if error.filename is None else f"{str(error.filename)!r}: "
         code = _fail(f"{named}{error.strerror or error}.", 2)
+    except ImportError as error:
+        code = _fail(str(ImportFailedError(error.name or "needed here", error)), 2)
     except (MemoryError, InternalError) as error:
         code = _fail(f"{type(error).__name__}: {error or 'the table does not fit in memory'}", 2)
     raise SystemExit(code or 0)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.relaxation.cuts import right_hand_sides
-from shoal.relaxation.master import NO_CUTS, quiet_highs, rows_of
+from shoal.relaxation.master import NO_CUTS, load_highs, quiet_highs, rows_of
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,7 @@ def choose(
     >>> choose(groups, np.array([1.0, 1.0, 0.5, 2.0]), 4).taken.tolist()
     [0, 1]
     """
-    import highspy
-
+    highspy = load_highs()
     highs = quiet_highs()
     highs.setOptionValue("mip_rel_gap", gap)
     if nodes is not None:

@@ -8,13 +8,14 @@ so that the duals of the records stay within lo <= pi <= hi. HiGHS solves it fro
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from shoal.errors import InternalError
+from shoal.errors import ImportFailedError, InternalError
 from shoal.relaxation.cuts import hits, right_hand_sides
 
 NO_CUTS = np.zeros((0, 5), np.int64)
@@ -46,11 +47,21 @@ def rows_of(groups: np.ndarray, cuts: np.ndarray, n: int) -> sparse.csc_array:
     return sparse.vstack(parts, format="csc")
 
 
+def load_highs() -> Any:
+    """The module of the solver; where it cannot be loaded, one sentence says why."""
+    try:
+        import highspy
+    except ImportError as error:
+        hint = ""
+        if "ortools" in sys.modules:
+            hint = "Import highspy before ortools: both bring a HiGHS of their own, and the first one loaded stays."
+        raise ImportFailedError("highspy", error, hint) from None
+    return highspy
+
+
 def quiet_highs() -> Any:
     """A solver that prints nothing and uses one thread, so that its answers repeat."""
-    import highspy
-
-    highs = highspy.Highs()
+    highs = load_highs().Highs()
     highs.setOptionValue("output_flag", False)
     highs.setOptionValue("threads", 1)
     return highs
@@ -69,13 +80,11 @@ class Master:
     """
 
     def __init__(self, n: int, width: int) -> None:
-        import highspy
-
         self.n = n
         self.groups = np.zeros((0, width), np.int64)
         self.costs = np.zeros(0)
         self.cuts = NO_CUTS
-        self._optimal = highspy.HighsModelStatus.kOptimal
+        self._optimal = load_highs().HighsModelStatus.kOptimal
         self._highs = highs = quiet_highs()
         highs.setOptionValue("solver", "simplex")
         highs.setOptionValue("presolve", "off")
