@@ -71,7 +71,7 @@ def outcome(rows, sql, mode, as_text):
     return (
         shape(answer.value),
         shape(answer.interval),
-        answer.stamp,
+        answer.guarantee,
         answer.epsilon,
         answer.remaining,
         [re.sub(r"[0-9.e+]+", "0", note) for note in answer.notes],  # limits drawn are part of the answer
