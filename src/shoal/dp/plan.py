@@ -6,7 +6,7 @@ Sensitivities are those of docs/theory/sensitivities.md. Everything here is publ
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
@@ -16,7 +16,7 @@ from shoal.dp import budget
 from shoal.dp.check import levels
 from shoal.dp.query import Aggregate, Query
 from shoal.dp.releases import LEAST_CHOSEN, Fixed, Grid, Limit, Matrix, Mean, Ranks, Release, Sums
-from shoal.dp.unit import Protected
+from shoal.dp.unit import AddRemoveUnit, Cells, Protected
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
 
@@ -57,6 +57,13 @@ class Plan:
     def per_row(self) -> int:
         """How often epsilon counts for one row of a unit (docs/theory/composition.md)."""
         return max(_per_row(release) for release in self.releases)
+
+    @property
+    def unit(self) -> Protected:
+        """Whom these releases protect, with what they count for one row of it: the unit to be charged in."""
+        if isinstance(self.protected, (AddRemoveUnit, Cells)):
+            return replace(self.protected, per_row=self.per_row)
+        return self.protected
 
 
 def _per_row(release: Release) -> int:
