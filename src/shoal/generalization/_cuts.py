@@ -60,7 +60,7 @@ def from_breaks(name: str, values: Sequence[Any], breaks: Sequence[Any]) -> Hier
 def intervals(name: str, values: Sequence[Any]) -> Hierarchy:
     """Nested intervals of 5, 10, 20, ... steps for numbers without breaks, until one holds them all."""
     numbers = np.asarray([float(value) for value in values])
-    low, high = float(numbers.min(initial=0.0)), float(numbers.max(initial=0.0))
+    low, high = float(numbers.min()), float(numbers.max())
     whole = bool(np.all(numbers == np.rint(numbers)))
     spread = high - low
     step = (
@@ -124,7 +124,7 @@ def interval_labels(edges: Sequence[float], *, whole: bool) -> list[str]:
 def _weighed(tree: Hierarchy, numbers: np.ndarray, whole: bool) -> Hierarchy:
     """Loss by the width of an interval, not by the number of values that happen to occur in it."""
     unit = 1.0 if whole else 0.0
-    total = float(numbers.max(initial=0.0) - numbers.min(initial=0.0)) + unit
+    total = float(np.ptp(numbers)) + unit
     covered = np.full(tree.n_nodes, unit)
     for nodes in tree.up[1:]:
         order = np.argsort(nodes, kind="stable")
