@@ -149,7 +149,7 @@ def solve(
             bound = max(bound, min(best, _raised(base, unit)))
             break
         reach = min(first * scale, gap) if stage == 0 else gap
-        chosen = open_ | (reduced <= reach + 1e-9)
+        chosen = open_ | (reduced <= reach + 1e-6)
         if stage == 1 and not chosen.any():
             break
         part = facilities.kept(chosen)
@@ -163,8 +163,9 @@ def solve(
         if run.values.size and run.objective < best - 1e-9:
             best = run.objective
             labels = _labels(lattice, part, run.values)
-        # A recoding with a class that was left out costs at least this much more than the relaxation.
-        outside = base + float(reduced[~chosen].min()) if (~chosen).any() else math.inf
+        # A recoding with a class that was left out costs at least this much more than the relaxation: more than
+        # a better one could, where all within the gap were taken.
+        outside = base + float(reduced[~chosen].min()) if reach < gap and (~chosen).any() else math.inf
         bound = max(bound, min(run.bound, outside, best))
     return Programme(labels, min(best, _raised(bound, unit)))
 
