@@ -145,8 +145,7 @@ def solve(
     )
     for stage in range(2):
         gap = best - unit - base
-        if gap <= 1e-9 * max(1.0, best):
-            bound = max(bound, min(best, _raised(base, unit)))
+        if gap < (-1e-6 * unit if unit else 1e-9 * max(1.0, best)):  # nothing cheaper is left between
             break
         reach = min(first * scale, gap) if stage == 0 else gap
         chosen = open_ | (reduced <= reach + 1e-6)
