@@ -47,6 +47,8 @@ class Microaggregator(Estimator):
 
         def __init__(self, **params: Any) -> None: ...
 
+        def __getattr__(self, name: str) -> Any: ...  # the parameters of each method
+
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         raise InternalError(f"{type(self).__name__} does not define its partition.")
 
