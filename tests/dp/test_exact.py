@@ -137,7 +137,7 @@ def test_at_most_m_rows_of_a_person_from_its_own_rows(survey, schema):
 def test_rows_without_a_unit_are_dropped(schema):
     frame = pl.DataFrame({name: [None] * 5 for name in schema.columns if name != "house"})
     frame = frame.with_columns(house=pl.Series(["1", None, " ", "?", "1.0"]))
-    facts = schema.with_columns(house={"missing": ("?",)})
+    facts = schema.with_columns(house={"missing_codes": ("?",)})
     unit = resolve("group", facts, group=Unit("house", 2))
     assert protect_rows(load(frame, facts), frame, facts, unit)[UNIT].to_list() == ["1", "1"]
 
@@ -180,12 +180,12 @@ def test_loading_never_fails_on_a_cell(schema):
 
 @pytest.mark.parametrize("cells", [[1, 2, 3], [1.0, 2.0, 3.0], ["1", "2.0", " 3"], ["01", "2", "3"]])
 def test_a_level_is_the_same_however_it_was_stored(cells):
-    column = Schema({"v": Column("v", kind="category", levels=("1", "2"), missing=("3",))})
+    column = Schema({"v": Column("v", kind="category", levels=("1", "2"), missing_codes=("3",))})
     assert load(pl.DataFrame({"v": cells}), column)["v"].to_list() == [0, 1, None]
 
 
 def test_missing_codes_are_missing():
-    column = Schema({"v": Column("v", bounds=(0, 9), missing=("-9", "refused"))})
+    column = Schema({"v": Column("v", bounds=(0, 9), missing_codes=("-9", "refused"))})
     assert load(pl.DataFrame({"v": ["-9", "refused", "3"]}), column)["v"].to_list() == [None, None, 3.0]
     assert load(pl.DataFrame({"v": [-9, 3]}), column)["v"].to_list() == [None, 3.0]
 

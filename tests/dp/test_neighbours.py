@@ -14,7 +14,7 @@ from shoal.schema import Cells, Column, Schema, Unit
 
 SCHEMA = Schema(
     {
-        "x": Column("x", bounds=(-50, 10), step=1, missing=("-9",)),
+        "x": Column("x", bounds=(-50, 10), step=1, missing_codes=("-9",)),
         "big": Column("big", bounds=(-1e99, 1e99)),
         "tiny": Column("tiny", bounds=(0, 1e-12)),
         "level": Column("level", kind="category", levels=("a", "b")),

@@ -50,7 +50,7 @@ def refused(done, *said):
         ((*PROTECT, "out.csv", "--report", "r.html", "--public-report", "r.html"), "'--report'"),
         (("compare", "t.csv", "-k", 4, "--methods", "mdav", "--report", "t.csv"), "'--report'"),
         (("schema", "t.csv", "-o", "t.csv"), "'--output'"),
-        (("release", "t.csv", "-k", 9, "--epsilon", 1, "--schema", "t.toml", "-o", "t.csv"), "'--output'"),
+        (("release", "t.csv", "--epsilon", 1, "--schema", "t.toml", "-o", "t.csv"), "'--output'"),
         (("release-graph", "edges.csv", "--epsilon", 1, "-k", 2, "-o", "edges.csv"), "'--output'"),
         (("ledger", "backup", "t.ledger.db", "t.ledger.db"), "'the backup'"),
         (("reproduce", "split", "--markdown", "a.html", "--report", "a.html"), "'--report'"),

@@ -12,11 +12,11 @@ import polars as pl
 
 from shoal.audit._game import Mechanism
 from shoal.dp import budget, heuristic, tau
-from shoal.dp.answer import add_noise, distances
 from shoal.dp.check import check
 from shoal.dp.correlation import GivenDegrees, Grid
 from shoal.dp.exact import compute
 from shoal.dp.load import load, protect_rows
+from shoal.dp.noise import add_noise, distances
 from shoal.dp.plan import Plan, make_plan
 from shoal.dp.sql import parse
 from shoal.dp.unit import resolve

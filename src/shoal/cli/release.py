@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shoal.cli._console import names, print_json
+
+if TYPE_CHECKING:
+    from shoal.schema import Schema
 
 
 def register(app: typer.Typer) -> None:
@@ -20,11 +24,28 @@ def register(app: typer.Typer) -> None:
 
 def release(
     file: Annotated[Path, typer.Argument(help="The private table.")],
-    k: Annotated[int, typer.Option("-k", "--k", help="Records per group.")],
     epsilon: Annotated[float, typer.Option(help="What to spend.")],
     schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels and budget.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
-    method: Annotated[str, typer.Option(help="insensitive or individual-ranking.")] = "insensitive",
+    method: Annotated[str, typer.Option(help="marginals, insensitive or individual-ranking.")] = "marginals",
+    k: Annotated[
+        int | None,
+        typer.Option("-k", "--k", help="Of insensitive and individual-ranking: records per group."),
+    ] = None,
+    delta: Annotated[
+        float | None, typer.Option(help="Of marginals: Gaussian noise, counted in zCDP; pure if left out.")
+    ] = None,
+    bins: Annotated[
+        int | None,
+        typer.Option(help="Of marginals: bins of a number; the schema's breaks or grid if left out."),
+    ] = None,
+    rows: Annotated[
+        int | None, typer.Option(help="Of marginals: rows to draw; the noisy number if left out.")
+    ] = None,
+    neighbours: Annotated[
+        str, typer.Option(help="Of marginals: add-remove, or replace (number of records public).")
+    ] = "add-remove",
+    mode: Annotated[str, typer.Option(help="Of marginals: dp, group or correlated.")] = "dp",
     association: Annotated[
         str, typer.Option(help="Of individual-ranking: none, copula or as-printed.")
     ] = "none",
@@ -47,50 +68,130 @@ def release(
 ) -> None:
     """Release a whole table under differential privacy, with its guarantee stamped on it.
 
-    Example: shoal release survey.csv -k 200 --epsilon 1 --schema survey.toml -o public.csv
+    Example: shoal release survey.csv --epsilon 1 --schema survey.toml -o public.csv
     """
-    from shoal.io import check_apart, check_folder, check_writable, read_table, write_table, write_text
-    from shoal.release import SmallGroupsWarning, release_table, utility_picture
+    from shoal.io import check_apart, check_folder, check_writable
     from shoal.schema import Schema
 
     check_apart({"--output": output, "--picture": picture}, [file, schema])
     check_writable(output)
     if picture is not None:
         check_folder(picture)
-    facts, frame = Schema.from_toml(schema), read_table(file)
+    wanted = _Wanted(
+        file,
+        Schema.from_toml(schema),
+        epsilon,
+        output,
+        names(columns),
+        budget,
+        analyst,
+        ledger or str(schema.with_suffix(".ledger.db")),
+        picture,
+    )
+    if method == "marginals":
+        _refuse_with_marginals({"-k": k, "--shares": shares, "--picture": picture})
+        if association != "none":
+            _refuse_with_marginals({"--association": association})
+        facts = _marginals(wanted, delta, bins, rows, neighbours, mode)
+    else:
+        facts = _microaggregated(wanted, k, method, association, _shares(shares))
+    _show(facts, as_json)
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What all methods of `shoal release` take."""
+
+    file: Path
+    schema: Schema
+    epsilon: float
+    output: Path
+    columns: list[str] | None
+    budget: float | None
+    analyst: str
+    ledger: str
+    picture: Path | None
+
+
+def _refuse_with_marginals(given: dict[str, Any]) -> None:
+    from shoal.errors import ParameterError
+
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(f"Method 'marginals' does not take {name}. Got {value}.")
+
+
+def _marginals(
+    wanted: _Wanted, delta: float | None, bins: int | None, rows: int | None, neighbours: str, mode: str
+) -> dict[str, Any]:
+    from shoal.io import read_table, write_table
+    from shoal.release import release_marginals
+
+    out = release_marginals(
+        read_table(wanted.file),
+        wanted.schema,
+        wanted.epsilon,
+        delta=delta,
+        columns=wanted.columns,
+        bins=bins,
+        rows=rows,
+        mode=mode,
+        neighbours=neighbours,
+        budget=wanted.budget,
+        analyst=wanted.analyst,
+        ledger=wanted.ledger,
+    )
+    write_table(out.frame, wanted.output)
+    return {
+        "stamp": out.stamp,
+        "epsilon": out.epsilon,
+        "delta": out.delta,
+        "remaining": out.remaining,
+        "method": "marginals",
+        "n_records": out.frame.height,
+        "notes": list(out.notes),
+    }
+
+
+def _microaggregated(
+    wanted: _Wanted, k: int | None, method: str, association: str, shares: dict[str, int] | None
+) -> dict[str, Any]:
+    from shoal.errors import ParameterError
+    from shoal.io import read_table, write_table, write_text
+    from shoal.release import SmallGroupsWarning, release_table, utility_picture
+
+    if k is None:
+        raise ParameterError(f"Method {method!r} needs -k, the records per group.")
+    frame = read_table(wanted.file)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", SmallGroupsWarning)
         out = release_table(
             frame,
-            facts,
+            wanted.schema,
             k,
-            epsilon,
+            wanted.epsilon,
             method=method,
             association=association,
-            columns=names(columns),
-            shares=_shares(shares),
-            budget=budget,
-            analyst=analyst,
-            ledger=ledger or str(schema.with_suffix(".ledger.db")),
+            columns=wanted.columns,
+            shares=shares,
+            budget=wanted.budget,
+            analyst=wanted.analyst,
+            ledger=wanted.ledger,
         )
-    write_table(out.frame, output)
-    if picture is not None:
-        write_text(utility_picture(frame, facts, out), picture)
-    notes = [*(str(each.message) for each in told), *out.notes]
-    _show(
-        {
-            "stamp": out.stamp,
-            "epsilon": out.epsilon,
-            "remaining": out.remaining,
-            "method": method,
-            "association": association,
-            "k": k,
-            "n_records": out.frame.height,
-            **out.figures,
-            "notes": notes,
-        },
-        as_json,
-    )
+    write_table(out.frame, wanted.output)
+    if wanted.picture is not None:
+        write_text(utility_picture(frame, wanted.schema, out), wanted.picture)
+    return {
+        "stamp": out.stamp,
+        "epsilon": out.epsilon,
+        "remaining": out.remaining,
+        "method": method,
+        "association": association,
+        "k": k,
+        "n_records": out.frame.height,
+        **out.figures,
+        "notes": [*(str(each.message) for each in told), *out.notes],
+    }
 
 
 def release_graph(

@@ -8,7 +8,9 @@ from decimal import Decimal
 from typing import Any
 
 from shoal.dp import budget
-from shoal.dp.answer import Answer, as_released, figures, notes
+from shoal.dp.answer import Answer
+from shoal.dp.figures import figures, notes
+from shoal.dp.noise import as_released
 from shoal.dp.session import Session
 from shoal.dp.sql import parse
 from shoal.errors import ShoalError

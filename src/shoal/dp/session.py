@@ -17,13 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.dp import budget
-from shoal.dp.answer import Answer, add_noise, as_released, figures, notes, released
+from shoal.dp.answer import Answer
 from shoal.dp.check import check
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.entries import Claim
 from shoal.dp.exact import compute
+from shoal.dp.figures import figures, notes
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows, version
+from shoal.dp.noise import add_noise, as_released, released
 from shoal.dp.plan import CELL, Plan, make_plan
 from shoal.dp.query import Query
 from shoal.dp.sql import parse

@@ -2,7 +2,7 @@
 
 A number, date or ordered kind becomes one standardised coordinate. A category becomes one coordinate per
 level, scaled so that the whole column has the variance of a standardised number: each column weighs the
-same in the distances, times the weight its schema gives it.
+same in the distances, times the importance its schema gives it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ class Encoder:
             else:
                 shares.append(None)
                 standardisers.append(Standardiser.fit((present if present.size else np.zeros(1))[:, None]))
-        return cls(tuple(standardisers), tuple(shares), tuple(column.facts.weight for column in columns))
+        return cls(tuple(standardisers), tuple(shares), tuple(column.facts.importance for column in columns))
 
     def widths(self) -> list[int]:
         """Number of coordinates of each column."""

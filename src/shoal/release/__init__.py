@@ -1,5 +1,6 @@
 """Releases under differential privacy: whole tables by microaggregation and noise, and graphs.
 
+- `release_marginals`: residuals of marginals with optimal noise, and rows drawn from them
 - `release_table`: insensitive microaggregation, or individual ranking, with noise once per centroid
 - `release_graph`: noisy quadtree over the adjacency matrix of a graph
 """
@@ -19,12 +20,14 @@ from shoal.release._table import (
     release_table,
 )
 from shoal.release._utility import utility_picture
+from shoal.release.marginals import MarginalRelease, release_marginals
 
 __all__ = [
     "ASSOCIATIONS",
     "METHODS",
     "Graph",
     "GraphRelease",
+    "MarginalRelease",
     "SmallGroupsWarning",
     "TableRelease",
     "audit_releases",
@@ -32,6 +35,7 @@ __all__ = [
     "graph_page",
     "read_graph",
     "release_graph",
+    "release_marginals",
     "release_table",
     "spy_plot",
     "systems_page",

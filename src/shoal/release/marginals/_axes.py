@@ -1,0 +1,235 @@
+"""Columns as positions on an axis of declared bins or levels, by public rules row by row, and back again."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+
+from shoal.dp.check import has_codes, levels, number
+from shoal.dp.plan import finite_bounds
+from shoal.errors import ParameterError, SchemaError
+from shoal.schema import Column, Schema
+
+MOST_BINS = 4_096  # of one column
+GRID = 64  # a declared grid of at most so many values gets a bin for each
+BINS = 24  # otherwise, where nothing is declared
+Bins = int | Sequence[float]
+_EPOCH = 719_163  # ordinal of 1970-01-01
+_RELEASED = ("quasi", "sensitive", "stratum")
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The positions that the cells of one column can take.
+
+    Parameters
+    ----------
+    column : Column
+    edges : tuple of float
+        Of bins, rising: a value lies in ``[edges[i], edges[i + 1])``, the last bin holds its end too. Empty for
+        levels.
+    values : tuple of float
+        Declared levels of a number or date, where it has them instead of bins.
+    missing : bool
+        Whether the last position stands for a missing cell.
+    """
+
+    column: Column
+    edges: tuple[float, ...] = ()
+    values: tuple[float, ...] = ()
+    missing: bool = False
+
+    @property
+    def name(self) -> str:
+        """Name of the column."""
+        return self.column.name
+
+    @property
+    def known(self) -> int:
+        """Positions that stand for a value."""
+        if self.edges:
+            return len(self.edges) - 1
+        return len(self.values) if self.values else len(levels(self.column) or ())
+
+    @property
+    def size(self) -> int:
+        """All positions."""
+        return self.known + self.missing
+
+    def encode(self, cells: np.ndarray) -> np.ndarray:
+        """Positions of cells as loaded (NaN where missing)."""
+        gone = np.isnan(cells)
+        if self.edges:
+            codes = np.searchsorted(self.edges, np.where(gone, self.edges[0], cells), side="right") - 1
+            codes = np.clip(codes, 0, self.known - 1)
+        elif self.values:
+            order = np.argsort(self.values)
+            place = np.searchsorted(np.array(self.values)[order], cells)
+            codes = order[np.minimum(place, self.known - 1)]
+            gone |= np.array(self.values)[codes] != cells
+        else:
+            codes = np.where(gone, 0, cells).astype(np.int64)
+        return np.where(gone, self.known if self.missing else self._filled, codes).astype(np.int64)
+
+    @property
+    def _filled(self) -> int:
+        """What a missing cell counts as where it has no position of its own: the middle bin, or the first level."""
+        return (self.known - 1) // 2 if self.edges else 0
+
+    def decode(self, codes: np.ndarray, rng: np.random.Generator) -> pl.Series:
+        """Cells of a file: levels as declared, numbers drawn evenly over the declared grid of their bin."""
+        gone = pl.Series(codes == self.known) if self.missing else None
+        inside = np.minimum(codes, self.known - 1)
+        if self.edges:
+            cells = self._numbers(inside, rng)
+        elif self.values:
+            cells = self._as_kind(np.array(self.values)[inside], whole=False)
+        else:
+            names = pl.Series(self.name, list(levels(self.column) or ()), strict=False)
+            cells = names.gather(inside)
+        return (
+            cells
+            if gone is None
+            else cells.to_frame().select(pl.when(~gone).then(pl.col(self.name)).alias(self.name)).to_series()
+        )
+
+    def ends(self) -> tuple[np.ndarray, np.ndarray]:
+        """Smallest and largest value that each known position can stand for."""
+        if not self.edges:
+            each = np.array(self.values or range(self.known), dtype=np.float64)
+            return each, each
+        low, high = np.array(self.edges[:-1]), np.array(self.edges[1:])
+        step = self._step
+        if step is not None:  # the largest grid point below the next edge
+            last = high[-1]
+            high = low + (np.ceil((high - low) / step - 1e-9) - 1) * step
+            high[-1] = last
+        return low, np.maximum(low, high)
+
+    @property
+    def _step(self) -> float | None:
+        return 1.0 if self.column.kind == "date" else self.column.step
+
+    def _numbers(self, codes: np.ndarray, rng: np.random.Generator) -> pl.Series:
+        low, high = self.ends()
+        u, step = rng.random(len(codes)), self._step
+        if step is None:
+            return self._as_kind(low[codes] + u * (high[codes] - low[codes]), whole=False)
+        base = finite_bounds(self.column)[0]  # the grid starts at the lower bound
+        first = np.ceil((low - base) / step - 1e-9)
+        last = np.maximum(first, np.floor((high - base) / step + 1e-9))
+        place = first[codes] + np.floor(u * (last - first + 1)[codes])
+        whole = float(step).is_integer() and base.is_integer()
+        return self._as_kind(np.minimum(base + place * step, finite_bounds(self.column)[1]), whole)
+
+    def _as_kind(self, numbers: np.ndarray, whole: bool) -> pl.Series:
+        if self.column.kind == "date":
+            return pl.Series(self.name, numbers.astype(np.int64) - _EPOCH).cast(pl.Int32).cast(pl.Date)
+        return pl.Series(self.name, numbers.astype(np.int64) if whole else numbers)
+
+
+def axis(column: Column, bins: Bins | None = None) -> Axis:
+    """The axis of a column, from what is declared about it alone.
+
+    Parameters
+    ----------
+    column : Column
+    bins : int or sequence of float, optional
+        How many bins a number or date gets, or where they begin; the schema's breaks, or its grid, if left open.
+
+    Examples
+    --------
+    >>> from shoal.release.marginals._axes import axis
+    >>> from shoal.schema import Column
+    >>> age = axis(Column("age", bounds=(0, 100), step=1), bins=[18, 65])
+    >>> age.edges, age.encode(np.array([17.0, 18.0, 500.0])).tolist()
+    ((0.0, 18.0, 65.0, 100.0), [0, 1, 2])
+    """
+    missing = _has_missing(column)
+    if has_codes(column):
+        if bins is not None:
+            raise ParameterError(f"'bins' are for numbers and dates. Got {column.name!r}, a {column.kind}.")
+        return _small(Axis(column, missing=missing))
+    if column.kind not in ("number", "date"):
+        raise SchemaError(f"Column {column.name!r} must declare its levels to be released.")
+    if column.levels is not None and bins is None:
+        return _small(Axis(column, (), tuple(number(column, each) for each in column.levels), missing))
+    if column.bounds is None:
+        raise SchemaError(
+            f"Column {column.name!r} must declare its bounds to be released: a range is never read from the data."
+        )
+    return _small(Axis(column, _edges(column, bins), (), missing))
+
+
+def axes_of(
+    schema: Schema, names: Sequence[str] | None, bins: Mapping[str, Bins] | int | None
+) -> tuple[Axis, ...]:
+    """The axes of the columns to release: those named, or every quasi-identifying and sensitive one."""
+    if names is None:
+        names = [name for name, each in schema.columns.items() if each.effective_role in _RELEASED]
+    if not names:
+        raise SchemaError(
+            "No column is to be released: declare roles 'quasi' or 'sensitive', or name columns."
+        )
+    made = []
+    for name in dict.fromkeys(names):
+        if name not in schema.columns:
+            raise SchemaError(f"A released column must be declared in the schema. Got {name!r}.")
+        column = schema.columns[name]
+        if column.effective_role == "identifier":
+            raise SchemaError(f"Column {name!r} is an identifier and is not released.")
+        wanted = bins if isinstance(bins, int) and not has_codes(column) else None
+        made.append(axis(column, bins.get(name) if isinstance(bins, Mapping) else wanted))
+    if isinstance(bins, Mapping) and not set(bins) <= {each.name for each in made}:
+        odd = next(name for name in bins if name not in {each.name for each in made})
+        raise ParameterError(f"'bins' must name released columns. Got {odd!r}.")
+    return tuple(made)
+
+
+def encode(loaded: pl.DataFrame, axes: Sequence[Axis]) -> np.ndarray:
+    """Positions of all rows, records in rows."""
+    columns = [each.encode(loaded[each.name].cast(pl.Float64).fill_null(np.nan).to_numpy()) for each in axes]
+    return np.ascontiguousarray(np.column_stack(columns))
+
+
+def _has_missing(column: Column) -> bool:
+    codes = getattr(column, "missing_codes", None) or getattr(column, "missing", ())
+    return bool(codes) or getattr(column, "on_missing", "") == "category"
+
+
+def _edges(column: Column, bins: Bins | None) -> tuple[float, ...]:
+    low, high = finite_bounds(column)
+    breaks = getattr(column, "breaks", None)
+    if bins is None and breaks is not None:
+        bins = [number(column, each) for each in breaks]
+    if bins is not None and not isinstance(bins, int):
+        inner = [float(each) for each in bins if low < float(each) < high]
+        if any(not math.isfinite(float(each)) for each in bins) or sorted(set(inner)) != inner:
+            raise ParameterError(
+                f"'bins' of column {column.name!r} must be rising numbers. Got {list(bins)}."
+            )
+        return (low, *inner, high)
+    if bins is not None and (isinstance(bins, bool) or not 1 <= bins <= MOST_BINS):
+        raise ParameterError(f"'bins' must be an int from 1 to {MOST_BINS}. Got {bins!r}.")
+    step = 1.0 if column.kind == "date" else column.step
+    if step is None:
+        count = bins or BINS
+        return (*(low + (high - low) * at / count for at in range(count)), high)
+    values = int((Fraction(high) - Fraction(low)) / Fraction(str(step))) + 1
+    wanted = bins or (values if values <= GRID else BINS)
+    width = -(-values // wanted)
+    starts = [low + at * width * step for at in range(-(-values // width))]
+    return (*starts, max(high, math.nextafter(starts[-1], math.inf)))
+
+
+def _small(made: Axis) -> Axis:
+    if made.size > MOST_BINS:
+        raise SchemaError(
+            f"Column {made.name!r} has {made.size} levels; a release by marginals takes at most {MOST_BINS}."
+        )
+    return made

@@ -1,0 +1,89 @@
+"""What a bought release knows: its axes, its residuals, and the mixture that its rows are drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from shoal.errors import ParameterError
+from shoal.release.marginals._axes import Axis
+from shoal.release.marginals._measure import total_of
+from shoal.release.marginals._mixture import Mixture, draw, fit
+from shoal.release.marginals._residuals import Key, Residual, cell_variance, covers, reconstruct
+from shoal.release.marginals._spend import Measurement, residuals_of
+
+
+@dataclass(frozen=True)
+class Model:
+    """All that was bought, and what follows from it without a further look at the data.
+
+    Parameters
+    ----------
+    axes : tuple of Axis
+    measurements : tuple of Measurement
+        The released whole numbers.
+    seed : int
+        Of the fit and the draws; public.
+    """
+
+    axes: tuple[Axis, ...]
+    measurements: tuple[Measurement, ...]
+    seed: int
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Positions of each column."""
+        return tuple(each.size for each in self.axes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(each.name for each in self.axes)
+
+    @cached_property
+    def residuals(self) -> dict[Key, Residual]:
+        """What was measured, pooled."""
+        return residuals_of(self.measurements)
+
+    @property
+    def total(self) -> float:
+        """The number of records as measured, at least 1."""
+        return total_of(self.residuals)
+
+    @cached_property
+    def mixture(self) -> Mixture:
+        """The distribution that rows are drawn from."""
+        return fit(self.total, self.residuals, self.sizes, self.seed)
+
+    def key(self, names: Sequence[str]) -> Key:
+        """Positions of some columns, rising."""
+        for name in names:
+            if name not in self.names:
+                raise ParameterError(
+                    f"A column of the release must be one of {', '.join(self.names)}. Got {name!r}."
+                )
+        return tuple(sorted({self.names.index(name) for name in names}))
+
+    def measured(self, key: Key) -> bool:
+        """Whether the marginal of some columns was measured in full, so that its error is known exactly."""
+        return covers(key, self.residuals, self.sizes)
+
+    def table(self, key: Key) -> np.ndarray:
+        """The counts of some columns: as measured where they were, else as the mixture says."""
+        if self.measured(key):
+            return reconstruct(key, self.residuals, self.sizes)
+        return self.total * self.mixture.marginal(key)
+
+    def deviation(self, key: Key) -> float | None:
+        """The exact standard deviation of a cell of a measured marginal; None of any other."""
+        return cell_variance(key, self.residuals, self.sizes) ** 0.5 if self.measured(key) else None
+
+    def rows(self, count: int | None = None) -> pl.DataFrame:
+        """Rows drawn from the mixture, in the columns' own units and levels."""
+        rng = np.random.default_rng([self.seed, 1])
+        codes = draw(self.mixture, round(self.total) if count is None else count, rng)
+        return pl.DataFrame([each.decode(codes[:, at], rng) for at, each in enumerate(self.axes)])

@@ -1,0 +1,302 @@
+"""A table released through its marginals: plan, charge, measure, settle, draw rows."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from shoal.dp import budget as micros
+from shoal.dp.accounting import rho_of_epsilon
+from shoal.dp.correlation import Grid
+from shoal.dp.correlation import Model as Cells
+from shoal.dp.entries import Claim
+from shoal.dp.ledger import Ledger
+from shoal.dp.load import load, protect_rows, version
+from shoal.dp.plan import CELL, UNIT
+from shoal.dp.unit import ENDED, REPLACED, Protected, resolve
+from shoal.errors import ParameterError
+from shoal.release.marginals._axes import Axis, Bins, axes_of, encode
+from shoal.release.marginals._measure import measure
+from shoal.release.marginals._model import Model
+from shoal.release.marginals._spend import Measurement, Purse
+from shoal.schema import Schema, Unit
+
+NEIGHBOURS = ("add-remove", "replace")
+MODES = ("dp", "group", "correlated")
+_MISSING = "Missing cells of columns that declare none count as the middle bin of the declared range, of levels as the first."
+_REPLACED_STAMP = "guarantee: epsilon-DP, replace one record, number of records public"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is released for whom: fixed by the schema and the request alone."""
+
+    axes: tuple[Axis, ...]
+    unit: Protected
+    neighbours: str
+    currency: str
+    millionths: int
+    epsilon: float
+    delta: float | None
+
+    @property
+    def purse(self) -> Purse:
+        """What may be spent."""
+        amount = Fraction(self.millionths, micros.MICRO)
+        return Purse(self.currency, amount, self.unit.rows, self.neighbours == "replace")
+
+    @property
+    def stamp(self) -> str:
+        """What is promised, word for word."""
+        said = _REPLACED_STAMP if self.neighbours == "replace" else self.unit.stamp
+        if self.delta is None:
+            return said
+        return said.replace("epsilon-DP", f"({self.epsilon:g}, {self.delta:g})-DP", 1)
+
+
+@dataclass(frozen=True)
+class MarginalRelease:
+    """A private table, and the marginals that it was drawn from.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        Rows drawn from what was bought, tied to no record.
+    stamp : str
+        What is promised, word for word.
+    epsilon : float
+        What was charged, together with `delta`.
+    delta : float or None
+        None in pure differential privacy.
+    remaining : float
+        What is left, in the ledger's currency.
+    notes : tuple of str
+    model : Model
+        All that was bought.
+    """
+
+    frame: pl.DataFrame
+    stamp: str
+    epsilon: float
+    delta: float | None
+    remaining: float
+    notes: tuple[str, ...]
+    model: Model = field(repr=False)
+    plan: Plan = field(repr=False)
+
+    def marginal(self, *columns: str) -> pl.DataFrame:
+        """The counts of some columns together: every combination of positions, its count and its deviation."""
+        from shoal.release.marginals._tables import marginal_frame
+
+        return marginal_frame(self.model, columns)
+
+
+def release_marginals(
+    frame: Any,
+    schema: Schema | str | Path,
+    epsilon: float,
+    *,
+    delta: float | None = None,
+    columns: Sequence[str] | None = None,
+    bins: Mapping[str, Bins] | int | None = None,
+    rows: int | None = None,
+    mode: str = "dp",
+    neighbours: str = "add-remove",
+    group: Unit | int | None = None,
+    cells: Cells | None = None,
+    tau: int | None = None,
+    budget: float | None = None,
+    analyst: str = "me",
+    ledger: Ledger | str | Path | None = None,
+) -> MarginalRelease:
+    """Release a whole table under differential privacy through its most telling marginals.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    schema : Schema or path
+        Declares the bounds or levels of every released column.
+    epsilon : float
+    delta : float, optional
+        Where given, noise is Gaussian and counted in zCDP; without it the release is pure.
+    columns : sequence of str, optional
+        Those to release; all quasi-identifying and sensitive ones if left open.
+    bins : mapping of column to int or numbers, or int, optional
+        Bins of numbers and dates: how many, or where they begin. The schema's breaks or grid if left open.
+    rows : int, optional
+        Rows to draw; the noisy number of records if left open.
+    mode : {"dp", "group", "correlated"}
+        Whose rows are hidden together: the schema's unit, a group's, a look-alike cell's.
+    neighbours : {"add-remove", "replace"}
+        With "replace" the number of records is public; for single records only.
+    group, cells, tau
+        As in `shoal.dp.Session`: of modes "group" and "correlated".
+    budget : float, optional
+        Total of the data set; the schema's if left open.
+    analyst : str, default "me"
+        Who is charged.
+    ledger : Ledger, path or database URL, optional
+        In memory if left open.
+
+    Returns
+    -------
+    MarginalRelease
+
+    Notes
+    -----
+    The total and all single columns are measured first; then a small share buys how much each pair of columns
+    depends, and the rest is spent on the pairs for which what is learnt outweighs the noise. In zCDP residuals are
+    measured with exact discrete Gaussian noise, in pure differential privacy marginals with discrete Laplace noise.
+    Rows are drawn from a mixture of products fitted to the measurements. Bins and levels come from the schema alone.
+    Proofs: docs/theory/marginals.md.
+
+    References
+    ----------
+    .. [1] Y. Xiao, G. He, D. Zhang, D. Kifer, "An optimal and scalable matrix mechanism for noisy marginals under
+       convex loss functions", NeurIPS 2023.
+    .. [2] R. McKenna, B. Mullins, D. Sheldon, G. Miklau, "AIM: an adaptive and iterative mechanism for
+       differentially private synthetic data", VLDB 2022.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.release import release_marginals
+    >>> from shoal.schema import Column, Schema
+    >>> answers = Column("answer", role="quasi", kind="category", levels=("no", "yes"))
+    >>> schema = Schema({"answer": answers}, id="poll", budget=2.0)
+    >>> out = release_marginals(pl.DataFrame({"answer": ["no"] * 40 + ["yes"] * 60}), schema, 2.0)
+    >>> out.stamp, out.epsilon, set(out.frame["answer"]) <= {"no", "yes"}
+    ('guarantee: epsilon-DP, add or remove one record', 2.0, True)
+    """
+    schema = Schema.of(schema)
+    plan = make_plan(schema, epsilon, delta, columns, bins, mode, neighbours, group, cells, tau)
+    if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
+        raise ParameterError(f"'rows' must be an int of at least 1. Got {rows!r}.")
+    cells = cells or (Grid.of_schema(schema) if mode == "correlated" and schema.cells is not None else None)
+    codes, data = load_codes(frame, schema, plan, cells)
+    kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+    try:
+        charge = kept.charge(_claim(schema, plan, data, analyst, budget))
+        if charge.stored is None:
+            body = buy(plan, codes)
+            kept.settle(charge, body)
+        else:
+            body = charge.stored
+    finally:
+        if kept is not ledger:
+            kept.close()
+    model = model_of(plan, body)
+    return MarginalRelease(
+        model.rows(rows),
+        plan.stamp + (ENDED if charge.ended else ""),
+        plan.epsilon,
+        plan.delta,
+        micros.epsilon(charge.remaining),
+        _notes(plan, model),
+        model,
+        plan,
+    )
+
+
+def make_plan(
+    schema: Schema,
+    epsilon: float,
+    delta: float | None = None,
+    columns: Sequence[str] | None = None,
+    bins: Mapping[str, Bins] | int | None = None,
+    mode: str = "dp",
+    neighbours: str = "add-remove",
+    group: Unit | int | None = None,
+    cells: Cells | None = None,
+    tau: int | None = None,
+) -> Plan:
+    """Check the request against the schema; no data is looked at."""
+    if mode not in MODES:
+        raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
+    if neighbours not in NEIGHBOURS:
+        raise ParameterError(f"'neighbours' must be one of {', '.join(NEIGHBOURS)}. Got {neighbours!r}.")
+    if mode == "correlated" and cells is None and schema.cells is not None:
+        cells, tau = Grid.of_schema(schema), schema.cells.tau if tau is None else tau
+    unit = resolve(mode, schema, group, cells, tau)
+    if neighbours == "replace" and unit.kind != "record":
+        raise ParameterError(
+            "'neighbours' may be 'replace' for single records only: a unit is added or removed."
+        )
+    millionths = micros.micro(epsilon) if delta is None else rho_of_epsilon(epsilon, delta)
+    spent = micros.epsilon(micros.micro(epsilon))
+    axes = axes_of(schema, columns, bins)
+    return Plan(axes, unit, neighbours, "pure" if delta is None else "zcdp", millionths, spent, delta)
+
+
+def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> tuple[np.ndarray, str]:
+    """Positions of the rows that count, at most so many of each unit, and the state of the data."""
+    names = {each.name for each in plan.axes}
+    if plan.unit.kind == "cell":
+        names |= set(schema.columns)
+    columns = {name: column for name, column in schema.columns.items() if name in names}
+    loaded = load(frame, Schema(columns, id=schema.id))
+    rows = protect_rows(loaded, frame, schema, plan.unit, cells)
+    if plan.unit.kind in ("column", "cell"):
+        unit = UNIT if plan.unit.kind == "column" else CELL
+        rows = rows.filter(pl.int_range(pl.len()).over(unit) < plan.unit.rows)
+    return encode(rows, plan.axes), version(loaded)
+
+
+def buy(plan: Plan, codes: np.ndarray) -> str:
+    """All that is drawn from the private table, as the ledger keeps it."""
+    sizes = [each.size for each in plan.axes]
+    bought = measure(codes, sizes, plan.purse)
+    return json.dumps({"seed": secrets.randbits(63), "measurements": [each.to_json() for each in bought]})
+
+
+def model_of(plan: Plan, body: str) -> Model:
+    """What a kept body stands for."""
+    kept = json.loads(body)
+    return Model(plan.axes, tuple(Measurement.from_json(each) for each in kept["measurements"]), kept["seed"])
+
+
+def _claim(schema: Schema, plan: Plan, data: str, analyst: str, total: float | None) -> Claim:
+    if plan.currency != "pure":
+        raise ParameterError("'delta' needs a data set whose budget is counted in zCDP.")
+    total = schema.budget if total is None else total
+    if total is None:
+        raise ParameterError("'budget' must be given, or declared in the schema: it has no default.")
+    cap = micros.micro(total, "budget")
+    own = cap if schema.per_analyst is None else min(cap, micros.micro(schema.per_analyst, "per_analyst"))
+    text = f"RELEASE marginals {plan.neighbours} columns={','.join(each.name for each in plan.axes)}"
+    facts = replace(schema, budget=None, per_analyst=None).to_toml()
+    bins = [[*each.edges] for each in plan.axes]
+    state = json.dumps([text, bins, plan.millionths, plan.unit.key, plan.unit.rows, facts, data])
+    key = hashlib.sha256(state.encode()).hexdigest()
+    if plan.neighbours == "replace":
+        return Claim(
+            schema.id, analyst, key, plan.millionths, cap, own, REPLACED, lambda kept: kept == REPLACED, text
+        )
+    kept_unit = plan.unit.to_keep(schema)
+    return Claim(schema.id, analyst, key, plan.millionths, cap, own, kept_unit, plan.unit.times, text)
+
+
+def _notes(plan: Plan, model: Model) -> tuple[str, ...]:
+    pairs = sum(len(each.key) > 1 for each in model.measurements)
+    notes = [
+        f"{len(model.axes)} columns alone and {pairs} sets of columns together were measured; the rest is a model.",
+        "Rows are drawn from a model of what was bought: they are no record's.",
+    ]
+    if not all(each.missing for each in plan.axes):
+        notes.append(_MISSING)
+    if not pairs and len(model.axes) > 1:
+        notes.append(
+            "At this epsilon no pair of columns was worth its noise: columns are independent in the rows."
+        )
+    if plan.unit.kind == "column":
+        notes.append(f"At most {plan.unit.rows} rows of one {plan.unit.column} are counted.")
+    return tuple(notes)

@@ -1,0 +1,215 @@
+"""A table released through marginals: from the schema to rows, charged once, and what is refused."""
+
+import dataclasses
+import json
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from shoal.cli import app
+from shoal.datasets import load_survey, load_survey_schema
+from shoal.dp import Ledger
+from shoal.errors import BudgetError, ParameterError, SchemaError
+from shoal.release import release_marginals
+from shoal.release.marginals._axes import axis
+from shoal.release.marginals._measure import measure
+from shoal.release.marginals._mixture import draw, fit
+from shoal.release.marginals._residuals import count_table
+from shoal.release.marginals._spend import Measurement, Purse, residuals_of
+from shoal.schema import Column, Schema, Unit
+
+AGE = Column("age", bounds=(0, 100), step=1)
+SEX = Column("sex", role="quasi", kind="category", levels=("f", "m"))
+
+
+def table(n=400, seed=0):
+    rng = np.random.default_rng(seed)
+    sex = rng.integers(0, 2, n)
+    age = np.clip(rng.normal(30 + 30 * sex, 8), 0, 100).round()
+    return pl.DataFrame({"age": age, "sex": np.array(["f", "m"])[sex]})
+
+
+def schema(**facts):
+    return Schema({"age": AGE, "sex": SEX}, id="t", **{"budget": 1000.0, **facts})
+
+
+def test_with_much_budget_the_table_comes_back():
+    out = release_marginals(table(), schema(), 400.0, bins={"age": 10})
+    assert abs(out.frame.height - 400) <= 2
+    true = (table()["sex"] == "m").sum()
+    assert (out.frame["sex"] == "m").sum() == pytest.approx(true, abs=8)
+    old = out.frame.filter(pl.col("sex") == "m")["age"].mean()
+    young = out.frame.filter(pl.col("sex") == "f")["age"].mean()
+    assert old - young == pytest.approx(30, abs=4)
+    assert out.frame.schema == {"age": pl.Int64, "sex": pl.String}
+    assert out.marginal("sex", "age").height == 20
+
+
+def test_rows_are_as_many_as_asked_for():
+    assert release_marginals(table(), schema(), 1.0, rows=7).frame.height == 7
+
+
+def test_a_release_is_charged_once_and_kept():
+    ledger = Ledger(None)
+    first = release_marginals(table(), schema(), 1.0, ledger=ledger)
+    again = release_marginals(table(), schema(), 1.0, ledger=ledger)
+    assert first.frame.equals(again.frame)
+    assert first.remaining == again.remaining == 999.0
+    with pytest.raises(BudgetError):
+        release_marginals(table(), schema(), 999.5, ledger=ledger)
+
+
+@pytest.mark.parametrize("currency", ["pure", "zcdp"])
+@settings(max_examples=15, deadline=None)
+@given(st.integers(1, 3), st.booleans(), st.integers(0, 1000))
+def test_what_is_measured_costs_no_more_than_the_purse(currency, rows, replaced, seed):
+    rng = np.random.default_rng(seed)
+    sizes = (2, 3, 1, 4)
+    codes = np.column_stack([rng.integers(0, size, 300) for size in sizes])
+    codes[:, 1] = np.where(rng.random(300) < 0.8, codes[:, 0], codes[:, 1])
+    purse = Purse(currency, Fraction(3), rows, replaced)
+    spent = Fraction(0)
+    for each in measure(codes, sizes, purse):
+        scale = Fraction(each.scale)
+        if each.kind == "table":
+            spent += Fraction(rows * (2 if replaced else 1)) / scale
+        elif scale:
+            from shoal.release.marginals._residuals import moved
+
+            spent += Fraction(rows**2 * moved(each.key, sizes, replaced)) / (2 * scale**2)
+    assert spent <= purse.amount * Fraction(93, 100)  # the scores cost the rest
+
+
+def test_measurements_read_back_as_written():
+    kept = Measurement((0, 2), "residual", 3.25, np.array([[1, -2], [3, 2**40]]))
+    back = Measurement.from_json(json.loads(json.dumps(kept.to_json())))
+    assert (back.key, back.kind, back.scale) == (kept.key, kept.kind, kept.scale)
+    assert np.array_equal(back.numbers, kept.numbers)
+
+
+@settings(max_examples=25, deadline=None)
+@given(st.integers(1, 60), st.integers(1, 4), st.integers(0, 2**31))
+def test_systematic_draws_miss_a_distribution_by_less_than_one_row_each(rows, size, seed):
+    rng = np.random.default_rng(seed)
+    codes = np.column_stack([rng.integers(0, size, 50), rng.integers(0, 2, 50)])
+    known = residuals_of(measure(codes, (size, 2), Purse("zcdp", Fraction(5))))
+    mixture = fit(50.0, known, (size, 2), 1, components=1, iterations=3)
+    drawn = draw(mixture, rows, rng)
+    for at in range(2):
+        seen = np.bincount(drawn[:, at], minlength=mixture.starts[at + 1] - mixture.starts[at])
+        assert np.abs(seen - rows * mixture.column(at)[0]).max() < 1 + 1e-4
+
+
+def test_the_fit_stops_before_it_fits_the_noise():
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 5, (2_000, 4))
+    codes[:, 1] = np.where(rng.random(2_000) < 0.7, codes[:, 0], codes[:, 1])
+    known = residuals_of(measure(codes, (5,) * 4, Purse("zcdp", Fraction(1, 10))))
+    mixture = fit(2_000.0, known, (5,) * 4, 7)
+    assert mixture.loss <= mixture.freedom
+    true = count_table(codes, (0, 1), (5,) * 4) / 2_000
+    assert np.abs(mixture.marginal((0, 1)) - true).sum() / 2 < 0.06
+    assert mixture.marginal((0, 1)).sum() == pytest.approx(1)
+
+
+def test_a_person_counts_with_so_many_rows_at_most():
+    frame = pl.DataFrame({"person": ["a"] * 50 + ["b"], "sex": ["f"] * 50 + ["m"]})
+    facts = Schema({"sex": SEX}, id="p", unit=Unit("person", 2), budget=1000.0)
+    out = release_marginals(frame, facts, 900.0)
+    assert out.stamp == "guarantee: epsilon-DP, add or remove one person"
+    assert out.frame.height <= 4
+
+
+def test_the_number_of_records_is_public_where_they_are_replaced():
+    out = release_marginals(table(), schema(), 1.0, neighbours="replace")
+    assert out.stamp == "guarantee: epsilon-DP, replace one record, number of records public"
+
+
+AXES = st.sampled_from(
+    [
+        axis(AGE),
+        axis(AGE, 7),
+        axis(AGE, [18, 65]),
+        axis(SEX),
+        axis(Column("x", bounds=(-1.5, 2.5))),
+        axis(Column("d", kind="date", bounds=("2020-01-01", "2020-03-01"))),
+        axis(Column("b", kind="boolean")),
+    ]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(AXES, st.integers(0, 2**31))
+def test_positions_come_back_from_the_cells_they_are_written_as(each, seed):
+    from shoal.dp.load import load
+
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, each.size, 40)
+    cells = each.decode(codes, rng).to_frame()
+    loaded = load(cells, Schema({each.name: each.column}))
+    assert np.array_equal(
+        each.encode(loaded.to_series().cast(pl.Float64).fill_null(np.nan).to_numpy()), codes
+    )
+
+
+WRONG = {
+    "no bounds": (Schema({"x": Column("x")}, budget=1.0), {}, SchemaError, "must declare its bounds"),
+    "no levels": (
+        Schema({"x": Column("x", role="quasi", kind="category")}, budget=1.0),
+        {},
+        SchemaError,
+        "must declare its levels",
+    ),
+    "too many levels": (
+        Schema({"x": Column("x", role="quasi", kind="category", levels=tuple(range(5000)))}, budget=1.0),
+        {},
+        SchemaError,
+        "at most 4096",
+    ),
+    "no columns": (Schema({}, budget=1.0), {}, SchemaError, "No column is to be released"),
+    "odd bins": (schema(), {"bins": {"age": [5, 3]}}, ParameterError, "rising numbers"),
+    "bins of a category": (schema(), {"bins": {"sex": 3}}, ParameterError, "for numbers and dates"),
+    "bins of another": (schema(), {"bins": {"zip": 3}}, ParameterError, "must name released columns"),
+    "no rows": (schema(), {"rows": 0}, ParameterError, "'rows' must be"),
+    "mode": (schema(), {"mode": "heuristic"}, ParameterError, "'mode' must be"),
+    "neighbours": (schema(), {"neighbours": "swap"}, ParameterError, "'neighbours' must be"),
+    "no budget": (schema(budget=None), {}, ParameterError, "'budget' must be given"),
+    "delta": (schema(), {"delta": 1.0}, ParameterError, "'delta' must be"),
+    "epsilon": (schema(), {"epsilon": 0}, ParameterError, "'epsilon' must be"),
+}
+
+
+@pytest.mark.parametrize("name", list(WRONG))
+def test_what_cannot_be_released_is_said_in_a_sentence(name):
+    facts, options, error, said = WRONG[name]
+    frame = table().with_columns(pl.lit(1).alias("x"))
+    with pytest.raises(error, match=said):
+        release_marginals(frame, facts, **{"epsilon": 1.0, **options})
+
+
+@pytest.mark.parametrize("frame", [table().head(0), table().head(1), table().with_columns(age=pl.lit(None))])
+def test_empty_single_and_constant_tables_are_released_all_the_same(frame):
+    out = release_marginals(frame, schema(), 0.01)
+    assert out.frame.columns == ["age", "sex"]
+    assert out.frame.height >= 1
+
+
+def test_the_command_writes_rows_and_says_what_is_promised(tmp_path):
+    facts = dataclasses.replace(load_survey_schema(), budget=9.0, per_analyst=None)
+    (tmp_path / "s.toml").write_text(facts.to_toml())
+    load_survey().write_csv(tmp_path / "s.csv")
+    call = ["release", str(tmp_path / "s.csv"), "--epsilon", "2", "--schema", str(tmp_path / "s.toml")]
+    done = CliRunner().invoke(app, [*call, "-o", str(tmp_path / "out.csv"), "--json"])
+    assert done.exit_code == 0, done.output
+    said = json.loads(done.stdout)
+    assert said["stamp"] == "guarantee: epsilon-DP, add or remove one record"
+    assert said["remaining"] == 7.0
+    assert pl.read_csv(tmp_path / "out.csv").height == said["n_records"]
+    refused = CliRunner().invoke(app, [*call, "-o", str(tmp_path / "o.csv"), "-k", "5"])
+    assert refused.exit_code != 0
+    assert not (tmp_path / "o.csv").exists()
