@@ -149,7 +149,9 @@ def _in_parts(
     from shoal.publish.pipeline import protect as run
 
     try:
-        result = run(request, executor_for(file, output, request), tell, functools.partial(_end_total, request))
+        result = run(
+            request, executor_for(file, output, request), tell, functools.partial(_end_total, request)
+        )
     except KeyboardInterrupt:
         kept = "" if request.engine == "spark" else "; the parts already solved are kept for --resume"
         raise StoppedError(f"Interrupted; nothing was written{kept}.") from None

@@ -169,7 +169,7 @@ def compare(
     """
     tell = progress or (lambda _stage, _done, _of: None)
     ks, names = _asked(k, methods, time_limit, n_jobs)
-    request = ProtectionRequest(
+    request = ProtectionRequest.of(
         k=ks[0], method="mdav", schema=schema, columns=columns or (), strata=strata or (), weights=weights,
         on_missing=missing, random_state=random_state,
     )  # fmt: skip

@@ -85,8 +85,9 @@ def _guess(series: pl.Series) -> Column:
         )
     numeric = present.str.strip_chars().cast(pl.Float64, strict=False).is_not_null()
     if present.len() and numeric.mean() > 0.5:  # type: ignore[operator]
-        odd = present.filter(~numeric)[0]
-        return Column(name, "quasi", "number", reason=f"mostly numbers, but also texts like {odd!r}")
+        odd = present.filter(~numeric)
+        why = f"mostly numbers, but also texts like {odd[0]!r}" if odd.len() else "texts that are numbers"
+        return Column(name, "quasi", "number", reason=why)
     if present.len() and present.str.contains(_DATE.pattern).all():
         return Column(name, "leave", "date", reason="texts that are dates")
     if present.len() > 1 and (

@@ -45,20 +45,19 @@ def settled_schema(
     for name in [*facts, *(name for names in asked.values() for name in names)]:
         if name not in table.columns:
             raise InputError(f"No column {name!r} in the table. It has: {', '.join(table.columns)}.")
-    guessed = guess_schema(table, labelled)
+    open_names = [name for name in table.columns if name not in facts]
+    guessed = guess_schema(table.select(open_names) if open_names and facts else table, labelled).columns
     settled: dict[str, Column] = {}
     for name in table.columns:
-        column = facts.get(name, guessed.columns[name])
+        column = facts[name] if name in facts else guessed[name]
         role = next((role for role, names in asked.items() if name in names), None)
         if role is not None:
             column = replace(column, role=role, kind=_kind_asked(column, role), reason="")
         elif column.effective_role == "quasi" and columns:
             column = replace(column, role="leave")
-        elif name not in facts and looks_like_identifier(column):
-            raise InputError(
-                f"Column {name!r} looks like an identifier ({column.reason}): give it a role in a schema "
-                "file ('identifier' drops it, 'leave' publishes it as it is)."
-            )
+        elif name not in facts and not looks_like_identifier(column):
+            # Whatever nobody spoke of is protected.
+            column = replace(column, role="leave" if columns else "quasi")
         settled[name] = replace(column, role=column.effective_role)
     notes = [
         f"Column {name!r} was taken as {column.role} ({column.kind}): {column.reason}."

@@ -106,7 +106,8 @@ def _with_fields(function: Callable[..., Protection], *, files: bool) -> None:
     blank = ProtectionRequest()
     chosen = {name: option for name, option in options().items() if name != "k" and (files or option.python)}
     added = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(blank, name)) for name in chosen
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=getattr(blank, name))
+        for name in chosen
     ]
     if not files:
         added.append(inspect.Parameter("labelled", inspect.Parameter.KEYWORD_ONLY, default=()))

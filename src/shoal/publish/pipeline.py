@@ -27,7 +27,7 @@ from shoal.publish.status import Status, status_of
 
 # Rows of the sample from which large tables are cut into parts.
 SAMPLE_ROWS = 60_000
-_OF_CHANGING = {name: "only the method generalize takes it" for name in ("hierarchies", "recoding", "suppress_at_most")}
+_OF_CHANGING = dict.fromkeys(("hierarchies", "recoding", "suppress_at_most"), "only the method generalize takes it")
 
 
 def protect(
@@ -89,7 +89,9 @@ def settle_method(request: ProtectionRequest) -> Microaggregator:
     """The method as asked for; refuses what it cannot take."""
     if request.method_name in CHANGING:
         raise ParameterError(f"The method {request.method_name!r} is not part of this version.")
-    refuse_fields(request, _OF_CHANGING | {"reading": "only methods that suppress cells take it"}, "in groups")
+    refuse_fields(
+        request, _OF_CHANGING | {"reading": "only methods that suppress cells take it"}, "in groups"
+    )
     return resolve_method(
         request.method, request.k, request.time_limit, request.max_proposals, request.random_state
     )

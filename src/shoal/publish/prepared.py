@@ -69,7 +69,7 @@ class Prepared:
         Y = self.plan.encoder.transform(after)
         total, sizes = float((Z**2).sum()), np.bincount(labels)
         numbers = [j for j, column in enumerate(after) if column.facts.kind == "number"]
-        cells = {}
+        cells: dict[str, Any] = {}
         if numbers:
             rows = slice(None, None, max(1, -(-Z.shape[0] // MEASURED_RECORDS)))
             X, X_after = (

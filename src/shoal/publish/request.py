@@ -15,11 +15,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from shoal.errors import InputError, ParameterError
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
-from shoal.schema import Schema
+
+if TYPE_CHECKING:
+    from shoal.schema import Schema
 
 METADATA = "option"
 # Methods that change cells truthfully instead of averaging them.
@@ -75,6 +77,19 @@ class _Names(Rule):
         return "names of columns, each once"
 
 
+@dataclass(frozen=True)
+class _Schema(Rule):
+    """A schema, which is loaded only where there is one: the command makes its options from these rules."""
+
+    def accepts(self, value: Any) -> bool:
+        from shoal.schema import Schema
+
+        return isinstance(value, Schema)
+
+    def __str__(self) -> str:
+        return "a Schema"
+
+
 def _option(
     default: Any,
     rule: Rule,
@@ -116,10 +131,19 @@ class ProtectionRequest:
 
     k: int = _option(5, Interval(Integral, 2), "Smallest group.", "whole", "-k", page=True)
     method: Any = _option(
-        "anneal", Instance((object,)), "A method by its name in shoal.methods().", "text", "--method", page=True,
+        "anneal",
+        Instance((object,)),
+        "A method by its name in shoal.methods().",
+        "text",
+        "--method",
+        page=True,
     )
     schema: Schema | None = _option(
-        None, _open(Instance((Schema,))), "Schema file (TOML): roles and kinds of columns.", "path", "--schema"
+        None,
+        _open(_Schema()),
+        "Schema file (TOML): roles and kinds of columns.",
+        "path",
+        "--schema",
     )
     columns: tuple[str, ...] = _option(
         (), _Names(), "The only columns to protect, separated by commas; others stay as they are.", "names",
@@ -138,26 +162,54 @@ class ProtectionRequest:
         "--households",
     )  # fmt: skip
     l: int | None = _option(
-        None, _open(Interval(Integral, 2)), "Also reach l-diversity of the sensitive columns.", "whole", "--l", page=True,
+        None,
+        _open(Interval(Integral, 2)),
+        "Also reach l-diversity of the sensitive columns.",
+        "whole",
+        "--l",
+        page=True,
     )
     t: float | None = _option(
-        None, _open(Interval(Real, 0, 1)), "Also reach t-closeness of the sensitive columns.", "number", "--t", page=True,
+        None,
+        _open(Interval(Real, 0, 1)),
+        "Also reach t-closeness of the sensitive columns.",
+        "number",
+        "--t",
+        page=True,
     )
     on_missing: str | None = _option(
         None, _open(Options(("error", "impute", "category", "drop"))),
         "Missing cells: error, impute, category or drop; overrules the schema.", "text", "--on-missing", page=True,
     )  # fmt: skip
     small_strata: str = _option(
-        "merge", Options(("merge", "refuse")), "Strata below k: merge or refuse.", "text", "--small-strata", page=True,
+        "merge",
+        Options(("merge", "refuse")),
+        "Strata below k: merge or refuse.",
+        "text",
+        "--small-strata",
+        page=True,
     )
     integers: str = _option(
-        "float", Options(("float", "round")), "Integer columns: float or round.", "text", "--integers", page=True,
+        "float",
+        Options(("float", "round")),
+        "Integer columns: float or round.",
+        "text",
+        "--integers",
+        page=True,
     )
     identifiers: str = _option(
-        "drop", Options(("drop", "hash")), "Identifiers: drop, or hash with a key.", "text", "--identifiers", page=True,
+        "drop",
+        Options(("drop", "hash")),
+        "Identifiers: drop, or hash with a key.",
+        "text",
+        "--identifiers",
+        page=True,
     )
     key: bytes | None = _option(
-        None, _open(Instance((bytes,))), "Key of the hashes; a random one is forgotten after the run.", "value"
+        None,
+        _open(Instance((bytes,))),
+        "Key of the hashes; a random one is forgotten after the run.",
+        "value",
     )
     hierarchies: str | Path | None = _option(
         None, _PATH, "Folder of hierarchies for the method generalize.", "path", "--hierarchies"
@@ -194,7 +246,12 @@ class ProtectionRequest:
         False, _FLAG, "Where the search is interrupted, take the best it had found.", "flag", "--keep-best"
     )
     accept_risk: bool = _option(
-        False, _FLAG, "Give the table out even if its status is red.", "flag", "--accept-risk", page=True,
+        False,
+        _FLAG,
+        "Give the table out even if its status is red.",
+        "flag",
+        "--accept-risk",
+        page=True,
     )
     order: str = _option(
         "keep", Options(("keep", "shuffle")),
@@ -247,7 +304,9 @@ class ProtectionRequest:
         given: Any = self.schema
         if isinstance(given, (str, Path)):
             object.__setattr__(self, "schema_file", str(given))
-        if given is not None and not isinstance(given, Schema):
+        if given is not None:
+            from shoal.schema import Schema
+
             object.__setattr__(self, "schema", Schema.of(given))
 
     def _refuse_two_roles(self) -> None:
@@ -294,6 +353,11 @@ class ProtectionRequest:
         return told
 
     @classmethod
+    def of(cls, **fields: Any) -> Self:
+        """A request from fields as users give them: one name or several, a schema, its dict or its path."""
+        return cls(**fields)
+
+    @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
         """A request from plain values, as `to_dict` gives them."""
         unknown = sorted(set(facts) - set(options()))
@@ -302,6 +366,8 @@ class ProtectionRequest:
         told = dict(facts)
         schema = told.get("schema")
         if isinstance(schema, str) and "\n" in schema:
+            from shoal.schema import Schema
+
             told["schema"] = Schema.from_toml_text(schema)
         return cls(**told)
 
@@ -367,9 +433,7 @@ class ProtectionRequest:
 def options() -> dict[str, Option]:
     """The fields of a request with what is known of each, in order."""
     return {
-        each.name: each.metadata[METADATA]
-        for each in fields(ProtectionRequest)
-        if METADATA in each.metadata
+        each.name: each.metadata[METADATA] for each in fields(ProtectionRequest) if METADATA in each.metadata
     }
 
 

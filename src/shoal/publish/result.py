@@ -12,6 +12,7 @@ import polars as pl
 from shoal import privacy
 from shoal.publish.executors import Draft, Given
 from shoal.publish.request import ProtectionRequest
+from shoal.publish.stages.decode import RAW
 from shoal.publish.stages.measure import Figures
 from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.roles import Roles
@@ -78,7 +79,7 @@ class Protection:
         cls, plan: Plan, draft: Draft, status: Status, figures: Figures, given: Given, notes: tuple[str, ...]
     ) -> Self:
         """Put together what the stages have found."""
-        original, _ = draft.tally.selection()
+        original = original_cells(draft.tally.selection()[0], plan.roles)
         params = plan.method.get_params(deep=False)
         return cls(
             frame=given.frame,
@@ -122,7 +123,12 @@ class Protection:
         """Python that repeats the run; in public without the names of the owner's files."""
         asked = self.request.repeating(self.proposals)
         if public:
-            return replace(asked, schema_file=None).to_python()
+            roles = self.roles
+            asked = replace(
+                asked, schema=None, schema_file=None, columns=tuple(roles.quasi_names), leave=roles.left,
+                sensitive=roles.sensitive, strata=roles.strata, weights=roles.weight, households=roles.household,
+            )  # fmt: skip
+            return asked.to_python()
         return asked.to_python(self.source or "table.csv")
 
     @property
@@ -150,7 +156,9 @@ class Protection:
             f"information loss {figures.information_loss:.3f} %{il2}{link}",
         ]
         if figures.dld is not None and not self.roles.left:
-            said[-1] += f"; groups of {low:,} or more allow at most {100 * figures.n_groups / figures.n_records:.3g} %"
+            said[-1] += (
+                f"; groups of {low:,} or more allow at most {100 * figures.n_groups / figures.n_records:.3g} %"
+            )
         elif figures.linkage is not None:
             said[-1] += f", with the columns left as they are {100 * figures.linkage:.1f} %"
         if figures.certificate is not None:
@@ -217,6 +225,16 @@ class Protection:
         write_report(self, path, public=public)
 
 
+def original_cells(table: pl.DataFrame, roles: Roles) -> pl.DataFrame:
+    """Decoded rows with the columns of the input, cells as they were before ends were coded and levels recoded."""
+    kept = [
+        pl.col(RAW + name).alias(name) if RAW + name in table.columns else pl.col(name)
+        for name in roles.names
+        if name in table.columns
+    ]
+    return table.select(kept)
+
+
 def _notes(plan: Plan, draft: Draft, figures: Figures) -> list[str]:
     """What to know about the result as a whole."""
     roles, said = plan.roles, []
@@ -235,7 +253,9 @@ def _notes(plan: Plan, draft: Draft, figures: Figures) -> list[str]:
     if left:
         said.append(f"Not protected, published as they are: {', '.join(left)}.")
     if roles.weight:
-        said.append(f"Weights {roles.weight!r} are published as the mean of their group, so that totals hold.")
+        said.append(
+            f"Weights {roles.weight!r} are published as the mean of their group, so that totals hold."
+        )
     named = [*roles.identifiers, *([roles.household] if roles.household else [])]
     if named:
         what = "dropped" if plan.request.identifiers == "drop" else "replaced by keyed hashes"

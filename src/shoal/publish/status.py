@@ -11,7 +11,11 @@ from shoal.publish.stages.check import Exposure
 
 # Share of records that may lie in classes below k before a table must not be given out.
 RED_SHARE = 0.05
-WORDS = {"green": "all conditions met", "amber": "publish after a look at the reasons", "red": "do not publish"}
+WORDS = {
+    "green": "all conditions met",
+    "amber": "publish after a look at the reasons",
+    "red": "do not publish",
+}
 RULE = (
     "The rule looks at all published columns that are not sensitive, those left as they are included. Green: every "
     "model that was asked for holds, every record shares these columns with at least k - 1 others, and no sensitive "
@@ -78,7 +82,7 @@ def status_of(verdicts: Iterable[Verdict], exposure: Exposure, k: int) -> Status
         for each in verdicts
         if each.holds is False
     ]
-    amber = []
+    amber: list[str] = []
     if exposure.at_risk > 0:
         sentence = (
             f"{_percent(exposure.at_risk)} of the records share {named(exposure.columns)} with fewer than "

@@ -91,7 +91,9 @@ class Rows(Protocol):
 class Executor(Protocol):
     """A place where rows live."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """What it is called."""
 
     def refuse(self, request: ProtectionRequest) -> None:
         """Raise a sentence that names the first field which cannot be honoured here."""

@@ -82,6 +82,7 @@ class MemoryRows:
     def recalled(self, roles: Roles) -> Plan | None:
         """Nothing is kept of a run in memory."""
         del roles
+        return None
 
     def fold(self, look: Callable[[pl.DataFrame], T]) -> Iterator[T]:
         """What a function makes of the table."""
@@ -90,6 +91,7 @@ class MemoryRows:
     def part_rows(self, roles: Roles) -> int | None:
         """The table is one part."""
         del roles
+        return None
 
     def solve(self, plan: Plan) -> None:
         """Form and aggregate the groups."""

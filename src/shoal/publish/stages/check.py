@@ -116,7 +116,8 @@ def exposure_of(classes: pl.DataFrame, plan: Plan) -> Exposure:
         at_risk=int(by.filter(pl.col(ROWS) < plan.request.k)[ROWS].sum()) / n,
         columns=tuple(plan.roles.open),
         attributes={
-            name: int(by.filter(pl.col(f"{ROWS}{j}") == 1)[ROWS].sum()) / n for j, name in enumerate(sensitive)
+            name: int(by.filter(pl.col(f"{ROWS}{j}") == 1)[ROWS].sum()) / n
+            for j, name in enumerate(sensitive)
         },
     )
 

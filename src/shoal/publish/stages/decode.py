@@ -32,7 +32,9 @@ class Decoder:
         declared = () if schema is None else schema.columns.values()
         for column in declared:
             if column.recode and column.hierarchy is None:
-                raise SchemaError(f"'recode' of column {column.name!r} needs a hierarchy. The schema has none.")
+                raise SchemaError(
+                    f"'recode' of column {column.name!r} needs a hierarchy. The schema has none."
+                )
         return cls(tuple(c for c in declared if c.name in names and (c.missing_codes or _changes(c))))
 
     @property
@@ -81,7 +83,13 @@ def decoded_facts(column: Column) -> Column:
 def raw_facts(column: Column) -> Column:
     """The facts of the cells that are kept beside a changed column."""
     return replace(
-        column, name=RAW + column.name, missing_codes=(), bottom=None, top=None, recode=0, on_missing="category"
+        column,
+        name=RAW + column.name,
+        missing_codes=(),
+        bottom=None,
+        top=None,
+        recode=0,
+        on_missing="category",
     )
 
 

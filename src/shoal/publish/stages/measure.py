@@ -171,7 +171,7 @@ class Tally:
             **cells,
         )
 
-    def _numbers(self) -> tuple[int, dict[str, float]]:
+    def _numbers(self) -> tuple[int, dict[str, Any]]:
         """Figures of the selected rows on the columns of numbers that were not recoded."""
         if not self.pairs:
             return 0, {}

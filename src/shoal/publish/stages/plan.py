@@ -7,7 +7,7 @@ their schema: all executors run the same three. A table held in memory is one pa
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -72,6 +72,8 @@ class Plan:
         Rows left out for a missing cell.
     households : Households or None
         What a pass has found about the households, where there are any.
+    small : mapping of stratum to int
+        What the strata in `joins` held before.
     """
 
     request: ProtectionRequest
@@ -88,6 +90,7 @@ class Plan:
     n_rows: int
     dropped: int
     households: Households | None = None
+    small: Mapping[tuple[Any, ...], int] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:
@@ -106,7 +109,7 @@ class Plan:
     def notes(self) -> list[str]:
         """What was decided about rows and strata, one sentence each."""
         merged = [
-            f"Stratum {_key_text(small)!r} has fewer than k: its rows joined the nearest stratum, "
+            f"Stratum {_key_text(small)!r} has {self.small[small]} {self.unit}s, fewer than k: its rows joined the nearest stratum, "
             f"{_key_text(large)!r}, and are published with that value."
             for small, large in self.joins.items()
         ]
@@ -164,7 +167,8 @@ def finished_plan(
     joins = _joins(units(draft, found), centres, draft)
     for small, large in joins.items():
         rows[large] += rows.pop(small)
-    plan = replace(draft, joins=joins)
+    counts = units(draft, found)
+    plan = replace(draft, joins=joins, small={key: counts[key] for key in joins})
     if part_rows is None or found.n_kept <= part_rows:
         return replace(plan, homes=dict.fromkeys(rows, 0), n_parts=1)
     routers, homes, n_parts = _parts(plan, found.sample, rows, part_rows)
@@ -207,9 +211,7 @@ def _read(table: pl.DataFrame, template: TypedColumn) -> TypedColumn:
 def _template(fact: Column, column: ColumnSurvey) -> TypedColumn:
     """A column without rows; refuses one of missing cells alone."""
     if not column.levels and column.moments.count == 0:
-        raise InputError(
-            f"Column {fact.name!r} must hold values to be protected. All its cells are missing."
-        )
+        raise InputError(f"Column {fact.name!r} must hold values to be protected. All its cells are missing.")
     levels = None
     if column.levels:
         levels = pl.Series(sorted(column.levels) if fact.levels is None else list(column.levels))
@@ -255,7 +257,8 @@ def _original(found: Survey, roles: Roles, templates: tuple[TypedColumn, ...]) -
     if not roles.raw:
         return None
     raw = dict(zip(roles.changed, zip(roles.raw, found.columns[len(templates) :], strict=True), strict=True))
-    own, columns, covers = [], [], []
+    own, columns = [], []
+    covers: list[np.ndarray | None] = []
     for template, column in zip(templates, found.columns, strict=False):
         if template.name not in raw:
             own.append(template)

@@ -82,9 +82,7 @@ class Roles:
         return {fact.name.removeprefix(RAW): fact for fact in self.raw}
 
 
-def settle_roles(
-    head: pl.DataFrame, request: ProtectionRequest, labelled: Collection[str] = ()
-) -> Roles:
+def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Collection[str] = ()) -> Roles:
     """What every column is: given by the schema, asked for by name, or guessed from the first rows and said."""
     decoder = Decoder.of(request.schema, head.columns)
     table = decoder(head).select(head.columns)

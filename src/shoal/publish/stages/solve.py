@@ -135,9 +135,7 @@ def sums_of(
 ) -> Sums:
     """What the groups lose, and what they leave to be linked."""
     labels = groups.labels
-    after = [
-        replace(column, values=values[:, j], missing=gone[:, j]) for j, column in enumerate(part.filled)
-    ]
+    after = [replace(column, values=values[:, j], missing=gone[:, j]) for j, column in enumerate(part.filled)]
     Y = np.take(plan.encoder.transform(after), labels, axis=0, mode="clip")
     loss, total = _loss(part, after, labels, Y, plan)
     linked = linked_open = np.nan
@@ -188,7 +186,9 @@ def _loss(
         share = encoder.shares[j]
         if cover is not None and share is not None:
             spread = 1.0 - float(share @ share)
-            block = (cover[after[j].values.astype(np.int64)] - share) / (np.sqrt(spread) if spread > 0 else 1.0)
+            block = (cover[after[j].values.astype(np.int64)] - share) / (
+                np.sqrt(spread) if spread > 0 else 1.0
+            )
             block[after[j].missing] = 0.0
             Y[:, ends[j] - widths[j] : ends[j]] = block[labels] * np.sqrt(encoder.weights[j])
     return _per_column((Z - Y) ** 2, widths), _per_column(Z**2, widths)

@@ -126,9 +126,7 @@ def survey_batch(batch: pl.DataFrame, roles: Roles, share: float) -> Survey:
         counted = batch.group_by(roles.strata).len()
         sizes = {tuple(row[:-1]): row[-1] for row in counted.iter_rows()}
     sensitive = tuple(batch.group_by(name).len().rename({"len": "rows"}) for name in roles.modelled)
-    chosen = (
-        batch if share >= 1 else batch.filter(pl.Series(_hash(batch[ROW].to_numpy()) < share * 2.0**64))
-    )
+    chosen = batch if share >= 1 else batch.filter(pl.Series(_hash(batch[ROW].to_numpy()) < share * 2.0**64))
     return Survey(n_rows, batch.height, found, sizes, weighted, sensitive, chosen)
 
 

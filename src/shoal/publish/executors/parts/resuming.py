@@ -17,7 +17,6 @@ import pyarrow as pa
 from shoal.errors import InputError
 from shoal.publish.stages.plan import Plan
 
-
 # Rows of each part, and of each part and sensitive value where closeness was asked for.
 Sizes = tuple[np.ndarray, pl.DataFrame | None]
 

@@ -12,10 +12,10 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from shoal.publish.executors.parts.source import Source, in_threads
 from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.routing import added_spread, merged_parts, route, spread_of
 from shoal.publish.stages.solve import LEFT, Solved, left_codes
-from shoal.publish.executors.parts.source import Source, in_threads
 
 # Rows routed at a time: enough that each part's share is worth a write.
 SPILLED_ROWS = 1 << 17
@@ -51,9 +51,7 @@ def spill(
     names = None if everything else list(dict.fromkeys([*plan.roles.needed, *plan.roles.left]))
     try:
         batches = source.numbered(names, SPILLED_ROWS)
-        for table, edges, values in in_threads(
-            partial(_by_part, plan=plan, everything=everything), batches
-        ):
+        for table, edges, values in in_threads(partial(_by_part, plan=plan, everything=everything), batches):
             spread += values
             for part in np.flatnonzero(np.diff(edges)).tolist():
                 piece = table.slice(edges[part], edges[part + 1] - edges[part])

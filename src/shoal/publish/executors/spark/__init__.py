@@ -129,6 +129,7 @@ class SparkRows:
     def recalled(self, roles: Roles) -> Plan | None:
         """Nothing is kept of an interrupted run."""
         del roles
+        return None
 
     def fold(self, look: Callable[[pl.DataFrame], T]) -> Iterator[T]:
         """What a function makes of each decoded batch, on the cluster."""
@@ -267,7 +268,9 @@ def solved_part(frame: pl.DataFrame, plan: Plan, key: bytes | None) -> pl.DataFr
     told = pickle.dumps((np.bincount(solved.labels), solved.sums))
     ours = [frame[ROW], frame[PART], pl.Series(SUMS, [told, *([None] * (frame.height - 1))], dtype=pl.Binary)]
     if plan.request.order == "shuffle":
-        ours.append(new.select(pl.struct(pl.all()).hash(seed=11).reinterpret(signed=True).alias(ORDER)).to_series())
+        ours.append(
+            new.select(pl.struct(pl.all()).hash(seed=11).reinterpret(signed=True).alias(ORDER)).to_series()
+        )
     if plan.roles.household is not None:
         ours.append(frame[plan.roles.household].hash(seed=7).reinterpret(signed=True).alias(HOME))
     return new.with_columns(ours)

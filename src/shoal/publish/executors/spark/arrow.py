@@ -66,7 +66,7 @@ def published_schema(sent: pa.Schema, plan: Plan, key: bytes | None) -> pa.Schem
     made = released(empty, plan, np.empty((0, width)), np.empty((0, width), bool), key)
     new = made.to_arrow(compat_level=pl.CompatLevel.oldest()).schema
     changed = {each.name for each in plan.templates} | {each.name for each in plan.roles.decoder.columns}
-    changed |= {plan.roles.weight, plan.roles.household, *plan.roles.identifiers}
+    changed |= {plan.roles.weight or "", plan.roles.household or "", *plan.roles.identifiers}
     fields = []
     for name in made.columns:
         kind = new.field(name).type if name in changed else sent.field(name).type
