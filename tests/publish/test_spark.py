@@ -18,16 +18,22 @@ import pytest
 import shoal
 from shoal import privacy
 from shoal.errors import InputError
-from shoal.microaggregation import MDAV
 
 if importlib.util.find_spec("pyspark") is None:
     pytest.skip("pyspark is not installed", allow_module_level=True)
 if shutil.which("java") is None:
     pytest.skip("Java is absent: Spark needs Java 17", allow_module_level=True)
 
-from shoal.scale import local, protect_file, settle_roles
-from shoal.scale import spark as room
-from shoal.scale.source import open_source
+from shoal.publish import ProtectionRequest, protect_file
+from shoal.publish.executors import parts
+from shoal.publish.executors import spark as executor
+from shoal.publish.executors.parts import Parts
+from shoal.publish.executors.parts.queries import query_file
+from shoal.publish.pipeline import plan_rows, settle_method
+from shoal.publish.stages.roles import settle_roles
+from shoal.publish.stages.routing import merged_parts, route
+from shoal.publish.stages.solve import solve_part
+from shoal.publish.stages.survey import ROW
 
 SRC = str(Path(shoal.__file__).parents[1])
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -66,14 +72,18 @@ def spark():
     session.stop()
 
 
-def planned(folder: Path, source: Path):
-    opened = open_source(source, folder)
-    roles, _ = settle_roles(
-        table(10), shoal.schema.Schema({"job": shoal.schema.Column("job", "quasi", "category"),
-                                        "person": shoal.schema.Column("person", "identifier", "category")}),
-        ["x", "y", "z", "job"], ["region"], None, None,
-    )  # fmt: skip
-    return opened, local.plan_source(opened, roles, MDAV(k=4), 300, "merge")[0]
+SCHEMA = {
+    "columns": {
+        "job": {"role": "quasi", "kind": "category"},
+        "person": {"role": "identifier", "kind": "category"},
+        "region": {"role": "stratum", "kind": "category"},
+    }
+}
+
+
+def planned(source: Path, asked: ProtectionRequest):
+    with Parts(source, source.parent / "planned.parquet").open(asked, lambda *_: None) as rows:
+        return plan_rows(rows, settle_roles(rows.head(), asked), asked, settle_method(asked))
 
 
 def test_groups_equal_those_of_the_local_engine(spark, tmp_path, monkeypatch):
@@ -81,20 +91,17 @@ def test_groups_equal_those_of_the_local_engine(spark, tmp_path, monkeypatch):
     frame = table()
     frame[:1000].write_parquet(tmp_path / "in" / "a.parquet")
     frame[1000:].write_parquet(tmp_path / "in" / "b.parquet")
-    _, plan = planned(tmp_path, tmp_path / "in")
-    rows = room.read_rows(spark, tmp_path / "in")
-    new = pl.from_arrow(room.protect_rows(rows.repartition(3), plan).toArrow()).sort(room.ROW)
-    monkeypatch.setattr(local, "plan_source", lambda *_, **__: (plan, None))
-    protect_file(
-        tmp_path / "in", tmp_path / "local.parquet", k=4, columns=["x", "y", "z", "job"], strata=["region"],
-        schema=plan.roles.schema, workers=1,
-    )  # fmt: skip
+    monkeypatch.setattr(parts, "part_rows", lambda *_: 300)
+    monkeypatch.setattr(executor, "PART_ROWS", 300)
+    asked = {"k": 4, "method": "mdav", "schema": SCHEMA}
+    local = protect_file(tmp_path / "in", tmp_path / "local.parquet", n_jobs=1, **asked)
+    there = protect_file(tmp_path / "in", tmp_path / "spark", engine="spark", **asked)
+    assert local.parts == there.parts > 4
     expected = pl.read_parquet(tmp_path / "local.parquet")
-    assert new.select(expected.columns).equals(expected)
-    # A plan made on the cluster is the plan made here.
-    again = room.plan_rows(rows, plan.roles, MDAV(k=4), 300)
-    for one, two in zip(again.routers.values(), plan.routers.values(), strict=True):
-        np.testing.assert_allclose(one[1].cuts, two[1].cuts, atol=1e-9)
+    assert pl.read_parquet(tmp_path / "spark" / "*.parquet").equals(expected)
+    assert there.status == local.status
+    assert there.figures.information_loss == pytest.approx(local.figures.information_loss)
+    assert there.figures.false_cells == local.figures.false_cells
 
 
 def test_parquet_in_parquet_out(spark, tmp_path):
@@ -105,15 +112,15 @@ def test_parquet_in_parquet_out(spark, tmp_path):
     )
     facts = protect_file(
         tmp_path / "in.parquet", tmp_path / "out", k=3, schema=tmp_path / "s.toml", strata=["region"],
-        engine="spark",
+        engine="spark", method="mdav",
     )  # fmt: skip
     out = pl.read_parquet(tmp_path / "out" / "*.parquet")
     assert out.columns == ["x", "y", "z", "job", "region"]
     assert out["region"].to_list() == frame["region"].to_list()
     assert privacy.k_anonymity(out, out.columns, k=3).holds
-    assert facts["n_records"] == frame.height
-    assert facts["smallest_group"] >= 3
-    assert 0 < facts["information_loss"] < 100
+    assert facts.figures.n_records == frame.height
+    assert facts.figures.smallest_group >= 3
+    assert 0 < facts.figures.information_loss < 100
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in.parquet", "out", "s.toml"]
 
 
@@ -121,7 +128,7 @@ def test_bad_tables_are_one_sentence(spark, tmp_path):
     table(50).with_columns(pl.lit(None, pl.Float64).alias("x")).write_parquet(tmp_path / "in.parquet")
     for path, match in (("in.parquet", "must hold values"), ("absent.parquet", "Spark could not finish")):
         with pytest.raises(InputError, match=match) as caught:
-            protect_file(tmp_path / path, tmp_path / "out", columns=["x", "y"], engine="spark",
+            protect_file(tmp_path / path, tmp_path / "out", columns=["x", "y"], engine="spark", method="mdav",
                          schema=shoal.schema.Schema({"person": shoal.schema.Column("person", "leave", "category")}))  # fmt: skip
         assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
@@ -130,7 +137,6 @@ def test_bad_tables_are_one_sentence(spark, tmp_path):
 def test_queries_are_combined_on_the_driver(spark, tmp_path):
     frame = table()
     frame.write_parquet(tmp_path / "in.parquet")
-    from shoal.scale.queries import query_file
 
     def partial(part):
         return part.group_by("job").agg(pl.len().cast(pl.Int64).alias("n"), pl.col("z").sum().alias("s"))
@@ -139,8 +145,8 @@ def test_queries_are_combined_on_the_driver(spark, tmp_path):
         return pl.concat(parts).group_by("job").agg(pl.col("n").sum(), pl.col("s").sum())
 
     expected = partial(frame).sort("job")
-    rows = room.read_rows(spark, tmp_path / "in.parquet")
-    assert room.query_rows(rows.repartition(3), partial, combine).sort("job").equals(expected)
+    rows = executor.read_rows(spark, tmp_path / "in.parquet")
+    assert executor.query_rows(rows.repartition(3), partial, combine).sort("job").equals(expected)
     assert query_file(tmp_path / "in.parquet", partial, combine, rows=700).sort("job").equals(expected)
 
 
@@ -149,8 +155,12 @@ import sys, time
 from pathlib import Path
 import polars as pl
 from shoal.microaggregation import MDAV
-from shoal.scale import local, settle_roles, spark as room
-from shoal.scale.source import open_source
+from shoal.publish import ProtectionRequest
+from shoal.publish.executors import parts, spark as room
+from shoal.publish.executors.parts import Parts
+from shoal.publish.pipeline import plan_rows, settle_method
+from shoal.publish.stages.roles import settle_roles
+from shoal.publish.stages.survey import ROW
 
 folder, master, source = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
 
@@ -166,11 +176,12 @@ session = (SparkSession.builder.master(master).config("spark.ui.enabled", "false
     .config("spark.executor.cores", "1").config("spark.sql.shuffle.partitions", "8")
     .config("spark.sql.adaptive.enabled", "false")
     .config("spark.executorEnv.PYTHONPATH", sys.argv[4]).getOrCreate())
-opened = open_source(source, folder)
-roles, _ = settle_roles(pl.read_parquet(source), None, ["x", "y"], [], None, None)
-plan, _ = local.plan_source(opened, roles, Slow(k=3), 120, "merge")
+parts.part_rows = lambda *_: 120
+asked = ProtectionRequest(k=3, method=Slow())
+with Parts(Path(source), folder / "planned.parquet").open(asked, lambda *_: None) as rows:
+    plan = plan_rows(rows, settle_roles(rows.head(), asked), asked, settle_method(asked))
 new = room.protect_rows(room.read_rows(session, source), plan)
-pl.from_arrow(new.toArrow()).sort(room.ROW).write_parquet(folder / "out.parquet")
+pl.from_arrow(new.toArrow()).sort(ROW).write_parquet(folder / "out.parquet")
 (folder / "executors").write_text(str(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()))
 """
 
@@ -181,7 +192,7 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def test_a_killed_worker_changes_nothing(tmp_path):
+def test_a_killed_worker_changes_nothing(tmp_path, monkeypatch):
     import pyspark
 
     home = Path(pyspark.__file__).parent
@@ -228,16 +239,14 @@ def test_a_killed_worker_changes_nothing(tmp_path):
             each.wait()
     # The driver and one executor are left of the two that began.
     assert (tmp_path / "executors").read_text() == "2"
-    opened = open_source(tmp_path / "in.parquet", tmp_path)
-    roles, _ = settle_roles(frame, None, ["x", "y"], [], None, None)
-    plan = local.plan_source(opened, roles, MDAV(k=3), 120, "merge")[0]
+    monkeypatch.setattr(parts, "part_rows", lambda *_: 120)
+    plan = planned(tmp_path / "in.parquet", ProtectionRequest(k=3, method="mdav"))
     out = pl.read_parquet(tmp_path / "out.parquet")
-    assert out[room.ROW].to_list() == list(range(900))
-    sizes = np.zeros(plan.n_parts, np.int64)
-    sizes[:] = np.bincount(room.route(frame, plan), minlength=plan.n_parts)
-    numbered = frame.with_columns(pl.Series(room.ROW, np.arange(900)))
-    into = room.merged_parts(sizes, plan)[room.route(frame, plan)]
+    assert out[ROW].to_list() == list(range(900))
+    sizes = np.bincount(route(frame, plan), minlength=plan.n_parts)
+    numbered = frame.with_columns(pl.Series(ROW, np.arange(900)))
+    into = merged_parts(sizes, plan)[route(frame, plan)]
     for part in np.unique(into):
         rows = np.flatnonzero(into == part)
-        solved = room.solve_part(numbered[rows], plan)
+        solved = solve_part(numbered[rows], plan)
         np.testing.assert_array_equal(out["x"].to_numpy()[rows], solved.values[solved.labels, 0])

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 
-from shoal.engine.guess import guess_schema, looks_like_identifier
+from shoal.engine.guess import guess_schema
 from shoal.errors import InputError, ParameterError
 from shoal.schema import Column, Schema
 
@@ -55,9 +55,6 @@ def settled_schema(
             column = replace(column, role=role, kind=_kind_asked(column, role), reason="")
         elif column.effective_role == "quasi" and columns:
             column = replace(column, role="leave")
-        elif name not in facts and not looks_like_identifier(column):
-            # Whatever nobody spoke of is protected.
-            column = replace(column, role="leave" if columns else "quasi")
         settled[name] = replace(column, role=column.effective_role)
     notes = [
         f"Column {name!r} was taken as {column.role} ({column.kind}): {column.reason}."

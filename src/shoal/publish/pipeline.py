@@ -27,7 +27,9 @@ from shoal.publish.status import Status, status_of
 
 # Rows of the sample from which large tables are cut into parts.
 SAMPLE_ROWS = 60_000
-_OF_CHANGING = dict.fromkeys(("hierarchies", "recoding", "suppress_at_most"), "only the method generalize takes it")
+_OF_CHANGING = dict.fromkeys(
+    ("hierarchies", "recoding", "suppress_at_most"), "only the method generalize takes it"
+)
 
 
 def protect(

@@ -294,7 +294,7 @@ class ProtectionRequest:
                 value = tuple(_listed(value, name))
                 object.__setattr__(self, name, value)
             if not option.rule.accepts(value):
-                raise ParameterError(f"{name!r} of protect must be {option.rule}. Got {value!r}.")
+                raise ParameterError(f"{name!r} of protect must be {option.rule}. Got {_short(value)}.")
         self._refuse_two_roles()
         if self.memory is not None:
             bytes_of(self.memory)
@@ -514,8 +514,14 @@ def _listed(value: Any, name: str) -> Iterable[Any]:
     if value is None or isinstance(value, str):
         return () if value is None else (value,)
     if not isinstance(value, Iterable):
-        raise ParameterError(f"{name!r} of protect must be names of columns. Got {value!r}.")
+        raise ParameterError(f"{name!r} of protect must be names of columns. Got {_short(value)}.")
     return value
+
+
+def _short(value: Any) -> str:
+    """A value for a sentence; the type alone where it is long."""
+    text = repr(value)
+    return text if len(text) <= 80 and "\n" not in text else type(value).__name__
 
 
 def _plain(value: Any) -> Any:

@@ -13,9 +13,9 @@ import numpy as np
 
 from shoal import privacy
 from shoal.engine.encode import group_means
+from shoal.engine.kernels.axes import blocks_of
 from shoal.errors import InputError
 from shoal.microaggregation import Microaggregator, mend
-from shoal.engine.kernels.axes import blocks_of
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.encode import Encoded
 from shoal.publish.stages.households import hold_together, within_households
