@@ -83,17 +83,17 @@ def _text(code: Any) -> str:
     return str(code).strip()
 
 
-def _numbers(codes: Sequence[Any]) -> pl.Series:
+def _numbers(codes: Sequence[Any]) -> list[float]:
     found = []
     for code in codes:
         try:
             found.append(float(code))
         except (TypeError, ValueError, OverflowError):
             continue
-    return pl.Series(found, dtype=pl.Float64)
+    return found
 
 
-def _integers(dtype: Any, codes: Sequence[Any]) -> pl.Series:
+def _integers(dtype: Any, codes: Sequence[Any]) -> list[int]:
     """Codes that are whole numbers, exactly: 2^53 + 1 is not 2^53."""
     found = []
     for code in codes:
@@ -101,7 +101,7 @@ def _integers(dtype: Any, codes: Sequence[Any]) -> pl.Series:
             found.append(int(_text(code)))
         except ValueError:
             found += [int(each) for each in _numbers([code]) if each.is_integer()]
-    return pl.Series(found, dtype=pl.Int128).cast(dtype, strict=False).drop_nulls()
+    return pl.Series(found, dtype=pl.Int128).cast(dtype, strict=False).drop_nulls().to_list()
 
 
 def _same_moment(series: pl.Series, codes: Sequence[Any]) -> pl.Series:
@@ -109,4 +109,4 @@ def _same_moment(series: pl.Series, codes: Sequence[Any]) -> pl.Series:
     cells = series.cast(pl.Datetime("us"))
     if series.dtype == pl.Date:
         moments = [each for each in moments if each.time() == datetime.time()]
-    return cells.is_in(pl.Series(moments, dtype=pl.Datetime("us")))
+    return cells.is_in(moments)
