@@ -92,11 +92,11 @@ def ask(
 
 def _session(file: Path, schema: Schema, mode: str, ledger: Ledger, given: dict[str, Any]) -> Session:
     from shoal.dp.session import FewCellsWarning, Session
-    from shoal.io import read_table
+    from shoal.dp.sources import read_private
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewCellsWarning)  # the answer's notes say it
-        return Session(read_table(file), schema, mode, ledger=ledger, **given)
+        return Session(read_private(file, schema), schema, mode, ledger=ledger, **given)
 
 
 def _reproduce(
@@ -111,11 +111,13 @@ def _reproduce(
 ) -> None:
     from shoal.dp.correlation import Grid
     from shoal.dp.heuristic import Heuristic
-    from shoal.io import read_table
+    from shoal.dp.sources import read_private
 
     if model is None and schema.cells is not None:
         model = Grid.of_schema(schema)
-    found = Heuristic(read_table(file), schema, model, analyst=analyst, ledger=ledger).ask(query, parameter)
+    found = Heuristic(read_private(file, schema), schema, model, analyst=analyst, ledger=ledger).ask(
+        query, parameter
+    )
     if as_json:
         typer.echo(found.to_json())
         return

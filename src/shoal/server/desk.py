@@ -17,8 +17,8 @@ from shoal.dp.correlation import Grid
 from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.past import Past, past
 from shoal.dp.session import Cost, FewCellsWarning, Session
+from shoal.dp.sources import read_private
 from shoal.errors import InputError, QueryError
-from shoal.io import read_table
 from shoal.schema import Column, Schema
 from shoal.server.config import Config, Dataset
 
@@ -136,7 +136,7 @@ class Desk:
         return caps if session is None else caps.within(session.limit)
 
     def _open(self, facts: Dataset, version: str) -> dict[str, Session | Heuristic]:
-        frame = read_table(facts.file)
+        frame = read_private(facts.file, facts.schema)
         sessions: dict[str, Session | Heuristic] = {}
         for mode in facts.modes:
             if mode == "heuristic":
