@@ -18,7 +18,9 @@ ROLES = {"role-0": "quasi", "role-1": "quasi", "role-2": "quasi", "role-3": "lea
 @pytest.mark.parametrize("method", ["mdav", "anneal"])
 def test_the_shown_command_and_python_repeat_the_file(owner, tmp_path, method):  # noqa: F811
     path = upload(owner, "t.csv", TABLE.encode()).url.path
-    owner.post(f"{path}/run", data={**ROLES, "k": "4", "method": method, "integers": "round", "accept_risk": "on"})
+    owner.post(
+        f"{path}/run", data={**ROLES, "k": "4", "method": method, "integers": "round", "accept_risk": "on"}
+    )
     page = wait(owner, path)
     command, python = (_unescape(each.split("</pre>")[0]) for each in page.split('<pre tabindex="0">')[1:])
     made = owner.get(f"{path}/files/protected.csv").content
