@@ -19,7 +19,7 @@ from shoal.errors import InputError, ParameterError
 from shoal.microaggregation import MDAV, Anneal
 from shoal.microaggregation import _anneal_kernels as kernels
 from shoal.microaggregation._regions import Block
-from shoal.microaggregation._work import Work, usual_proposals
+from shoal.microaggregation._work import Shape, Work
 
 
 def partitions(records: tuple[int, ...], k: int):
@@ -237,14 +237,14 @@ def test_the_default_is_work_not_time():
 
 def test_the_usual_work_grows_with_the_table_but_less_than_in_proportion():
     for sizes in ((10, 100, 1_000, 6_000), (7_000, 20_000, 100_000, 1_000_000)):
-        work = [usual_proposals(n, 5, 10) for n in sizes]
+        work = [Shape(n, 5, 10).usual_proposals() for n in sizes]
         assert work == sorted(work)
         per_record = [w / n for w, n in zip(work, sizes, strict=True)]
         assert per_record[-3:] == sorted(per_record[-3:], reverse=True)
 
 
 def test_parts_share_the_work_of_the_whole():
-    whole = usual_proposals(1_000, 4, 3)
+    whole = Shape(1_000, 4, 3).usual_proposals()
     parts = [Anneal(k=4).for_part(n, 1_000, 3) for n in (300, 700)]
     assert sum(part.max_proposals for part in parts) == pytest.approx(whole, rel=0.01)
     assert all(part.max_proposals % 100 == 0 for part in parts)  # no plan is named: each finds its own

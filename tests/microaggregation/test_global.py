@@ -9,18 +9,20 @@ import numpy as np
 import pytest
 
 from shoal.engine.encode import standardise, sum_of_squares
+from shoal.engine.kernels import modes
 from shoal.engine.kernels.exchange import shift_cost, swap_cost
-from shoal.microaggregation import MDAV, Anneal, mend
-from shoal.microaggregation import _anneal as estimator
+from shoal.microaggregation import MDAV, Anneal, mend, partition_within
 from shoal.microaggregation import _global as module
+from shoal.microaggregation import _work as budget
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
-from shoal.microaggregation._work import ONE_BLOCK, Work, part_of, seconds_per_proposal, usual_proposals
+from shoal.microaggregation._mixed import Mixed
+from shoal.microaggregation._work import Shape, Work
 
 
 @pytest.fixture
 def small_jobs(monkeypatch):
     """Large tables begin at 100 records, and jobs hold 300."""
-    monkeypatch.setattr(estimator, "ONE_BLOCK", 100)
+    monkeypatch.setattr(budget, "ONE_BLOCK", 100)
     monkeypatch.setattr(module, "JOB", 300)
     monkeypatch.setattr(module, "LEAF", 128)
     monkeypatch.setattr(module, "BLOCK", 200)
@@ -97,7 +99,7 @@ def test_not_behind_the_other_methods_at_any_size(n):
     X = clusters(n)
     Z = standardise(X)
     proposals = 30 * n
-    assert proposals < 0.1 * usual_proposals(n, 5, 10)
+    assert proposals < 0.1 * Shape(n, 5, 10).usual_proposals()
     fitted = Anneal(k=5, max_proposals=proposals, random_state=0).fit(X)
     mdav = MDAV(k=5).fit(X)
     mended = 100 * sum_of_squares(Z, mend(Z, mdav.labels_, 6)) / np.sum(Z * Z)
@@ -147,10 +149,123 @@ def test_progress_is_told_with_what_an_interrupt_would_give(small_jobs):
     assert all(0 <= done <= of for _, done, of in told)
 
 
-def test_parts_take_their_part_of_the_time_whatever_kind_of_search_they_get():
-    of, k, p = 100_000, 5, 10
-    whole = usual_proposals(of, k, p)
+@pytest.mark.parametrize("categories", [0, 4])
+def test_parts_take_their_part_of_the_time_whatever_kind_of_search_they_get(categories):
+    whole = Shape(100_000, 5, 10, categories)
+    proposals = whole.usual_proposals()
     for n in (1_000, 50_000):
-        seconds = part_of(whole, n, of, k, p) * seconds_per_proposal(n, k, p)
-        assert seconds == pytest.approx(whole * seconds_per_proposal(of, k, p) * n / of, rel=0.01)
-    assert ONE_BLOCK > 1_000
+        part = Shape(n, 5, 10, categories)
+        seconds = whole.part(n, proposals) * part.seconds_per_proposal()
+        assert seconds == pytest.approx(proposals * whole.seconds_per_proposal() * n / 100_000, rel=0.01)
+    assert Shape(1_000, 5, 10).one_block != bool(Shape(1_000, 5, 10, 1).one_block)
+
+
+# Categories
+
+
+def mixed_table(n, seed=0):
+    """Coordinates of two numbers and three categories that go with them, and where these are."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(size=(n, 2))
+    parts, at, categories = [standardise(numbers)], 2, []
+    for levels in (2, 5, 9):
+        codes = np.clip(np.round(numbers[:, 0] + rng.normal(size=n) * 0.7 + levels / 2), 0, levels - 1)
+        block = np.eye(levels)[codes.astype(int)]
+        share = block.mean(axis=0)
+        parts.append((block - share) / np.sqrt(1 - share @ share))
+        categories.append((at, at + levels))
+        at += levels
+    return np.ascontiguousarray(np.hstack(parts)), categories
+
+
+def lost(Z, categories, labels):
+    """What is published is lost, slowly: means of numbers, modes of categories."""
+    total = 0.0
+    first = categories[0][0]
+    for g in range(labels.max() + 1):
+        group = Z[labels == g]
+        total += ((group[:, :first] - group[:, :first].mean(axis=0)) ** 2).sum()
+        for start, stop in categories:
+            rows = group[:, start:stop]
+            total += min(((rows - row) ** 2).sum() for row in rows)
+    return total
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_loss_of_modes_is_what_it_is_said_to_be(seed):
+    Z, categories = mixed_table(200, seed)
+    labels = np.random.default_rng(seed).integers(0, 40, 200)
+    labels = np.unique(labels, return_inverse=True)[1]
+    assert Mixed.of(Z, categories).loss(labels) == pytest.approx(lost(Z, categories, labels))
+
+
+@pytest.mark.parametrize("k", [2, 4, 9])
+def test_modes_stay_true_under_all_moves(k, small_jobs):
+    Z, categories = mixed_table(700, k)
+    mixed = Mixed.of(Z, categories)
+    with ThreadPoolExecutor(2) as workers:
+        first = start_in_blocks(Z, k, workers)
+        work, rng = Work(None, 21_000), np.random.default_rng(0)
+        search = GlobalSearch(Z, k, first, work, workers, rng, lambda _: None, mixed)
+        assert search.sse == pytest.approx(lost(Z, categories, first), rel=1e-5)
+        search.run()
+    check(search, k)
+    assert search.sse == pytest.approx(lost(Z, categories, search.labels), rel=1e-5)
+    assert search.sse < 0.95 * mixed.loss(first)
+    groups, codes = search.groups, search.table.codes
+    for g in np.flatnonzero(groups.sizes):
+        members = np.flatnonzero(groups.labels == g)
+        same = codes[members][:, None] == codes[members][None]
+        np.testing.assert_array_equal(groups.alike[members], same.sum(axis=1))
+        np.testing.assert_array_equal(groups.top[g], same.sum(axis=1).max(axis=0))
+
+
+def test_an_exchange_of_categories_costs_what_it_is_said_to(small_jobs):
+    Z, categories = mixed_table(60)
+    labels = np.arange(60) % 12
+    with ThreadPoolExecutor(1) as workers:
+        rng, mixed = np.random.default_rng(0), Mixed.of(Z, categories)
+        search = GlobalSearch(Z, 4, labels, Work(None, 100), workers, rng, lambda _: None, mixed)
+    table, groups, only = search.table, search.groups, Mixed(np.zeros((60, 0)), mixed.codes, mixed.worth)
+    q = table.worth.size
+    left, same, inside = (np.empty(q, np.int16) for _ in range(3))
+    state = groups.alike, groups.top, groups.tied
+    for _ in range(100):
+        i, j = rng.integers(0, 60, 2)
+        A, B = groups.labels[i], groups.labels[j]
+        if A == B:
+            continue
+        modes.prepare_exchange(table.codes, groups.members, 5, A, B, i, *state, left, same)
+        cost = modes.exchange_cost(
+            table.codes, table.worth, groups.members, 5, A, B, i, j, *state, left, same, inside
+        )
+        new = labels.copy()
+        new[search.order[i]], new[search.order[j]] = B, A
+        assert cost == pytest.approx(only.loss(new) - only.loss(labels), abs=1e-3)
+
+
+def test_what_is_published_is_lowered_on_small_tables_too():
+    Z, categories = mixed_table(1_500)
+    around_means = Anneal(k=4, max_proposals=2_000_000, random_state=0).partition(Z)
+    search = Anneal(k=4, max_proposals=150_000, random_state=0)
+    labels = search.partition(Z, categories)
+    assert lost(Z, categories, labels) < 0.985 * lost(Z, categories, around_means)
+    again = Anneal(k=4, max_proposals=150_000, random_state=0, n_threads=1).partition(Z, categories)
+    np.testing.assert_array_equal(labels, again)
+    assert search.start_loss_ > 100 * lost(Z, categories, labels) / np.sum(Z * Z)
+
+
+def test_strata_hand_the_categories_on():
+    Z, categories = mixed_table(400)
+    strata = np.arange(400) % 2
+    method = Anneal(k=4, max_proposals=40_000, random_state=0)
+    labels, parts = partition_within(Z, method, strata, categories=categories)
+    assert all(part._categories == tuple(categories) for part in parts)
+    assert all(len(set(strata[labels == g])) == 1 for g in range(labels.max() + 1))
+
+
+def test_tables_of_categories_alone(small_jobs):
+    Z, categories = mixed_table(300)
+    only = [(start - 2, stop - 2) for start, stop in categories]
+    labels = Anneal(k=4, max_proposals=9_000, random_state=0).partition(Z[:, 2:], only)
+    assert np.bincount(labels).min() >= 4

@@ -99,6 +99,15 @@ class Encoder:
         """Number of coordinates of each column."""
         return [1 if share is None else share.size for share in self.shares]
 
+    def modes(self, columns: Sequence[TypedColumn]) -> list[tuple[int, int]]:
+        """First coordinate, and the one after the last, of each column that is published as its mode."""
+        ends = np.cumsum(self.widths())
+        return [
+            (int(end) - share.size, int(end))
+            for column, share, end in zip(columns, self.shares, ends, strict=True)
+            if share is not None and column.facts.aggregate in (None, "mode")
+        ]
+
     def transform(self, columns: Sequence[TypedColumn]) -> np.ndarray:
         """Coordinates of the rows; a missing cell lies in the middle of its column."""
         Z = np.zeros((columns[0].values.size if columns else 0, sum(self.widths())))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from numbers import Integral, Real
@@ -14,14 +14,14 @@ import numpy as np
 from sklearn.base import clone
 
 from shoal.engine.compile import needs_compiling
-from shoal.engine.encode import sum_of_squares
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import _mdav
+from shoal.microaggregation._fixed_size_kernels import _mdav
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
+from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._search import Search
-from shoal.microaggregation._work import ONE_BLOCK, Progress, Work, part_of, usual_proposals
+from shoal.microaggregation._work import Progress, Shape, Work
 from shoal.params import AnyOf, Instance, Interval, Nothing, Rule
 
 KERNELS = {
@@ -49,7 +49,7 @@ class Anneal(Microaggregator):
     max_proposals : int, optional
         Number of proposed moves instead of the default work; goes before a time limit. Give `n_proposals_` of an
         earlier run to repeat that run. By default (neither is given) the number depends on the table alone,
-        `usual_proposals`: about ten seconds on two cores for a thousand records. A seed then gives the same
+        see Notes: about ten seconds on two cores for a thousand records. A seed then gives the same
         partition on every run, whatever the number of threads and however busy the machine.
     start : str or array of int, default "mdav"
         Name of the method that makes the first partition, or a group label for each record.
@@ -145,59 +145,58 @@ class Anneal(Microaggregator):
         self.progress = progress
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
-        whole = Z.shape[0] <= ONE_BLOCK
+        shape = Shape.of(Z.shape[0], self.k, Z.shape[1], self._categories)
+        whole = shape.one_block
         if self.progress is not None and any(needs_compiling(module) for module in KERNELS[whole]):
             self.progress("compiling, once after the installation: about 20 s", 0.0, 1.0)
         _compile(whole)
         Z = Z - Z.mean(axis=0)  # the kernels' float32 is finest around zero
-        work = self._work(*Z.shape)
+        work = self._work(shape)
         self.seed_ = (
             int(np.random.SeedSequence().generate_state(1)[0])
             if self.random_state is None
             else self.random_state
         )
         self.interrupted_ = False
+        mixed = Mixed.of(Z, self._categories)
         total = float(np.einsum("ij,ij->", Z, Z))
         report = _Report(self.progress, work, total)
         rng = np.random.default_rng(self.seed_)
         with ThreadPoolExecutor(self.n_threads or os.cpu_count() or 1) as workers:
             labels = self._first(Z, workers)
-            self.start_loss_ = 100.0 * sum_of_squares(Z, labels) / total if total > 0 else 0.0
+            self.start_loss_ = 100.0 * mixed.loss(labels) / total if total > 0 else 0.0
             if total > 0 and Z.shape[0] >= 2 * self.k:
                 search: Search | GlobalSearch | None = None
                 try:
-                    search = (Search if whole else GlobalSearch)(
-                        Z, self.k, labels, work, workers, rng, report
-                    )
+                    how = Z, self.k, labels, work, workers, rng, report
+                    search = Search(*how) if whole else GlobalSearch(*how, mixed)
                     search.run()
                 except KeyboardInterrupt:
                     self.interrupted_ = True
                     work.end()
                     workers.shutdown(cancel_futures=True)
                 if search is not None:
-                    labels = self._better(Z, labels, search.labels)
-                report(lambda: sum_of_squares(Z, labels), last=True)
+                    # Rounding may have hidden that the first is better.
+                    labels = min(search.labels, labels, key=mixed.loss)
+                report(lambda: mixed.loss(labels), last=True)
         self.n_proposals_ = work.repeatable()
         return labels
 
-    def _work(self, n: int, p: int) -> Work:
+    def _work(self, shape: Shape) -> Work:
         if self.max_proposals is None and self.time_limit is None:
-            return Work(None, usual_proposals(n, self.k, p))
+            return Work(None, shape.usual_proposals())
         return Work(self.time_limit, self.max_proposals)
 
-    def for_part(self, n: int, of: int, p: int) -> Self:
+    def for_part(self, n: int, of: int, p: int, categories: Sequence[tuple[int, int]] = ()) -> Self:
         """The same search with its part of the budget, for n of so many records in p coordinates."""
         part = clone(self)
         if n == of:
             return part
         if self.max_proposals is None and self.time_limit is not None:
             return part.set_params(time_limit=self.time_limit * n / of)
-        whole = usual_proposals(of, self.k, p) if self.max_proposals is None else self.max_proposals
-        return part.set_params(max_proposals=part_of(whole, n, of, self.k, p))
-
-    def _better(self, Z: np.ndarray, first: np.ndarray, found: np.ndarray) -> np.ndarray:
-        """The found partition, unless rounding has hidden that the first is better."""
-        return found if sum_of_squares(Z, found) <= sum_of_squares(Z, first) else first
+        shape = Shape.of(of, self.k, p, categories)
+        whole = shape.usual_proposals() if self.max_proposals is None else self.max_proposals
+        return part.set_params(max_proposals=shape.part(n, whole))
 
     def _first(self, Z: np.ndarray, workers: ThreadPoolExecutor) -> np.ndarray:
         """The first partition, labelled 0..c-1, group sizes k..2k-1."""
@@ -213,7 +212,7 @@ class Anneal(Microaggregator):
                     f"'start' of Anneal must hold {n} group numbers. Got shape {labels.shape}, {labels.dtype}."
                 )
             return repair(Z, labels.astype(np.int64), self.k)
-        if self.start == "mdav" and n > ONE_BLOCK:
+        if self.start == "mdav" and not Shape.of(n, self.k, Z.shape[1], self._categories).one_block:
             return start_in_blocks(Z, self.k, workers)
         known = methods()
         if self.start not in known or self.start == self.name:

@@ -10,12 +10,20 @@ from itertools import pairwise
 import numpy as np
 
 from shoal.engine.kernels.axes import blocks_of, random_cuts
-from shoal.engine.kernels.exchange import build_groups
-from shoal.engine.kernels.nearest import neighbour_lists
+from shoal.engine.kernels.nearest import Rows, neighbour_lists
 from shoal.microaggregation._anneal_kernels import LOGS
-from shoal.microaggregation._fixed_size import _mdav
-from shoal.microaggregation._global_kernels import DISSOLVE, FOUND, Groups, Table, rows_by_job, sweep
+from shoal.microaggregation._fixed_size_kernels import _mdav
+from shoal.microaggregation._global_kernels import (
+    DISSOLVE,
+    FOUND,
+    Groups,
+    Table,
+    count_groups,
+    rows_by_job,
+    sweep,
+)
 from shoal.microaggregation._mend import mend
+from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._regions import contributions
 from shoal.microaggregation._work import Report, Work
 
@@ -27,6 +35,9 @@ MENDING = 3
 
 LEAF = 1024
 """Records of a leaf of the tree: their neighbours are found by looking at all of them."""
+
+AXES, SAMPLE = 16, 4_000
+"""Columns up to which trees are cut by all of them; records from which the principal axes of more are found."""
 
 JOB = 60_000
 """Records up to which a job has the whole table; a constant, so that the result does not depend on the machine."""
@@ -71,8 +82,18 @@ def start_in_blocks(Z: np.ndarray, k: int, workers: ThreadPoolExecutor) -> np.nd
     return mend(Z, labels, MENDING)
 
 
+def cutting(Z: np.ndarray) -> np.ndarray:
+    """Coordinates by which trees are cut: as they are, or along the first principal axes where there are many."""
+    if Z.shape[1] <= AXES:
+        return Z.astype(np.float32)
+    sample = Z[:: max(1, Z.shape[0] // SAMPLE)]
+    centred = sample - sample.mean(axis=0)
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, -AXES:]
+    return (Z @ axes).astype(np.float32)
+
+
 class GlobalSearch:
-    """The search on a large table; the same parameters as `Search`."""
+    """The search on a large table; the same parameters as `Search`, and the coordinates taken apart."""
 
     def __init__(
         self,
@@ -83,50 +104,67 @@ class GlobalSearch:
         workers: ThreadPoolExecutor,
         rng: np.random.Generator,
         report: Report,
+        mixed: Mixed | None = None,
     ) -> None:
         self.k, self.first = k, labels
         self.work, self.workers, self.rng, self.report = work, workers, rng, report
-        n, p = Z.shape
+        mixed = Mixed.of(Z) if mixed is None else mixed
+        n, p = mixed.numbers.shape
         m = list_length(n, k)
-        X = np.zeros((n, -(-p // 8) * 8), np.float32)
-        X[:, :p] = Z
         leaf = max(LEAF, 8 * m)
-        leaves = [np.sort(rows) for rows in blocks_of(X, leaf)]
+        M = cutting(Z)
+        leaves = [np.sort(rows) for rows in blocks_of(M, leaf)]
         self.order = np.concatenate(leaves)
-        X = np.take(X, self.order, axis=0, mode="clip")
-        edges = np.cumsum([0, *(rows.size for rows in leaves)])
-        near, distance = neighbour_lists(X, p, edges, leaf, m, workers.map)
-        self.groups = self._build(X)
-        self.begun = self._sse(X)
+        rows = self._rows(mixed)
+        edges = np.cumsum([0, *(inside.size for inside in leaves)])
+        M = np.take(M, self.order, axis=0, mode="clip")
+        near, distance = neighbour_lists(rows, p, M, edges, leaf, m, workers.map)
         spread = distance[:, : k - 1].sum(axis=1, dtype=np.float64)
-        del distance
+        del distance, M
         floor = np.quantile(spread, 0.05)
         spread = np.maximum(spread, floor if floor > 0 else spread.mean() * 1e-3)
         heat = spread / spread.mean() if spread.mean() > 0 else np.ones(n)
-        heat = (heat * (self.begun / n)).astype(np.float32)
-        self.table = Table(X, near, heat, heat)
+        self.table = Table(*rows, near, heat.astype(np.float32))
+        self.groups = self._build()
+        self.begun = self.sse
+        self.table.heat[:] *= np.float32(self.begun / n)
 
-    def _build(self, X: np.ndarray) -> Groups:
-        n, k = X.shape[0], self.k
+    def _rows(self, mixed: Mixed) -> Rows:
+        """The records in the order of the tree, padded."""
+        n, p = mixed.numbers.shape
+        X = np.zeros((n, -(-p // 8) * 8), np.float32)
+        X[:, :p] = np.take(mixed.numbers, self.order, axis=0, mode="clip")
+        q = mixed.worth.size
+        codes = np.zeros((n, -(-q // 8) * 8), np.int16)  # what is padded is worth nothing
+        codes[:, :q] = np.take(mixed.codes, self.order, axis=0, mode="clip")
+        worth = np.zeros(codes.shape[1], np.float32)
+        worth[:q] = mixed.worth
+        return Rows(X, codes, worth)
+
+    def _build(self) -> Groups:
+        (n, p), q, k = self.table.X.shape, self.table.worth.size, self.k
         most = n // k
         groups = Groups(
             self.first[self.order].astype(np.int32),
             np.zeros(most, np.int32),
             np.empty((most, 2 * k - 1), np.int32),
             np.empty(n, np.int32),
-            np.empty((most, X.shape[1]), np.float32),
+            np.empty((most, p), np.float32),
             np.zeros(most, np.int32),
+            np.zeros((n, q), np.int16),
+            np.zeros((most, q), np.int16),
+            np.zeros((most, q), np.int16),
         )
-        build_groups(X, groups.labels, groups.sizes, groups.members, groups.place, groups.centres)
+        count_groups(self.table, groups)
         return groups
-
-    def _sse(self, X: np.ndarray) -> float:
-        return float(contributions(X, self.groups.labels, self.groups.sizes.size).sum())
 
     @property
     def sse(self) -> float:
-        """SSE of the partition as it is now."""
-        return self._sse(self.table.X)
+        """What is lost by the partition as it is now: squared distances to means, and to modes of categories."""
+        groups = self.groups
+        lost = float(contributions(self.table.X, groups.labels, groups.sizes.size).sum())
+        differ = groups.sizes.sum() - groups.top.sum(axis=0, dtype=np.int64, where=groups.sizes[:, None] > 0)
+        return lost + float(differ @ self.table.worth.astype(np.float64))
 
     @property
     def labels(self) -> np.ndarray:
@@ -159,7 +197,7 @@ class GlobalSearch:
         started = time.perf_counter()
         self._level(hot, hot, 2, FOUND, DISSOLVE)
         seconds = time.perf_counter() - started
-        self.groups = self._build(self.table.X)
+        self.groups = self._build()
         self.work.proposals, self.rng = 0, rng
         return 2 * self.order.size / seconds
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 Progress = Callable[[str, float, float], None]
 """Told what is being done, how much of it is done, and of how much: both in proposals or both in seconds."""
@@ -26,37 +26,53 @@ ONE_BLOCK = 6144
 """Records up to which a table is searched as one block, with regions reheated and solved; above, globally."""
 
 
-def usual_seconds(n: int) -> float:
-    """Seconds of one core that a table of n records is worth by default, on the machines at hand.
+@dataclass(frozen=True)
+class Shape:
+    """What the work on a table depends on: records, smallest group, numbers and categories of a record."""
 
-    In proportion for small tables, twenty from 800 records on. A large table has eight, and from 40,000 records on
-    more, but less than in proportion: 15 for 100,000 and 55 for a million.
-    """
-    if n <= ONE_BLOCK:
-        return min(20.0, 0.025 * n)
-    return max(8.0, 55.0 * (n / 1e6) ** 0.57)
+    n: int
+    k: int
+    numbers: int
+    categories: int = 0
 
+    @classmethod
+    def of(cls, n: int, k: int, p: int, categories: Sequence[tuple[int, int]] = ()) -> Shape:
+        """Of n records in p coordinates, some of which hold categories, one for each level."""
+        return cls(n, k, p - sum(stop - start for start, stop in categories), len(categories))
 
-def seconds_per_proposal(n: int, k: int, p: int) -> float:
-    """Seconds of one core that a proposal takes, on the machines at hand.
+    @property
+    def one_block(self) -> bool:
+        """Whether the table is small, and nothing but numbers: then it is searched as one block."""
+        return self.n <= ONE_BLOCK and not self.categories
 
-    On a small table a proposal is one move, on a large one all exchanges of a record with a group.
-    """
-    k, padded = min(k, 30), 8 * -(-p // 8)
-    if n <= ONE_BLOCK:
-        return 1e-9 * (25.0 + 7.0 * k) * (0.5 + 0.03125 * padded)
-    return 1e-9 * (60.0 + 24.0 * k) * (0.5 + 0.03125 * padded)
+    def seconds(self) -> float:
+        """Seconds of one core that the table is worth by default, on the machines at hand.
 
+        In proportion for small tables: twenty from 800 records on, eight with categories. A large table has eight,
+        and from 35,000 records on more, but less than in proportion: 15 for 100,000 and 55 for a million.
+        """
+        if self.one_block:
+            return min(20.0, 0.025 * self.n)
+        return max(min(8.0, 0.025 * self.n), 55.0 * (self.n / 1e6) ** 0.57)
 
-def usual_proposals(n: int, k: int, p: int) -> int:
-    """Proposals that a table of n records in p coordinates gets by default."""
-    return max(1, round(usual_seconds(n) / seconds_per_proposal(n, k, p) / 100)) * 100
+    def seconds_per_proposal(self) -> float:
+        """Seconds of one core that a proposal takes, on the machines at hand.
 
+        In one block a proposal is one move, otherwise all exchanges of a record with a group.
+        """
+        k, padded = min(self.k, 30), 8 * -(-self.numbers // 8)
+        if self.one_block:
+            return 1e-9 * (25.0 + 7.0 * k) * (0.5 + 0.03125 * padded)
+        return 1e-9 * (60.0 + 24.0 * k) * (0.5 + 0.03125 * padded) * (1.0 + 0.3 * self.categories)
 
-def part_of(proposals: int, n: int, of: int, k: int, p: int) -> int:
-    """Proposals for n of so many records, where the whole has some: in proportion to the time they take."""
-    seconds = proposals * seconds_per_proposal(of, k, p) * (n / of)
-    return max(100, int(seconds / seconds_per_proposal(n, k, p)) // 100 * 100)
+    def usual_proposals(self) -> int:
+        """Proposals that the table gets by default."""
+        return max(1, round(self.seconds() / self.seconds_per_proposal() / 100)) * 100
+
+    def part(self, n: int, proposals: int) -> int:
+        """Proposals for n of the records where the whole has some: in proportion to the time they take."""
+        seconds = proposals * self.seconds_per_proposal() * (n / self.n)
+        return max(100, int(seconds / replace(self, n=n).seconds_per_proposal()) // 100 * 100)
 
 
 @dataclass

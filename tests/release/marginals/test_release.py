@@ -56,8 +56,8 @@ def test_rows_are_as_many_as_asked_for():
 
 def test_a_release_is_charged_once_and_kept():
     ledger = Ledger(None)
-    first = release_marginals(table(), schema(), 1.0, ledger=ledger)
-    again = release_marginals(table(), schema(), 1.0, ledger=ledger)
+    first = release_marginals(table(), schema(), 1.0, ledger=ledger, data_version="1")
+    again = release_marginals(table(), schema(), 1.0, ledger=ledger, data_version="1")
     assert first.frame.equals(again.frame)
     assert first.remaining == again.remaining == 999.0
     with pytest.raises(BudgetError):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -45,8 +45,19 @@ def sort_in(found, distance, filled, i, d):
     return min(filled + 1, found.size)
 
 
+class Rows(NamedTuple):
+    """Records as the kernels want them: numbers, and codes of categories.
+
+    The squared distance of two records is that of their numbers, and for each code in which they differ its worth.
+    """
+
+    X: np.ndarray  # (n, P) float32, padded with zeros to a multiple of eight columns
+    codes: np.ndarray  # (n, q) int16
+    worth: np.ndarray  # (q,) float32
+
+
 def neighbour_lists(
-    X: np.ndarray, p: int, edges: np.ndarray, most: int, m: int, each: Each = map
+    rows: Rows, p: int, M: np.ndarray, edges: np.ndarray, most: int, m: int, each: Each = map
 ) -> tuple[np.ndarray, np.ndarray]:
     """The nearest records of each record, nearly all of them, and how far they are.
 
@@ -55,12 +66,14 @@ def neighbour_lists(
 
     Parameters
     ----------
-    X : array of float32, (n_records, a multiple of eight)
-        Rows in the order of a tree, so that blocks of them lie beside each other; padded with zeros.
+    rows : Rows
+        In the order of a tree, so that blocks of them lie beside each other.
     p : int
-        Columns that are not padding.
+        Columns of numbers that are not padding.
+    M : array of float32
+        Coordinates of the same records, by which the other trees are cut.
     edges : array of int64
-        Where the blocks of that tree begin, and the end; each holds more than m rows.
+        Where the blocks of the first tree begin, and the end; each holds more than m rows.
     most : int
         Most rows of a block of the other trees.
     m : int
@@ -78,19 +91,19 @@ def neighbour_lists(
 
     Notes
     -----
-    O(n * block * p) time, the same result for any number of threads.
+    O(n * most * (p + q)) time, the same result for any number of threads.
     """
-    n = X.shape[0]
+    n = rows.X.shape[0]
     near, distance = np.empty((n, m), np.int32), np.empty((n, m), np.float32)
     first = [np.arange(a, b, dtype=np.int32) for a, b in pairwise(edges)]
-    list(each(lambda rows: _nearest_within(X, p, rows, near, distance, True), first))
+    list(each(lambda inside: _nearest_within(rows, p, inside, near, distance, True), first))
     if len(first) > 1:
         for share in SHARES:
-            other = [np.sort(rows).astype(np.int32) for rows in blocks_of(X, most, share)]
-            list(each(lambda rows: _nearest_within(X, p, rows, near, distance, False), other))
+            other = [np.sort(inside).astype(np.int32) for inside in blocks_of(M, most, share)]
+            list(each(lambda inside: _nearest_within(rows, p, inside, near, distance, False), other))
         old = near.copy()
         ranges = [(a, min(a + RANGE, n)) for a in range(0, n, RANGE)]
-        list(each(lambda span: _neighbours_of_neighbours(X, old, near, distance, REACH, *span), ranges))
+        list(each(lambda span: _neighbours_of_neighbours(rows, old, near, distance, REACH, *span), ranges))
     return near, distance
 
 
@@ -98,13 +111,16 @@ def neighbour_lists(
 
 
 @kernel()
-def _nearest_within(X, p, rows, near, distance, fresh):
+def _nearest_within(rows, p, inside, near, distance, fresh):
     """Find the nearest of some rows among themselves; merge them into the lists, or begin these."""
-    q, m = rows.size, near.shape[1]
-    columns = np.empty((p, q), np.float32)
+    X, codes, worth = rows.X, rows.codes, rows.worth
+    q, m = inside.size, near.shape[1]
+    columns, coded = np.empty((p, q), np.float32), np.empty((worth.size, q), np.int16)
     for b in range(q):
         for a in range(p):
-            columns[a, b] = X[rows[b], a]
+            columns[a, b] = X[inside[b], a]
+        for a in range(worth.size):
+            coded[a, b] = codes[inside[b], a]
     point = np.empty(p, np.float32)
     inf = np.float32(np.inf)
     ds = np.empty(q, np.float32)
@@ -112,10 +128,11 @@ def _nearest_within(X, p, rows, near, distance, fresh):
     low = np.empty(h, np.float32)
     segment = max(1, h // m)
     for b in range(q):
-        i = rows[b]
+        i = inside[b]
         for a in range(p):
             point[a] = columns[a, b]
         squares_to(columns, point, ds)
+        _add_differences(coded, worth, b, ds)
         ds[b] = inf
         found, far = near[i], distance[i]
         d0, d1, d2, d3 = ds[:h], ds[h : 2 * h], ds[2 * h : 3 * h], ds[3 * h : 4 * h]
@@ -141,9 +158,29 @@ def _nearest_within(X, p, rows, near, distance, fresh):
             if low[j] > worst:
                 continue
             for t in range(j, 4 * h, h):
-                filled, worst = _offer(found, far, filled, worst, rows[t], ds[t], fresh)
+                filled, worst = _offer(found, far, filled, worst, inside[t], ds[t], fresh)
         for t in range(4 * h, q):
-            filled, worst = _offer(found, far, filled, worst, rows[t], ds[t], fresh)
+            filled, worst = _offer(found, far, filled, worst, inside[t], ds[t], fresh)
+
+
+@kernel()
+def _add_differences(coded, worth, b, ds):
+    """Add what each code is worth in which a record differs from record b."""
+    zero = np.float32(0.0)
+    for a in range(worth.size):
+        row, code, w = coded[a], coded[a, b], worth[a]
+        for j in range(ds.size):
+            ds[j] += zero if row[j] == code else w
+
+
+@kernel()
+def mixed_distance(X, codes, worth, i, j):
+    """Squared distance of two records with numbers and codes."""
+    d = squared_distance(X, i, X, j)
+    for a in range(worth.size):
+        if codes[i, a] != codes[j, a]:
+            d += worth[a]
+    return d
 
 
 @kernel()
@@ -169,8 +206,9 @@ def _holds(found, l):
 
 
 @kernel()
-def _neighbours_of_neighbours(X, old, near, distance, reach, start, stop):
+def _neighbours_of_neighbours(rows, old, near, distance, reach, start, stop):
     """Look at the neighbours of the neighbours of some rows, both ways; lists of other rows stay as they are."""
+    X, codes, worth = rows.X, rows.codes, rows.worth
     m = near.shape[1]
     reach = min(reach, m)
     for i in range(start, stop):
@@ -180,7 +218,7 @@ def _neighbours_of_neighbours(X, old, near, distance, reach, start, stop):
                 l = near[j, b] if start <= j < stop else old[j, b]
                 if l == i:
                     continue
-                d = squared_distance(X, i, X, l)
+                d = mixed_distance(X, codes, worth, i, l)
                 if d < distance[i, m - 1] and not _holds(near[i], l):
                     sort_in(near[i], distance[i], m, l, d)
                 if start <= l < stop and d < distance[l, m - 1] and not _holds(near[l], i):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -16,13 +15,14 @@ import polars as pl
 
 from shoal.dp import budget as micros
 from shoal.dp.accounting import rho_of_epsilon
+from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
-from shoal.dp.entries import Claim
 from shoal.dp.ledger import Ledger
-from shoal.dp.load import load, protect_rows, version
+from shoal.dp.load import load, protect_rows
 from shoal.dp.plan import CELL, UNIT
-from shoal.dp.unit import ENDED, REPLACED, Protected, resolve
+from shoal.dp.secret import random_word
+from shoal.dp.unit import ENDED, Protected, ReplaceRecord, resolve
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Axis, Bins, axes_of, encode
 from shoal.release.marginals._measure import measure
@@ -117,6 +117,7 @@ def release_marginals(
     budget: float | None = None,
     analyst: str = "me",
     ledger: Ledger | str | Path | None = None,
+    data_version: str | None = None,
 ) -> MarginalRelease:
     """Release a whole table under differential privacy through its most telling marginals.
 
@@ -146,6 +147,8 @@ def release_marginals(
         Who is charged.
     ledger : Ledger, path or database URL, optional
         In memory if left open.
+    data_version : str, optional
+        The owner's word for this state of the table; the schema's if left open, else drawn at random.
 
     Returns
     -------
@@ -182,25 +185,21 @@ def release_marginals(
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ParameterError(f"'rows' must be an int of at least 1. Got {rows!r}.")
     cells = cells or (Grid.of_schema(schema) if mode == "correlated" and schema.cells is not None else None)
-    codes, data = load_codes(frame, schema, plan, cells)
+    codes = load_codes(frame, schema, plan, cells)
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
-        charge = kept.charge(_claim(schema, plan, data, analyst, budget))
-        if charge.stored is None:
-            body = buy(plan, codes)
-            kept.settle(charge, body)
-        else:
-            body = charge.stored
+        _, limit = kept.declare(schema.id, *_caps(schema, plan, budget))
+        receipt = kept.once(_claim(schema, plan, data_version, analyst, limit), lambda: buy(plan, codes))
     finally:
         if kept is not ledger:
             kept.close()
-    model = model_of(plan, body)
+    model = model_of(plan, receipt.body)
     return MarginalRelease(
         model.rows(rows),
-        plan.stamp + (ENDED if charge.ended else ""),
+        plan.stamp + (ENDED if receipt.ended else ""),
         plan.epsilon,
         plan.delta,
-        micros.epsilon(charge.remaining),
+        micros.epsilon(receipt.remaining),
         _notes(plan, model),
         model,
         plan,
@@ -237,8 +236,8 @@ def make_plan(
     return Plan(axes, unit, neighbours, "pure" if delta is None else "zcdp", millionths, spent, delta)
 
 
-def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> tuple[np.ndarray, str]:
-    """Positions of the rows that count, at most so many of each unit, and the state of the data."""
+def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> np.ndarray:
+    """Positions of the rows that count, at most so many of each unit."""
     names = {each.name for each in plan.axes}
     if plan.unit.kind == "cell":
         names |= set(schema.columns)
@@ -248,7 +247,7 @@ def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> t
     if plan.unit.kind in ("column", "cell"):
         unit = UNIT if plan.unit.kind == "column" else CELL
         rows = rows.filter(pl.int_range(pl.len()).over(unit) < plan.unit.rows)
-    return encode(rows, plan.axes), version(loaded)
+    return encode(rows, plan.axes)
 
 
 def buy(plan: Plan, codes: np.ndarray) -> str:
@@ -264,25 +263,23 @@ def model_of(plan: Plan, body: str) -> Model:
     return Model(plan.axes, tuple(Measurement.from_json(each) for each in kept["measurements"]), kept["seed"])
 
 
-def _claim(schema: Schema, plan: Plan, data: str, analyst: str, total: float | None) -> Claim:
+def _caps(schema: Schema, plan: Plan, total: float | None) -> tuple[int | None, int | None]:
     if plan.currency != "pure":
         raise ParameterError("'delta' needs a data set whose budget is counted in zCDP.")
-    total = schema.budget if total is None else total
-    if total is None:
-        raise ParameterError("'budget' must be given, or declared in the schema: it has no default.")
-    cap = micros.micro(total, "budget")
-    own = cap if schema.per_analyst is None else min(cap, micros.micro(schema.per_analyst, "per_analyst"))
+    total, own = schema.budget if total is None else total, schema.per_analyst
+    return (
+        None if total is None else micros.micro(total, "budget"),
+        None if own is None else micros.micro(own, "per_analyst"),
+    )
+
+
+def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Caps | None) -> Claim:
     text = f"RELEASE marginals {plan.neighbours} columns={','.join(each.name for each in plan.axes)}"
     facts = replace(schema, budget=None, per_analyst=None).to_toml()
     bins = [[*each.edges] for each in plan.axes]
-    state = json.dumps([text, bins, plan.millionths, plan.unit.key, plan.unit.rows, facts, data])
-    key = hashlib.sha256(state.encode()).hexdigest()
-    if plan.neighbours == "replace":
-        return Claim(
-            schema.id, analyst, key, plan.millionths, cap, own, REPLACED, lambda kept: kept == REPLACED, text
-        )
-    kept_unit = plan.unit.to_keep(schema)
-    return Claim(schema.id, analyst, key, plan.millionths, cap, own, kept_unit, plan.unit.times, text)
+    state = json.dumps([bins, plan.unit.rows, facts, data or schema.version or random_word()])
+    unit = ReplaceRecord() if plan.neighbours == "replace" else plan.unit
+    return Claim(schema.id, analyst, text, state, Amount(plan.millionths, plan.currency), unit, limit)
 
 
 def _notes(plan: Plan, model: Model) -> tuple[str, ...]:
