@@ -16,21 +16,25 @@ import polars as pl
 
 from shoal.dp import budget as micros
 from shoal.dp.accounting import rho_of_epsilon
+from shoal.dp.answer import Answer
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
 from shoal.dp.entries import Claim
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows, version
 from shoal.dp.plan import CELL, UNIT
+from shoal.dp.query import Query
 from shoal.dp.unit import ENDED, REPLACED, Protected, resolve
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Axis, Bins, axes_of, encode
+from shoal.release.marginals._haar import MOST_CELLS, MOST_COLUMNS, MOST_VALUES, fits, measure_blocks
 from shoal.release.marginals._measure import measure
 from shoal.release.marginals._model import Model
 from shoal.release.marginals._spend import Measurement, Purse
 from shoal.schema import Schema, Unit
 
 NEIGHBOURS = ("add-remove", "replace")
+WORKLOADS = ("auto", "tables", "ranges")
 MODES = ("dp", "group", "correlated")
 _MISSING = "Missing cells of columns that declare none count as the middle bin of the declared range, of levels as the first."
 _REPLACED_STAMP = "guarantee: epsilon-DP, replace one record, number of records public"
@@ -43,6 +47,7 @@ class Plan:
     axes: tuple[Axis, ...]
     unit: Protected
     neighbours: str
+    workload: str
     currency: str
     millionths: int
     epsilon: float
@@ -92,12 +97,19 @@ class MarginalRelease:
     notes: tuple[str, ...]
     model: Model = field(repr=False)
     plan: Plan = field(repr=False)
+    schema: Schema = field(repr=False)
 
     def marginal(self, *columns: str) -> pl.DataFrame:
         """The counts of some columns together: every combination of positions, its count and its deviation."""
         from shoal.release.marginals._tables import marginal_frame
 
         return marginal_frame(self.model, columns)
+
+    def ask(self, query: str | Query) -> Answer:
+        """Answer a query from the release: free, with an interval where its error is known exactly."""
+        from shoal.release.marginals._ask import ask_release
+
+        return ask_release(self.model, self.schema, query, self.stamp, self.plan.currency, self.remaining)
 
 
 def release_marginals(
@@ -111,6 +123,7 @@ def release_marginals(
     rows: int | None = None,
     mode: str = "dp",
     neighbours: str = "add-remove",
+    workload: str = "auto",
     group: Unit | int | None = None,
     cells: Cells | None = None,
     tau: int | None = None,
@@ -138,6 +151,9 @@ def release_marginals(
         Whose rows are hidden together: the schema's unit, a group's, a look-alike cell's.
     neighbours : {"add-remove", "replace"}
         With "replace" the number of records is public; for single records only.
+    workload : {"auto", "tables", "ranges"}
+        What shall come out best: tables of counts, or counts of ranges on up to three columns with an order. By
+        default ranges where the columns allow it.
     group, cells, tau
         As in `shoal.dp.Session`: of modes "group" and "correlated".
     budget : float, optional
@@ -178,7 +194,7 @@ def release_marginals(
     ('guarantee: epsilon-DP, add or remove one record', 2.0, True)
     """
     schema = Schema.of(schema)
-    plan = make_plan(schema, epsilon, delta, columns, bins, mode, neighbours, group, cells, tau)
+    plan = make_plan(schema, epsilon, delta, columns, bins, mode, neighbours, workload, group, cells, tau)
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ParameterError(f"'rows' must be an int of at least 1. Got {rows!r}.")
     cells = cells or (Grid.of_schema(schema) if mode == "correlated" and schema.cells is not None else None)
@@ -204,6 +220,7 @@ def release_marginals(
         _notes(plan, model),
         model,
         plan,
+        schema,
     )
 
 
@@ -215,6 +232,7 @@ def make_plan(
     bins: Mapping[str, Bins] | int | None = None,
     mode: str = "dp",
     neighbours: str = "add-remove",
+    workload: str = "auto",
     group: Unit | int | None = None,
     cells: Cells | None = None,
     tau: int | None = None,
@@ -224,6 +242,8 @@ def make_plan(
         raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
     if neighbours not in NEIGHBOURS:
         raise ParameterError(f"'neighbours' must be one of {', '.join(NEIGHBOURS)}. Got {neighbours!r}.")
+    if workload not in WORKLOADS:
+        raise ParameterError(f"'workload' must be one of {', '.join(WORKLOADS)}. Got {workload!r}.")
     if mode == "correlated" and cells is None and schema.cells is not None:
         cells, tau = Grid.of_schema(schema), schema.cells.tau if tau is None else tau
     unit = resolve(mode, schema, group, cells, tau)
@@ -233,8 +253,28 @@ def make_plan(
         )
     millionths = micros.micro(epsilon) if delta is None else rho_of_epsilon(epsilon, delta)
     spent = micros.epsilon(micros.micro(epsilon))
-    axes = axes_of(schema, columns, bins)
-    return Plan(axes, unit, neighbours, "pure" if delta is None else "zcdp", millionths, spent, delta)
+    axes, chosen = _axes(schema, columns, bins, workload)
+    currency = "pure" if delta is None else "zcdp"
+    return Plan(axes, unit, neighbours, chosen, currency, millionths, spent, delta)
+
+
+def _axes(
+    schema: Schema, columns: Sequence[str] | None, bins: Mapping[str, Bins] | int | None, workload: str
+) -> tuple[tuple[Axis, ...], str]:
+    """The axes and the workload: ranges need a fine grid, and few columns with an order."""
+    coarse = axes_of(schema, columns, bins)
+    if workload == "tables" or len(coarse) > MOST_COLUMNS:
+        fine: tuple[Axis, ...] = ()
+    else:
+        fine = axes_of(schema, columns, bins, MOST_VALUES)
+    if fine and fits([each.size for each in fine]) and all(each.ordered for each in fine):
+        return fine, "ranges"
+    if workload == "ranges":
+        raise ParameterError(
+            f"A release of ranges takes up to {MOST_COLUMNS} columns with an order, of at most {MOST_VALUES} values "
+            f"each and {MOST_CELLS} cells together. Got {', '.join(each.name for each in coarse)}."
+        )
+    return coarse, "tables"
 
 
 def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> tuple[np.ndarray, str]:
@@ -254,7 +294,7 @@ def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> t
 def buy(plan: Plan, codes: np.ndarray) -> str:
     """All that is drawn from the private table, as the ledger keeps it."""
     sizes = [each.size for each in plan.axes]
-    bought = measure(codes, sizes, plan.purse)
+    bought = (measure_blocks if plan.workload == "ranges" else measure)(codes, sizes, plan.purse)
     return json.dumps({"seed": secrets.randbits(63), "measurements": [each.to_json() for each in bought]})
 
 
@@ -272,7 +312,7 @@ def _claim(schema: Schema, plan: Plan, data: str, analyst: str, total: float | N
         raise ParameterError("'budget' must be given, or declared in the schema: it has no default.")
     cap = micros.micro(total, "budget")
     own = cap if schema.per_analyst is None else min(cap, micros.micro(schema.per_analyst, "per_analyst"))
-    text = f"RELEASE marginals {plan.neighbours} columns={','.join(each.name for each in plan.axes)}"
+    text = f"RELEASE marginals {plan.workload} {plan.neighbours} columns={','.join(each.name for each in plan.axes)}"
     facts = replace(schema, budget=None, per_analyst=None).to_toml()
     bins = [[*each.edges] for each in plan.axes]
     state = json.dumps([text, bins, plan.millionths, plan.unit.key, plan.unit.rows, facts, data])
@@ -286,7 +326,7 @@ def _claim(schema: Schema, plan: Plan, data: str, analyst: str, total: float | N
 
 
 def _notes(plan: Plan, model: Model) -> tuple[str, ...]:
-    pairs = sum(len(each.key) > 1 for each in model.measurements)
+    pairs = len({each.key for each in model.measurements if len(each.key) > 1})
     notes = [
         f"{len(model.axes)} columns alone and {pairs} sets of columns together were measured; the rest is a model.",
         "Rows are drawn from a model of what was bought: they are no record's.",
