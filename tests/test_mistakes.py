@@ -47,7 +47,7 @@ def test_minus_999_is_published_as_a_value(mixed):
     frame = mixed.with_columns(age=pl.Series([-999] * 4 + list(range(56))))
     kept = shoal.protect(frame, 4, columns=["age"], method="univariate").frame
     assert kept["age"].to_list()[:4] == [-999.0] * 4
-    declared = Schema({"age": Column("age", "quasi", missing=(-999,), policy="impute")})
+    declared = Schema({"age": Column("age", "quasi", missing_codes=(-999,), on_missing="impute")})
     assert (
         shoal.protect(frame, 4, columns=["age"], schema=declared, method="univariate").frame["age"].min() >= 0
     )

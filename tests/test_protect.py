@@ -137,7 +137,9 @@ def test_medoids_are_records(survey):
 
 def test_column_weights_steer_the_loss(survey):
     def loss(weight):
-        facts = Schema({"age": Column("age", "quasi", weight=weight), "income": Column("income", "quasi")})
+        facts = Schema(
+            {"age": Column("age", "quasi", importance=weight), "income": Column("income", "quasi")}
+        )
         return shoal.protect(survey.select("age", "income"), 5, schema=facts, method="mdav").figures[
             "loss_per_column"
         ]["age"]
@@ -179,7 +181,7 @@ def test_a_group_without_any_value_stays_missing():
 def test_minus_999_is_a_value_unless_the_schema_says_otherwise():
     frame = pl.DataFrame({"x": [-999, -999, 1, 2, 3, 4]})
     assert shoal.protect(frame, 2, method="mdav").frame["x"][0] == -999
-    facts = Schema({"x": Column("x", "quasi", missing=(-999,))})
+    facts = Schema({"x": Column("x", "quasi", missing_codes=(-999,))})
     with pytest.raises(InputError, match=r"'x' \(2\)"):
         shoal.protect(frame, 2, schema=facts, method="mdav")
 

@@ -26,7 +26,7 @@ session = dp.Session(adult, schema, mode="dp", budget=1.0, per_analyst=0.6, anal
 answer = session.ask("SELECT COUNT(*) FROM adult WHERE income = '>50K'", epsilon=0.1)
 low, high = answer.interval
 print(f"{answer.value} rich, with 95 % probability between {low} and {high}")
-print(answer.stamp, "- left:", answer.remaining)
+print(answer.guarantee, "- left:", answer.remaining)
 
 # %%
 # The owner may look how far that is from the truth; the analyst cannot.

@@ -24,7 +24,7 @@ columns = {
 }
 question = "SELECT COUNT(*) FROM t WHERE activity = 1"
 row = dp.Session(hapt, Schema(columns, id="hapt-rows"), mode="dp", budget=1.0).ask(question, epsilon=1.0)
-print(row.stamp)
+print(row.guarantee)
 print(row.value, "in", row.interval)
 
 # %%
@@ -32,7 +32,7 @@ print(row.value, "in", row.interval)
 schema = Schema(columns, id="hapt-subjects", unit=Unit("subject", 400))
 session = dp.Session(hapt, schema, mode="dp", budget=3.0)
 subject = session.ask(question, epsilon=1.0)
-print(subject.stamp)
+print(subject.guarantee)
 print(subject.value, "in", subject.interval)
 assert subject.interval[1] - subject.interval[0] > 100 * (row.interval[1] - row.interval[0])
 

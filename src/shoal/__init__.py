@@ -3,7 +3,7 @@
 Two jobs, each with one spine:
 
 - publish: `protect` turns a table of individuals into groups of at least k (`shoal.protect`);
-- answer: `dp.Session` answers queries on a table kept in the house (`shoal.dp.session`).
+- answer: `Session` answers queries on a table kept in the house (`shoal.dp.session`).
 
 The rooms, from top to bottom; each uses only what stands below it:
 
@@ -22,16 +22,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from shoal.client import Client
     from shoal.compare import compare
+    from shoal.dp.session import Session
     from shoal.microaggregation import methods
     from shoal.protect import protect
     from shoal.reproduce import reproduce
 
 __version__ = "0.1.0"
 
-__all__ = ["Client", "__version__", "compare", "methods", "protect", "reproduce"]
+__all__ = ["Client", "Session", "__version__", "compare", "methods", "protect", "reproduce"]
 
 # Public names and where they live: loaded when first used, so that the command starts fast.
-_LAZY = {"Client": "shoal.client", "methods": "shoal.microaggregation"}
+_LAZY = {"Client": "shoal.client", "Session": "shoal.dp.session", "methods": "shoal.microaggregation"}
 # Rooms to be used by their names; `protect`, `compare` and `reproduce` can be called as well.
 _ROOMS = (
     "bounds",

@@ -6,6 +6,7 @@ from typing import Any, Self
 
 from shoal import errors
 from shoal.dp.answer import Answer
+from shoal.dp.heuristic import Reproduction
 from shoal.errors import InputError, MissingExtraError, ShoalError
 
 try:
@@ -48,7 +49,13 @@ class Client:
 
     def ask(self, sql: str, epsilon: float, *, dataset: str | None = None, mode: str | None = None) -> Answer:
         """One private answer, charged to your budget."""
+        if mode == "heuristic":
+            raise InputError("Mode 'heuristic' gives no private answers: ask for it with 'reproduce'.")
         return Answer.from_dict(self._post("ask", sql, epsilon, dataset, mode))
+
+    def reproduce(self, sql: str, noise_parameter: float, *, dataset: str | None = None) -> Reproduction:
+        """What the dissertation's mechanism gives, where the owner offers it: nothing is guaranteed."""
+        return Reproduction.from_dict(self._post("ask", sql, noise_parameter, dataset, "heuristic"))
 
     def cost(
         self, sql: str, epsilon: float, *, dataset: str | None = None, mode: str | None = None

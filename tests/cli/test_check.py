@@ -85,7 +85,7 @@ def test_original_and_population_are_compared(check, tmp_path):
 
 def test_a_schema_gives_roles_levels_and_missing_codes(check, tmp_path):
     (tmp_path / "s.toml").write_text(
-        '[columns.age]\nrole = "quasi"\nmissing = [40]\n'
+        '[columns.age]\nrole = "quasi"\nmissing_codes = [40]\n'
         '[columns.disease]\nrole = "sensitive"\nkind = "category"\nhierarchy = [["flu"], ["cold"]]\n'
     )
     code, out, _ = check("t.csv", "--schema", "s.toml", "--json")

@@ -121,7 +121,7 @@ def cluster():
 def postgres(cluster) -> str:
     """URL of a PostgreSQL whose ledger is empty."""
     ledger = Ledger(cluster.url)
-    with ledger._engine.begin() as connection:
+    with ledger.store.engine.begin() as connection:
         connection.execute(ENTRIES.delete())
         connection.execute(HEAD.update().values(seq=0, hash=START))
     ledger.close()

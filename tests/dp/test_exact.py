@@ -15,7 +15,9 @@ from shoal.dp.check import check
 from shoal.dp.correlation import Grid
 from shoal.dp.exact import combine, compute, finish, partial
 from shoal.dp.load import load, protect_rows, version
-from shoal.dp.plan import CELL, UNIT, make_plan
+from shoal.dp.noise import cut_sums, histograms, mean_scores, outermost
+from shoal.dp.plan import UNIT, make_plan
+from shoal.dp.releases import Mean, Ranks
 from shoal.dp.sql import parse
 from shoal.dp.unit import resolve
 from shoal.errors import SchemaError
@@ -71,7 +73,10 @@ def test_conditions_follow_three_valued_logic(where, rows):
         sql = f"SELECT COUNT(*), COUNT(a), TOTAL(a) FROM t WHERE {where}"
         expected = [int(each) for each in oracle.execute(sql).fetchone()]
     text = f"SELECT COUNT(*) AS n, COUNT(a), SUM(a) FROM t WHERE {where}"
-    assert [int(each[0]) for each in compute(load(frame, SCHEMA), _plan(text, SCHEMA))] == expected
+    plan = _plan(text, SCHEMA)
+    count, known, total = compute(load(frame, SCHEMA), plan)
+    quantum = plan.releases[2].fixed.quantum
+    assert [count.moments[0, 0], known.moments[0, 0], total.moments[0, 1] * quantum] == expected
 
 
 QUERIES = [
@@ -94,50 +99,57 @@ def test_parts_combine_to_the_whole(sql, options, survey, schema):
     plan = _plan(sql, schema, **options)
     frame = protect_rows(load(survey, schema), survey, schema, plan.protected, options.get("model"))
     whole = compute(frame, plan)
-    if plan.together is None:
-        parts = [frame[i::3] for i in range(3)] + [frame[:0]]
-    else:
-        code = frame[plan.together].cast(pl.String).hash(seed=1) % 3
-        parts = [frame.filter(code == i) for i in range(3)]
+    parts = [frame[i::3] for i in range(3)] + [frame[:0]]
     again = finish(combine([partial(each, plan) for each in parts]), plan)
-    assert all(np.array_equal(one, two) for one, two in zip(whole, again, strict=True))
+    for release, one, two in zip(plan.releases, whole, again, strict=True):
+        assert np.array_equal(_laid_out(release, one), _laid_out(release, two))
+
+
+def _laid_out(release, totals):
+    """What noise is added to, for the largest limit."""
+    limit = release.most if release.limit.column is not None and not isinstance(release, Mean) else None
+    if isinstance(release, Ranks):
+        return histograms(release, outermost(release, totals), limit)
+    if isinstance(release, Mean):
+        return mean_scores(release, totals)
+    return cut_sums(release, totals, limit)
 
 
 def test_figures_are_the_plain_ones(survey, schema):
     plan = _plan("SELECT region, COUNT(*), SUM(age) FROM t WHERE age >= 20 GROUP BY region", schema)
-    count, total = compute(load(survey, schema), plan)
+    count, total = (
+        cut_sums(release, each, None)
+        for release, each in zip(plan.releases, compute(load(survey, schema), plan), strict=True)
+    )
     for position, region in enumerate(("north", "south", "east")):
         rows = survey.filter((pl.col("age") >= 20) & (pl.col("region") == region))
-        assert (count[position], total[position]) == (rows.height, rows["age"].sum())
+        quantum = plan.releases[1].fixed.quantum
+        assert (count[position], total[position] * quantum) == (rows.height, rows["age"].sum())
 
 
 def test_at_most_m_rows_of_a_person_from_its_own_rows(survey, schema):
     plan = _plan(
         "SELECT COUNT(*), SUM(age) FROM t WHERE smoker = TRUE", schema, "group", group=Unit("house", 2)
     )
-    frame = protect_rows(load(survey, schema), survey, schema, plan.protected)
+
+    def laid_out(rows):
+        frame = protect_rows(load(rows, schema), rows, schema, plan.protected)
+        exact = compute(frame, plan)
+        return [int(_laid_out(release, each)[0]) for release, each in zip(plan.releases, exact, strict=True)]
+
     counts = survey.filter("smoker").group_by("house").len()["len"].clip(upper_bound=2).sum()
-    assert compute(frame, plan)[0][0] == counts
-    shuffled = survey.sample(fraction=1.0, shuffle=True, seed=3)
-    again = protect_rows(load(shuffled, schema), shuffled, schema, plan.protected)
-    assert [each.tolist() for each in compute(again, plan)] == [
-        each.tolist() for each in compute(frame, plan)
-    ]
+    assert laid_out(survey)[0] == counts
+    assert laid_out(survey.sample(fraction=1.0, shuffle=True, seed=3)) == laid_out(survey)
     # Taking one house away changes nothing but that house's share.
     house = survey["house"][0]
-    rest = survey.filter(pl.col("house") != house)
-    one = survey.filter(pl.col("house") == house)
-    split = [
-        compute(protect_rows(load(each, schema), each, schema, plan.protected), plan)[1][0]
-        for each in (rest, one)
-    ]
-    assert sum(split) == compute(frame, plan)[1][0]
+    rest, one = survey.filter(pl.col("house") != house), survey.filter(pl.col("house") == house)
+    assert [a + b for a, b in zip(laid_out(rest), laid_out(one), strict=True)] == laid_out(survey)
 
 
 def test_rows_without_a_unit_are_dropped(schema):
     frame = pl.DataFrame({name: [None] * 5 for name in schema.columns if name != "house"})
     frame = frame.with_columns(house=pl.Series(["1", None, " ", "?", "1.0"]))
-    facts = schema.with_columns(house={"missing": ("?",)})
+    facts = schema.with_columns(house={"missing_codes": ("?",)})
     unit = resolve("group", facts, group=Unit("house", 2))
     assert protect_rows(load(frame, facts), frame, facts, unit)[UNIT].to_list() == ["1", "1"]
 
@@ -149,21 +161,25 @@ def test_cells_are_cut_at_tau(survey, schema):
     )
     loaded = load(survey, schema)
     frame = protect_rows(loaded, survey, schema, plan.protected, grid)
-    sizes = np.bincount(grid.cell(loaded), minlength=grid.n_cells)
-    count, total, largest, smallest = compute(frame, plan)
+    cells = grid.cell(loaded)
+    sizes = np.bincount(cells, minlength=grid.n_cells)
+    exact = compute(frame, plan)
+    count, total, largest, smallest = (
+        _laid_out(release, each) for release, each in zip(plan.releases, exact, strict=True)
+    )
     assert count[0] == np.minimum(sizes, 2).sum()
-    fixed = plan.flat[1].fixed
+    fixed = plan.releases[1].fixed
     whole = np.rint(survey["income"].clip(-1000, 200_000).to_numpy() / float(fixed.quantum)).astype(np.int64)
     sums = np.zeros(grid.n_cells, np.int64)
-    np.add.at(sums, grid.cell(loaded), whole)
-    assert total[0] == np.clip(sums, 2 * fixed.least, 2 * fixed.most).sum()
-    # Tail counts of the outermost rows are the cells' tail counts cut at tau.
-    bins = frame.select((pl.col("age")).cast(pl.Int64)).to_series().to_numpy()
-    cells = frame[CELL].to_numpy()
-    for r in (5, 40, 99):
-        cut = np.minimum(np.bincount(cells[bins <= r], minlength=grid.n_cells), 2).sum()
-        assert smallest[0, : r + 1].sum() == cut
-    assert largest.sum() == count[0]
+    np.add.at(sums, cells, whole)
+    most = plan.releases[1].most
+    assert total[0] == np.clip(sums, -most, most).sum()
+    # Of a minimum or maximum each cell's outermost row counts.
+    ages = survey["age"].to_numpy()
+    occupied = np.flatnonzero(sizes)
+    assert smallest.sum() == largest.sum() == len(occupied) << 16
+    least = np.bincount([ages[cells == each].min() for each in occupied], minlength=111)
+    assert (smallest[0] >> 16).tolist() == least.tolist()
 
 
 def test_loading_never_fails_on_a_cell(schema):
@@ -180,12 +196,12 @@ def test_loading_never_fails_on_a_cell(schema):
 
 @pytest.mark.parametrize("cells", [[1, 2, 3], [1.0, 2.0, 3.0], ["1", "2.0", " 3"], ["01", "2", "3"]])
 def test_a_level_is_the_same_however_it_was_stored(cells):
-    column = Schema({"v": Column("v", kind="category", levels=("1", "2"), missing=("3",))})
+    column = Schema({"v": Column("v", kind="category", levels=("1", "2"), missing_codes=("3",))})
     assert load(pl.DataFrame({"v": cells}), column)["v"].to_list() == [0, 1, None]
 
 
 def test_missing_codes_are_missing():
-    column = Schema({"v": Column("v", bounds=(0, 9), missing=("-9", "refused"))})
+    column = Schema({"v": Column("v", bounds=(0, 9), missing_codes=("-9", "refused"))})
     assert load(pl.DataFrame({"v": ["-9", "refused", "3"]}), column)["v"].to_list() == [None, None, 3.0]
     assert load(pl.DataFrame({"v": [-9, 3]}), column)["v"].to_list() == [None, 3.0]
 
@@ -217,5 +233,6 @@ def test_one_row_moves_a_sum_by_no_more_than_its_sensitivity(values, low, width)
             load(pl.DataFrame({"v": [*values, low - 1.0]}, schema={"v": pl.Float64}), facts), plan
         )
         without = compute(load(pl.DataFrame({"v": values}, schema={"v": pl.Float64}), facts), plan)
-        for release, one, two in zip(plan.flat, with_row, without, strict=True):
-            assert abs(int(one[0]) - int(two[0])) <= release.sensitivity
+        for release, one, two in zip(plan.releases, with_row, without, strict=True):
+            moved = cut_sums(release, one, None) - cut_sums(release, two, None)
+            assert np.abs(moved).sum() <= release.sensitivity

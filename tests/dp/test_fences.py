@@ -14,10 +14,10 @@ from shoal.schema import Cells, Schema, Unit
 
 SOURCE = Path(shoal.__file__).parent
 FENCES = {
-    "opendp": {"dp/mechanisms.py"},
+    "opendp": {"dp/mechanisms.py", "dp/gaussian.py"},
     "sqlglot": {"dp/sql.py"},
-    "sqlalchemy": {"dp/ledger.py", "dp/entries.py", "dp/chain.py"},
-    "secrets": {"dp/mechanisms.py"},
+    "sqlalchemy": {f"dp/{each}.py" for each in ("backup", "database", "entries", "layout", "store")},
+    "secrets": {"dp/selection.py", "dp/secret.py"},
 }
 
 

@@ -8,21 +8,43 @@ import sqlite3
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import polars as pl
 import pytest
 
-from shoal.dp.chain import backup, restore
-from shoal.dp.entries import Claim
+from shoal.dp.backup import backup, restore
+from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.ledger import Ledger
 from shoal.dp.session import Session
+from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, Records
 from shoal.errors import BudgetError, LedgerError
 from shoal.schema import Column, Schema
 
 
-def claim(analyst="ann", key="q", micro=100_000, cap=1_000_000, own=1_000_000, dataset="d", covers=True):
-    return Claim(dataset, analyst, key, micro, cap, own, "record", lambda kept: covers, "text")
+def claim(analyst="ann", key="q", micro=100_000, own=None, dataset="d", unit=None):
+    limit = None if own is None else Caps(1_000_000, own)
+    return Claim(dataset, analyst, key, "state", Amount(micro), unit or AddRemoveRecord(), limit)
+
+
+def ask(ledger, answer="1", **words):
+    """A charge and its answer, on a data set of epsilon 1 where nobody declared another cap."""
+    asked = claim(**words)
+    if ledger.caps(asked.dataset) is None:
+        ledger.declare(asked.dataset, 1_000_000)
+    return ledger.once(asked, lambda: answer)
+
+
+def lose(ledger, **words):
+    """A charge whose answer is lost on the way."""
+
+    def fails():
+        raise ConnectionError
+
+    with pytest.raises(ConnectionError):
+        ledger.declare("d", 1_000_000)
+        ledger.once(claim(**words), fails)
 
 
 @pytest.fixture(params=["memory", "sqlite", "postgresql"])
@@ -37,76 +59,124 @@ def ledger(request, tmp_path):
 
 def test_caps_hold_to_the_last_millionth(ledger):
     for i in range(3):
-        ledger.settle(ledger.charge(claim(key=f"{i}", micro=333_333)), "1")
+        ask(ledger, key=f"{i}", micro=333_333)
     with pytest.raises(BudgetError, match=r"1e-06 of 1\.0 is left"):
-        ledger.charge(claim(key="x", micro=2))
-    assert ledger.charge(claim(key="y", micro=1)).remaining == 0
+        ask(ledger, key="x", micro=2)
+    assert ask(ledger, key="y", micro=1).remaining == 0
     assert ledger.spent("d") == 1_000_000
-    assert [entry["kind"] for entry in ledger.entries()].count("refusal") == 1
+    assert [entry.kind for entry in ledger.entries()].count("refusal") == 1
     assert ledger.verify().holds
 
 
 def test_each_analyst_has_a_cap_and_the_data_set_another(ledger):
-    ledger.charge(claim("ann", "1", 400_000, own=500_000))
+    ledger.declare("d", 1_000_000, 500_000)
+    ask(ledger, analyst="ann", key="1", micro=400_000)
     with pytest.raises(BudgetError, match="budget of this analyst"):
-        ledger.charge(claim("ann", "2", 200_000, own=500_000))
-    ledger.charge(claim("bob", "3", 400_000, own=500_000))
+        ask(ledger, analyst="ann", key="2", micro=200_000)
+    ask(ledger, analyst="bob", key="3", micro=400_000)
     with pytest.raises(BudgetError, match="budget of this data set"):
-        ledger.charge(claim("cid", "4", 300_000, own=500_000))
+        ask(ledger, analyst="cid", key="4", micro=300_000)
     assert (ledger.spent("d"), ledger.spent("d", "ann"), ledger.spent("d", "cid")) == (800_000, 400_000, 0)
-    assert ledger.charge(claim("cid", "4", 300_000, dataset="other")).remaining == 700_000
+    assert ask(ledger, analyst="cid", key="4", micro=300_000, dataset="other").remaining == 700_000
 
 
 def test_a_stored_answer_is_charged_to_each_analyst_once(ledger):
-    first = ledger.charge(claim("ann"))
-    assert first.stored is None
-    waiting = ledger.charge(claim("bob"))  # not settled yet: bob pays in full for a draw of his own
-    assert waiting.stored is None
-    ledger.settle(first, "42")
-    ledger.settle(waiting, "43")
-    again = ledger.charge(claim("ann"))
-    assert (again.stored, again.charged) == ("42", 0)
-    third = ledger.charge(claim("cid"))
-    assert (third.stored, third.charged) == ("42", 100_000)
-    assert ledger.charge(claim("cid")).charged == 0
-    assert (ledger.spent("d"), ledger.spent("d", "cid")) == (200_000, 100_000)
+    first = ask(ledger, "42", analyst="ann")
+    again = ask(ledger, "43", analyst="ann")
+    assert (first.body, again.body, first.charged, again.charged) == ("42", "42", 100_000, 0)
+    third = ask(ledger, "44", analyst="cid")
+    assert (third.body, third.charged) == ("42", 100_000)
+    assert ask(ledger, analyst="cid").charged == 0
+    assert (ledger.spent("d"), ledger.spent("d", "cid")) == (100_000, 100_000)
     with pytest.raises(BudgetError):
-        ledger.charge(claim("dan", own=50_000))
-    assert ledger.has_received("d", "cid", "q")
-    assert not ledger.has_received("d", "dan", "q")
+        ask(ledger, analyst="dan", own=50_000)
+    assert ledger.has_received(claim("cid"))
+    assert not ledger.has_received(claim("dan"))
     assert ledger.verify().holds
 
 
 def test_a_lost_charge_is_never_drawn_on_again(ledger):
-    ledger.charge(claim())
-    assert ledger.charge(claim()).stored is None
+    lose(ledger)
+    assert ask(ledger, "2").charged == 100_000
     assert ledger.spent("d") == 200_000
 
 
-def test_one_unit_for_life(ledger):
-    ledger.charge(claim(key="1"))
-    with pytest.raises(BudgetError, match="keeps data set 'd' in the unit 'record' for life"):
-        ledger.charge(claim(key="2", covers=False))
+def test_racing_analysts_share_one_draw(ledger):
+    ledger.declare("d", 1_000_000)
+    begun, drawn, got = threading.Barrier(8), [], {}
+
+    def spend(i):
+        def draw():
+            drawn.append(i)
+            time.sleep(0.05)
+            return str(i)
+
+        begun.wait()
+        got[i] = ledger.once(claim(f"a{i}"), draw).body
+
+    threads = [threading.Thread(target=spend, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(drawn) == 1
+    assert set(got.values()) == {str(drawn[0])}
     assert ledger.spent("d") == 100_000
+
+
+def test_processes_that_race_hand_out_one_draw(tmp_path):
+    # Two openings do not see each other's turns: both charge and draw, and the answer stored first counts for both.
+    ann, bob = Ledger(tmp_path / "l.db"), Ledger(tmp_path / "l.db")
+    ann.declare("d", 1_000_000)
+    inner = []
+
+    def slow():
+        inner.append(bob.once(claim("bob"), lambda: "43").body)
+        return "42"
+
+    assert ann.once(claim("ann"), slow).body == "43" == inner[0]
+    assert [ann.once(claim(who), lambda: "44").body for who in ("ann", "bob", "cid")] == ["43"] * 3
+    assert ann.spent("d") == 200_000  # two draws, two charges
+    assert ann.verify().holds
+
+
+def test_one_unit_for_life(ledger):
+    ask(ledger, key="1", unit=Records(4))
+    assert ledger.unit("d") == "records:4"
+    assert ask(ledger, key="2").charged == 400_000  # one record counts four times for four
+    with pytest.raises(BudgetError, match="keeps data set 'd' in the unit 'records:4' for life"):
+        ask(ledger, key="3", unit=AddRemoveUnit("house", 3))
+    assert ledger.spent("d") == 500_000
+
+
+def test_the_strongest_unit_is_kept(ledger):
+    assert not ask(ledger, key="1").weaker
+    after = ask(ledger, key="2", unit=AddRemoveUnit("house", 3))
+    assert after.weaker  # the record before it is not in a total of houses
+    assert ledger.unit("d") == "column:house"
+    for key, unit in (("3", AddRemoveRecord()), ("4", Records(9)), ("5", AddRemoveUnit("person", 2))):
+        with pytest.raises(BudgetError, match="for life"):
+            ask(ledger, key=key, unit=unit)
+    assert ledger.verify().holds
 
 
 def test_a_total_that_ended_stays_ended(ledger):
     ledger.end_total("d", "heuristic", "ann")
     assert ledger.ended("d")
-    charge = ledger.charge(claim())
-    assert charge.ended
-    assert charge.remaining == 900_000
+    receipt = ask(ledger)
+    assert receipt.ended
+    assert receipt.remaining == 900_000
     assert not ledger.ended("other")
     assert ledger.verify().holds
 
 
 def test_the_budget_is_never_overspent_by_fifty_threads(ledger):
     results = []
+    ledger.declare("d", 1_000_000, 200_000)
 
     def spend(i):
         try:
-            charge = ledger.charge(claim(f"a{i % 7}", f"k{i}", 90_000, own=200_000))
-            ledger.settle(charge, str(i))
+            ask(ledger, str(i), analyst=f"a{i % 7}", key=f"k{i}", micro=90_000)
             results.append(1)
         except BudgetError:
             results.append(0)
@@ -130,7 +200,7 @@ def test_separate_openings_of_one_file_share_the_cap(tmp_path):
 
     def spend(i):
         try:
-            openings[i % 6].charge(claim(f"a{i}", f"k{i}", 90_000))
+            ask(openings[i % 6], analyst=f"a{i}", key=f"k{i}", micro=90_000)
             won.append(i)
         except BudgetError:
             pass
@@ -147,38 +217,58 @@ def test_separate_openings_of_one_file_share_the_cap(tmp_path):
 @pytest.mark.parametrize(
     ("statement", "problem"),
     [
-        ("UPDATE shoal_entries SET micro = 1 WHERE seq = 2", "entry 2 was changed"),
-        ("UPDATE shoal_entries SET body = '7' WHERE seq = 3", "entry 3 was changed"),
-        ("DELETE FROM shoal_entries WHERE seq = 2", "entry 2 is missing"),
-        ("DELETE FROM shoal_entries WHERE seq = 4", "4 entries, and 3 are there"),
-        ("UPDATE shoal_head SET seq = 3", "3 entries, and 4 are there"),
+        ("UPDATE shoal_entries SET micro = 1 WHERE seq = 3", "entry 3 was changed"),
+        ("UPDATE shoal_entries SET body = '7' WHERE seq = 4", "entry 4 was changed"),
+        ("UPDATE shoal_entries SET nonce = '' WHERE seq = 4", "entry 4 was changed"),
+        ("UPDATE shoal_entries SET seal = '' WHERE seq = 4", "entry 4 was changed"),
+        (
+            "UPDATE shoal_entries SET body = '[\"pure\", 9000000, 9000000]' WHERE seq = 2",
+            "entry 2 was changed",
+        ),
+        ("DELETE FROM shoal_entries WHERE seq = 3", "entry 3 is missing"),
+        ("DELETE FROM shoal_entries WHERE seq = 6", "6 entries, and 5 are there"),
+        ("UPDATE shoal_head SET seq = 5", "5 entries, and 4 are there"),
     ],
 )
-def test_tampering_is_seen(tmp_path, statement, problem):
+def test_tampering_is_seen_and_a_broken_chain_serves_nobody(tmp_path, statement, problem):
     ledger = Ledger(tmp_path / "l.db")
     for i in range(2):
-        ledger.settle(ledger.charge(claim(key=f"{i}")), "1")
-    assert ledger.verify().entries == 4
+        ask(ledger, key=f"{i}")
+    assert ledger.verify().entries == 6  # the secret's mark, the caps, two answers
     ledger.close()
     with sqlite3.connect(tmp_path / "l.db") as raw:
         raw.execute(statement)
-    check = Ledger(tmp_path / "l.db").verify()
+    opened = Ledger(tmp_path / "l.db")
+    check = opened.verify()
     assert not check.holds
-    assert problem in check.problem
+    assert problem in check.problem or statement.endswith("seq = 5")
+    for spends in (
+        lambda: opened.once(claim(key="0"), lambda: "1"),  # not even what is stored
+        lambda: opened.once(claim(key="9"), lambda: "1"),
+        lambda: opened.declare("d", 1),
+        lambda: opened.set_caps("d", 9_000_000),
+        lambda: opened.end_total("d", "x"),
+    ):
+        with pytest.raises(LedgerError, match="chain is broken, so nothing is answered"):
+            spends()
+    opened.close()
 
 
 def test_backup_and_restore_keep_every_entry(ledger, tmp_path):
     for i in range(3):
-        ledger.settle(ledger.charge(claim(key=f"{i}")), json.dumps({"value": i}))
+        ask(ledger, json.dumps({"value": i}), key=f"{i}")
     saved = backup(ledger, tmp_path / "b.jsonl")
-    other = Ledger(tmp_path / "other.db")
+    assert (tmp_path / "b.jsonl").stat().st_mode & 0o077 == 0
+    other = Ledger(tmp_path / "other.db", secret=ledger._secret.path)
     assert restore(other, tmp_path / "b.jsonl") == saved == other.verify()
     assert other.spent("d") == 300_000
-    assert other.charge(claim(key="1")).stored == '{"value": 1}'
+    if ledger._secret.lasting:
+        assert ask(other, key="1").body == '{"value": 1}'
     with pytest.raises(LedgerError, match="empty ledger only"):
         restore(other, tmp_path / "b.jsonl")
     lines = (tmp_path / "b.jsonl").read_text().splitlines()
-    for broken in (lines[:-1], lines[1:], ["x", *lines], [lines[0].replace("100000", "100001"), *lines[1:]]):
+    edited = [line.replace('"micro": 100000', '"micro": 100001') for line in lines]
+    for broken in (lines[:-1], lines[1:], ["x", *lines], edited):
         (tmp_path / "bad.jsonl").write_text("\n".join(broken))
         with pytest.raises(LedgerError):
             restore(Ledger(), tmp_path / "bad.jsonl")
@@ -195,15 +285,16 @@ def test_what_cannot_be_opened_is_one_sentence(tmp_path):
 
 
 STEPS = {  # step and occurrence: what was spent, and whether the answer was stored
+    "before-commit:1": (0, False),  # of the caps
     "charge-begun:1": (0, False),
     "charge-written:1": (0, False),
-    "before-commit:1": (0, False),
+    "before-commit:2": (0, False),
     "charge-committed:1": (250_000, False),
     "computed:1": (250_000, False),
     "noised:1": (250_000, False),
     "settle-begun:1": (250_000, False),
     "settle-written:1": (250_000, False),
-    "before-commit:2": (250_000, False),
+    "before-commit:3": (250_000, False),
     "settle-committed:1": (250_000, True),
 }
 
@@ -214,7 +305,7 @@ def test_kill_nine_at_every_step_loses_at_most_the_answer(backend, tmp_path, req
     nursery = Path(__file__).with_name("crash_nursery.py")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     done = subprocess.run(
-        [sys.executable, nursery, where, *STEPS],
+        [sys.executable, nursery, where, f"{tmp_path}/secret", *STEPS],
         env=environment,
         capture_output=True,
         text=True,
@@ -223,12 +314,12 @@ def test_kill_nine_at_every_step_loses_at_most_the_answer(backend, tmp_path, req
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == [word for step in STEPS for word in (step, "-9")]
-    ledger = Ledger(where)
+    ledger = Ledger(where, secret=f"{tmp_path}/secret")
     assert ledger.verify().holds
     for name, (spent, stored) in STEPS.items():
         dataset = name.replace(":", "-")
         assert ledger.spent(dataset) == spent, name
-        kinds = [entry["kind"] for entry in ledger.entries() if entry["dataset"] == dataset]
+        kinds = [entry.kind for entry in ledger.entries() if entry.dataset == dataset]
         assert ("settle" in kinds) == stored, name
         schema = Schema({"age": Column("age", bounds=(0, 110))}, id=dataset)
         frame = pl.DataFrame({"age": [20, 50, 70]})
@@ -241,14 +332,14 @@ def test_kill_nine_at_every_step_loses_at_most_the_answer(backend, tmp_path, req
 
 def test_a_database_that_falls_over_keeps_every_charge(postgres, cluster):
     ledger = Ledger(postgres)
-    ledger.settle(ledger.charge(claim(key="1")), "1")
-    ledger.charge(claim(key="2"))
+    ask(ledger, "1", key="1")
+    lose(ledger, key="2")
     cluster.crash()
     try:
         with pytest.raises(LedgerError, match="The ledger cannot be written"):
-            ledger.charge(claim(key="3"))
+            ledger.once(claim(key="3"), lambda: "3")
     finally:
         cluster.start()
     assert ledger.spent("d") == 200_000
-    assert ledger.charge(claim(key="1")).stored == "1"
+    assert ask(ledger, "2", key="1").body == "1"
     assert ledger.verify().holds

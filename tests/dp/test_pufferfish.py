@@ -62,7 +62,7 @@ def test_group_mode_hides_the_family_as_well():
     from shoal.schema import Column, Schema
 
     schema = Schema({"ill": Column("ill", bounds=(0, 1), step=1)}, id="family", budget=1.0)
-    session = dp.Session(pl.DataFrame({"ill": [1] * 10}), schema, mode="group", group=10)
+    session = dp.Session(pl.DataFrame({"ill": [1] * 10}), schema, unit=dp.Records(10))
     (part,) = session.cost("SELECT SUM(ill) FROM family", 0.5).parts
     assert part["noise_scale"] == 20  # as the Wasserstein mechanism: 10 / 0.5
 
@@ -113,8 +113,8 @@ def test_one_answer_and_no_other():
     ledger = Ledger()
     p = dp.Pufferfish(SECRETS, [("ill", "well")], [FAMILY], dataset="family", ledger=ledger)
     first = p.ask(sum, 0.5, (1,) * 10, text="ill")
-    assert first.stamp == STAMP
-    assert first.stamp == (
+    assert first.guarantee == STAMP
+    assert first.guarantee == (
         "guarantee: epsilon-Pufferfish for the stated secrets and scenarios; "
         "this one release, nothing else from this data set"
     )
@@ -211,8 +211,8 @@ def test_dependent_noise_is_the_largest_row():
     d = dp.DependentDP([[1, "1/4"], [1, 1]], (-2, 2), dataset="d", ledger=(ledger := Ledger()))
     assert d.scale(0.5) == 16
     answer = d.ask([1.5, 99], 0.5)
-    assert answer.stamp == DEPENDENT
-    assert answer.stamp == "guarantee: for the stated coefficients, pairwise dependence only; one release"
+    assert answer.guarantee == DEPENDENT
+    assert answer.guarantee == "guarantee: for the stated coefficients, pairwise dependence only; one release"
     assert ledger.spent("d") == 500_000
     with pytest.raises(BudgetError, match="for life"):
         d.ask([1.5, 99], 0.25)

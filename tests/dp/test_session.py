@@ -6,15 +6,32 @@ import json
 import math
 import threading
 import time
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
 import pytest
 
-from shoal.dp import FewCellsWarning, Ledger, Session, col, correlation, count
+from shoal.dp import (
+    AddRemoveRecord,
+    AddRemoveUnit,
+    Cells,
+    FewCellsWarning,
+    Heuristic,
+    Ledger,
+    Records,
+    Reproduction,
+    Session,
+    col,
+    correlation,
+    count,
+)
+from shoal.dp.correlation import Grid
 from shoal.dp.mechanisms import laplace
+from shoal.dp.session import WEAKER
 from shoal.errors import BudgetError, ParameterError, QueryError
-from shoal.schema import Cells, Column, Schema, Unit
+from shoal.schema import Cells as CellsOf
+from shoal.schema import Column, Schema
 
 SURE = 1000.0  # an epsilon at which noise practically vanishes
 
@@ -136,14 +153,15 @@ def test_the_budget_is_kept_and_shown(survey, schema):
     assert s.ask("SELECT COUNT(*) FROM t", 0.2).epsilon == 0.2  # another epsilon is another question
 
 
-def test_stored_answers_follow_the_data_and_the_schema(survey, schema, tmp_path):
-    sql, where = "SELECT COUNT(*) FROM t", tmp_path / "l.db"
-    first = Session(survey, schema, budget=9.0, ledger=where).ask(sql, 0.5)
-    assert Session(survey.reverse(), schema, budget=9.0, ledger=where).ask(sql, 0.5).value == first.value
+def test_stored_answers_follow_the_declared_version_and_the_schema(survey, schema, tmp_path):
+    sql, words = "SELECT COUNT(*) FROM t", {"budget": 9.0, "ledger": tmp_path / "l.db"}
+    first = Session(survey, schema, **words, data_version="May").ask(sql, 0.5)
+    again = Session(survey.reverse(), schema, **words, data_version="May").ask(sql, 0.5)
+    assert (again.value, again.epsilon) == (first.value, 0.0)
     other = schema.with_columns(age={"bounds": (0, 120)})
-    for data, facts in ((survey[1:], schema), (survey, other)):
-        assert Session(data, facts, budget=9.0, ledger=where).ask(sql, 0.5).epsilon == 0.5
-    assert Ledger(where).spent("survey") == 1_500_000
+    for facts, version in ((schema, "June"), (other, "May"), (schema, None), (schema, None)):
+        assert Session(survey, facts, **words, data_version=version).ask(sql, 0.5).epsilon == 0.5
+    assert Ledger(tmp_path / "l.db").spent("survey") == 2_500_000
 
 
 def test_analysts_pay_for_what_they_receive(survey, schema):
@@ -162,11 +180,10 @@ def test_cost_shows_the_split_beforehand(survey, schema):
     s = Session(survey, schema, budget=2.0)
     cost = s.cost("SELECT AVG(income), COUNT(*) FROM t", 0.4)
     assert [(part["figure"], part["release"], part["epsilon"]) for part in cost.parts] == [
-        ("avg_income", "sum", 0.1),
-        ("avg_income", "count", 0.1),
+        ("avg_income", "avg", 0.2),
         ("count", "count", 0.2),
     ]
-    assert cost.parts[0]["noise_scale"] == pytest.approx(100_500 / 0.1, rel=1e-6)
+    assert cost.parts[1]["noise_scale"] == pytest.approx(1 / 0.2)
     both = s.cost(["SELECT COUNT(*) FROM t", "SELECT SUM(age) FROM t"], 1.5)
     assert (both.epsilon, both.affordable, both.remaining) == (3.0, False, 2.0)
     assert s.cost("SELECT COUNT(*) FROM t").parts[0]["share"] == 1.0
@@ -178,83 +195,92 @@ def test_cost_shows_the_split_beforehand(survey, schema):
 
 def test_noise_is_what_was_charged(survey, schema):
     """The average size of the noise is that of the discrete Laplace distribution of the stated scale."""
-    s = Session(survey, schema, "group", 1e6, group=3)
+    s = Session(survey, schema, budget=1e6, unit=Records(3))
     noise = [s.ask(f"SELECT COUNT(*) FROM t WHERE age >= -{i + 1}", 0.5).value - 2000 for i in range(400)]
     assert np.mean(np.abs(noise)) == pytest.approx(6.0, rel=0.25)
     assert (
-        s.ask("SELECT COUNT(*) FROM t", 1.0).stamp
+        s.ask("SELECT COUNT(*) FROM t", 1.0).guarantee
         == "guarantee: epsilon-DP for the records of one group jointly"
     )
 
 
 def test_stamps_are_word_for_word(survey, schema, household):
-    assert Session(survey, schema, budget=1.0).ask("SELECT COUNT(*) FROM t", 0.1).stamp == (
+    assert Session(survey, schema, budget=1.0).ask("SELECT COUNT(*) FROM t", 0.1).guarantee == (
         "guarantee: epsilon-DP, add or remove one record"
     )
     person = Schema(schema.columns, unit=household)
-    assert Session(survey, person, budget=1.0).ask("SELECT COUNT(*) FROM t", 0.1).stamp == (
+    assert Session(survey, person, budget=1.0).ask("SELECT COUNT(*) FROM t", 0.1).guarantee == (
         "guarantee: epsilon-DP, add or remove one house"
     )
-    assert Session(survey, schema, "correlated", 1.0).ask("SELECT COUNT(*) FROM t", 0.1).stamp == (
+    assert Session(survey, schema, "correlated", 1.0).ask("SELECT COUNT(*) FROM t", 0.1).guarantee == (
         "guarantee: epsilon-DP, add or remove all rows of one look-alike cell "
         "(grid(age, income), 483 cells, at most 8 counted per cell)"
     )
-    assert Session(survey, schema, "heuristic").ask("SELECT COUNT(*) FROM t", 0.1).stamp == (
+    public = replace(schema, private=False)
+    assert Heuristic(survey, public).ask("SELECT COUNT(*) FROM t", 0.1).guarantee == (
         "guarantee: none (research reproduction)"
     )
 
 
-def test_one_data_set_keeps_one_unit(survey, schema, household, tmp_path):
-    sql, where = "SELECT COUNT(*) FROM t", tmp_path / "l.db"
-    for mode, options in (
-        ("dp", {}),
-        ("group", {"group": 3}),
-        ("group", {"group": household}),
-        ("correlated", {}),
-    ):
-        Session(survey, schema, mode, 9.0, ledger=where, **options).ask(sql, 0.5)
+def test_one_data_set_keeps_one_unit(survey, schema, tmp_path):
+    sql, words = "SELECT COUNT(*) FROM t", {"budget": 9.0, "ledger": tmp_path / "l.db"}
+    house, cells = AddRemoveUnit("house", 4, jointly=True), Grid.of_schema(schema)
+    first = Session(survey, schema, **words).ask(sql, 0.5)
+    assert not first.notes
     with pytest.raises(BudgetError, match="weaker or different unit"):  # one swap could cost twice as much
-        Session(survey, schema, "group", 9.0, ledger=where, group=Unit("house", 1)).ask(sql, 0.5)
-    person = Schema(schema.columns, id="other", unit=household, cells=schema.cells)
-    Session(survey, person, "group", 9.0, ledger=where).ask(sql, 0.5)
-    for mode, options in (("correlated", {}), ("group", {"group": 5})):
+        Session(survey, schema, **words, unit=AddRemoveUnit("house", 1)).ask(sql, 0.5)
+    assert Session(survey, schema, **words, unit=house).ask(sql, 0.5).notes[-1] == WEAKER
+    for unit in (AddRemoveRecord(), Records(3), Cells(cells, 8)):
         with pytest.raises(BudgetError, match="'column:house' for life"):
-            Session(survey, person, mode, 9.0, ledger=where, **options).ask(sql, 0.25)
-    cells = Schema(schema.columns, id="third", unit=household, cells=schema.cells)
-    Session(survey, cells, "correlated", 9.0, ledger=where).ask(sql, 0.5)
-    with pytest.raises(BudgetError, match="for life"):
-        Session(survey, cells, "dp", 9.0, ledger=where).ask(sql, 0.25)
+            Session(survey, schema, **words, unit=unit).ask(sql, 0.25)
+    other = replace(schema, id="other")
+    assert Session(survey, other, **words, unit=Records(3)).ask(sql, 0.5).epsilon == 0.5
+    record = Session(survey, other, **words)
+    assert record.cost(sql, 0.25).epsilon == 0.75
+    answer = record.ask(sql, 0.25)
+    assert (answer.epsilon, answer.notes) == (0.75, ("counts 3 times in the unit that the ledger keeps",))
+    third = replace(schema, id="third")
+    Session(survey, third, "correlated", **words).ask(sql, 0.5)
+    for unit in (AddRemoveRecord(), house):
+        with pytest.raises(BudgetError, match="for life"):
+            Session(survey, third, **words, unit=unit).ask(sql, 0.25)
 
 
 def test_heuristic_answers_end_the_total_and_keep_out_of_the_budget(survey, schema):
-    ledger = Ledger()
-    h = Session(survey, schema, "heuristic", ledger=ledger, model=correlation.Groups(schema, "house", 64))
+    ledger, public = Ledger(), replace(schema, private=False)
+    h = Heuristic(survey, public, correlation.Groups(schema, "house", 64), ledger=ledger)
     answer = h.ask("SELECT COUNT(*), AVG(age) FROM t WHERE age > 10", 0.5)
-    assert (answer.epsilon, answer.remaining, answer.interval, answer.noise_parameter) == (
-        None,
-        None,
-        None,
-        0.5,
-    )
-    assert json.loads(answer.to_json())["epsilon"] is None
+    assert isinstance(answer, Reproduction)
+    assert not hasattr(answer, "epsilon")
+    facts = json.loads(answer.to_json())
+    assert [facts[name] for name in ("epsilon", "remaining", "interval", "noise_parameter")] == [None] * 3 + [
+        0.5
+    ]
+    assert Reproduction.from_dict(facts) == answer
     assert ledger.spent("survey") == 0
     later = Session(survey, schema, "dp", 1.0, ledger=ledger).ask("SELECT COUNT(*) FROM t", 0.5)
-    assert later.stamp == (
+    assert later.guarantee == (
         "guarantee: epsilon-DP, add or remove one record; the ledger total of this data set has ended"
     )
     assert h.ask("SELECT AVG(age) FROM t WHERE age > 109", 0.5).value is None
     assert h.ask("SELECT COUNT(*) FROM t WHERE age > 109", 0.5).value == 0  # exactly: that is its flaw
     with pytest.raises(QueryError, match="heuristic"):
         h.ask("SELECT MEDIAN(age) FROM t", 0.5)
-    with pytest.raises(ParameterError, match="no budget"):
-        h.cost("SELECT COUNT(*) FROM t")
+
+
+def test_the_heuristic_is_refused_on_a_private_table(survey, schema):
+    assert schema.private
+    with pytest.raises(ParameterError, match="refused on a data set marked private"):
+        Heuristic(survey, schema)
+    with pytest.raises(ParameterError, match=r"Mode 'heuristic' is dp\.Heuristic"):
+        Session(survey, schema, "heuristic", 1.0)
 
 
 def test_cells_and_tau(survey, schema):
     s = Session(survey, schema, "correlated", 2000.0, tau=2)
     sizes = np.bincount(s.model.cell(s._frame), minlength=s.model.n_cells)
     assert s.ask("SELECT COUNT(*) FROM t", SURE).value == np.minimum(sizes, 2).sum()
-    open_tau = Schema(schema.columns, id="open", cells=Cells(("age", "income"), (22, 20)))
+    open_tau = Schema(schema.columns, id="open", cells=CellsOf(("age", "income"), (22, 20)))
     bare = Session(survey, open_tau, "correlated", 20.0)
     with pytest.raises(ParameterError, match="bought with buy_tau"):
         bare.ask("SELECT COUNT(*) FROM t", 0.1)
@@ -265,7 +291,7 @@ def test_cells_and_tau(survey, schema):
     assert bare.remaining() == 15.0
     assert bare.buy_tau(5.0, r=20) == tau  # stored: bought once
     assert bare.remaining() == 15.0
-    assert f"at most {tau} counted" in bare.ask("SELECT COUNT(*) FROM t", 0.1).stamp
+    assert f"at most {tau} counted" in bare.ask("SELECT COUNT(*) FROM t", 0.1).guarantee
     with pytest.raises(ParameterError, match="Only mode 'correlated'"):
         Session(survey, schema, "dp", 1.0).buy_tau(0.1)
 
@@ -280,7 +306,7 @@ def test_models_that_read_the_table_are_refused_for_correlated(survey, schema):
     degrees = correlation.GivenDegrees(factor=np.ones((2000, 1)))
     with pytest.raises(ParameterError, match="needs a frozen model"):
         Session(survey, schema, "correlated", 1.0, model=degrees, tau=5)
-    h = Session(survey, schema, "heuristic", model=degrees)
+    h = Heuristic(survey, replace(schema, private=False), degrees)
     assert isinstance(h.ask("SELECT SUM(age) FROM t", 1.0).value, float)
 
 
@@ -324,7 +350,6 @@ def test_simple_models_keep_the_protocol(model, survey, schema):
         ({"budget": math.nan}, "'budget' must be a number"),
         ({"budget": -1}, "'budget' must be a number"),
         ({"mode": "group"}, "needs a number of records"),
-        ({"mode": "group", "group": 0}, "must be an int in"),
         ({"mode": "correlated", "tau": 0}, "must be an int in"),
         ({"analyst": ""}, "'analyst' must be"),
         ({"per_analyst": 0}, "'per_analyst' must be"),
@@ -341,6 +366,48 @@ def test_bad_epsilons_cost_nothing(survey, schema, epsilon):
     with pytest.raises(ParameterError, match="'epsilon' must be"):
         s.ask("SELECT COUNT(*) FROM t", epsilon)
     assert s.ledger.spent("survey") == 0
+
+
+@pytest.mark.parametrize("n", [0, -1, True, 2**31, "3"])
+def test_bad_units_are_one_sentence(n):
+    with pytest.raises(ParameterError, match="must be an int in"):
+        Records(n)
+    with pytest.raises(ParameterError, match="must be an int in"):
+        AddRemoveUnit("house", n)
+
+
+def test_a_figure_has_a_least_epsilon(survey, schema):
+    s = Session(survey, schema, budget=1.0)
+    for sql, epsilon in (
+        ("SELECT COUNT(*) FROM t", 0.0009),
+        ("SELECT COUNT(*), SUM(age), MAX(age) FROM t", 0.0029),
+    ):
+        with pytest.raises(ParameterError, match=r"'epsilon' must be at least 0\.001 for each figure"):
+            s.ask(sql, epsilon)
+    assert s.ask("SELECT COUNT(*) FROM t", 0.001).epsilon == 0.001
+    assert (
+        Session(survey, schema, budget=1.0, minimum=1e-6).ask("SELECT COUNT(*) FROM t", 1e-6).epsilon == 1e-6
+    )
+
+
+def test_a_session_closes_its_own_ledger_only(survey, schema, tmp_path):
+    with Session(survey, schema, budget=1.0, ledger=tmp_path / "l.db") as s:
+        s.ask("SELECT COUNT(*) FROM t", 0.5)
+    with Ledger(tmp_path / "l.db") as shared:
+        with Session(survey, schema, budget=1.0, ledger=shared) as again:
+            assert again.remaining() == 0.5
+        assert shared.spent("survey") == 500_000
+
+
+def test_answers_as_tables(survey, schema):
+    s = Session(survey, schema, budget=9.0)
+    assert s.ask("SELECT COUNT(*) FROM t", 1.0).to_frame().columns == ["value", "value_low", "value_high"]
+    several = s.ask("SELECT COUNT(*) AS n, AVG(age) FROM t", 1.0).to_frame()
+    assert several.columns == ["n", "n_low", "n_high", "avg_age", "avg_age_low", "avg_age_high"]
+    grouped = s.ask("SELECT region, COUNT(*) AS n FROM t GROUP BY region", 1.0)
+    frame = grouped.to_frame()
+    assert frame["region"].to_list() == ["north", "south", "east"]
+    assert frame.rows()[0][1:] == (grouped.value[0]["n"], *grouped.interval[0]["n"])
 
 
 def test_fifty_threads_spend_no_more_than_there_is(survey, schema, tmp_path):
@@ -382,7 +449,7 @@ def test_a_private_count_is_fast(survey, tmp_path):
     each = (time.process_time() - start) / 60
     start = time.process_time()
     for _ in range(60):
-        laplace(np.array([5]), s._plan(count(), 0.1).flat[0].scale)
+        laplace(np.array([5]), s._plan(count(), 0.1).releases[0].scale())
     alone = (time.process_time() - start) / 60
     assert each - alone < 0.050
 

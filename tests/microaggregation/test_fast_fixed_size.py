@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.engine.encode import standardise
-from shoal.engine.tree_growth import grow_tree
-from shoal.engine.trees import farthest, nearest, take, tighten
+from shoal.engine.kernels.tree_growth import grow_tree
+from shoal.engine.kernels.trees import farthest, nearest, take, tighten
 from shoal.microaggregation import CBFS, MDAV, VMDAV
 from shoal.microaggregation import _fast_fixed_size as fast
 from shoal.microaggregation._fixed_size import _cbfs, _mdav, _v_mdav

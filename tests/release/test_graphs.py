@@ -99,14 +99,17 @@ def test_the_reading_by_vertex_caps_degrees():
 
 def test_charges_and_stored_releases():
     ledger = Ledger()
-    first = release_graph(RING, 2, 3.0, dataset="ring", ledger=ledger)
-    again = release_graph(RING, 2, 3.0, dataset="ring", ledger=ledger)
+    first = release_graph(RING, 2, 3.0, dataset="ring", ledger=ledger, data_version="1")
+    again = release_graph(RING, 2, 3.0, dataset="ring", ledger=ledger, data_version="1")
     assert (first.epsilon, again.epsilon, ledger.spent("ring")) == (3.0, 0.0, 3_000_000)
     assert np.array_equal(first.graph.edges, again.graph.edges)
     with pytest.raises(BudgetError, match="does not allow"):
         release_graph(RING, 2, 2.0, dataset="ring", ledger=ledger)
+    with pytest.raises(BudgetError, match="only its owner raises"):
+        release_graph(RING, 2, 2.0, dataset="ring", ledger=ledger, budget=9.0)
+    ledger.set_caps("ring", 9_000_000)
     with pytest.raises(BudgetError, match="for life"):
-        release_graph(RING, 1, 2.0, dataset="ring", ledger=ledger, budget=9.0)
+        release_graph(RING, 1, 2.0, dataset="ring", ledger=ledger)
 
 
 def test_doors_for_networkx_and_sparse_matrices():

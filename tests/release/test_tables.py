@@ -153,8 +153,8 @@ def test_the_charge_is_taken_once_and_the_same_release_is_handed_out_again():
     ledger = Ledger()
     schema = Schema({"a": Column("a", bounds=(0, TOP))}, id="t", budget=1.0)
     frame = pl.DataFrame({"a": list(range(10))})
-    first = release_table(frame, schema, 10, 0.6, ledger=ledger)
-    again = release_table(frame, schema, 10, 0.6, ledger=ledger)
+    first = release_table(frame, schema, 10, 0.6, ledger=ledger, data_version="1")
+    again = release_table(frame, schema, 10, 0.6, ledger=ledger, data_version="1")
     assert first.frame.equals(again.frame)
     assert (first.epsilon, again.epsilon, ledger.spent("t")) == (0.6, 0.0, 600_000)
     with pytest.raises(BudgetError, match=r"does not allow epsilon 0\.5"):

@@ -47,8 +47,8 @@ def mixed_schema() -> Schema:
     columns["education"] = Column(
         "education", role="quasi", kind="ordered", levels=("none", "primary", "tertiary")
     )
-    columns["gaps"] = Column("gaps", role="quasi", policy="category")
-    others = {"person": "identifier", "region": "stratum", "disease": "sensitive", "comment": "untouched"}
+    columns["gaps"] = Column("gaps", role="quasi", on_missing="category")
+    others = {"person": "identifier", "region": "stratum", "disease": "sensitive", "comment": "leave"}
     columns |= {name: Column(name, role=role, kind="category") for name, role in others.items()}
     return Schema(columns | {"weight": Column("weight", role="weight")}, id="survey <i>2020</i>")
 

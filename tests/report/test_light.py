@@ -6,7 +6,7 @@ import pytest
 
 from shoal.report.light import Left, traffic_light
 
-FREE = Left("zip", "untouched", 5, 0, "")
+FREE = Left("zip", "leave", 5, 0, "")
 SENSITIVE = Left("disease", "sensitive", 5, 0, "")
 WEIGHT = Left("w", "weight", 5, 5, "")
 GOOD = {

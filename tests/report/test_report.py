@@ -130,7 +130,7 @@ def test_unprotected_columns_are_counted_in_the_published_table(mixed):
     frame = mixed.original
     alone = frame["weight"].value_counts().filter(pl.col("count") == 1).height
     assert (left["weight"].distinct, left["weight"].alone) == (frame["weight"].n_unique(), alone)
-    assert [each.role for each in left.values()] == ["sensitive", "untouched", "weight"]
+    assert [each.role for each in left.values()] == ["sensitive", "leave", "weight"]
 
 
 def test_python_of_the_report_repeats_the_run(mixed, plain, tmp_path, monkeypatch):

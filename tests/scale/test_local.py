@@ -62,7 +62,7 @@ role = "identifier"
 role = "quasi"
 [columns.income]
 role = "quasi"
-policy = "impute"
+on_missing = "impute"
 [columns.job]
 role = "quasi"
 kind = "category"
@@ -105,7 +105,7 @@ def test_rows_keep_their_order_and_other_columns(ending, any_order, small_parts,
     shoal.io.write_table(frame, path)
     facts = protect_file(
         path, output, k=3, columns=["x0", "x1", "x2"], workers=1, any_order=any_order,
-        schema=shoal.schema.Schema({"at": shoal.schema.Column("at", "untouched", "category")}),
+        schema=shoal.schema.Schema({"at": shoal.schema.Column("at", "leave", "category")}),
     )  # fmt: skip
     out = shoal.io.read_table(output)
     assert facts["settings"]["parts"] == 8
@@ -317,7 +317,7 @@ def test_classes_are_counted_over_batches():
 def test_groups_are_the_same_in_memory_and_in_files(small_parts, tmp_path, monkeypatch):
     table = mixed().with_columns(pl.when(pl.col("age") > 30).then(pl.col("income")).alias("income"))
     table.write_parquet(tmp_path / "in.parquet")
-    (tmp_path / "schema.toml").write_text(SCHEMA.replace('policy = "impute"', 'policy = "category"'))
+    (tmp_path / "schema.toml").write_text(SCHEMA.replace('on_missing = "impute"', 'on_missing = "category"'))
     asked = {"k": 3, "schema": tmp_path / "schema.toml", "workers": 1}
     protect_file(tmp_path / "in.parquet", tmp_path / "held.parquet", **asked)
     honest = output.write

@@ -52,7 +52,7 @@ class House:
             lines.append("requests_per_minute = 60000")
         for name, (budget, own) in self.datasets.items():
             (self.folder / f"{name}.toml").write_text(schema.replace('id = "survey"', f'id = "{name}"'))
-            lines += [f"[datasets.{name}]", 'file = "survey.csv"', f'schema = "{name}.toml"']
+            lines += [f"[datasets.{name}]", 'file = "survey.csv"', f'schema = "{name}.toml"', 'version = "1"']
             lines += [f"budget = {budget}", f"per_analyst = {own}"]
         self.path = self.folder / "shoal.toml"
         self.path.write_text("\n".join(lines) + "\n")

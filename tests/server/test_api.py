@@ -27,7 +27,7 @@ def test_the_client_gives_the_same_answer_again_at_no_cost(house, tokens):
         assert client.cost(sql, 0.5)["epsilon"] == 0.5
         first = client.ask(sql, 0.5)
         assert isinstance(first, Answer)
-        assert first.stamp == "guarantee: epsilon-DP, add or remove one record"
+        assert first.guarantee == "guarantee: epsilon-DP, add or remove one record"
         assert (first.epsilon, [row["sex"] for row in first.value]) == (0.5, ["female", "male"])
         again = client.ask(sql, 0.5)
         assert (again.value, again.epsilon) == (first.value, 0)
@@ -56,7 +56,7 @@ def test_an_error_is_the_same_class_as_at_home(house, tokens):
         with pytest.raises(ShoalError):
             client.ask("SELECT COUNT(*) FROM t", 0)
         with pytest.raises(QueryError, match="mode"):
-            client.ask("SELECT COUNT(*) FROM t", 0.1, mode="heuristic")
+            client.reproduce("SELECT COUNT(*) FROM t", 0.1)
     with Client(house.url, "shoal-nobody", "survey") as nobody, pytest.raises(ShoalError, match="token"):
         nobody.ask("SELECT COUNT(*) FROM t", 1)
     with pytest.raises(InputError, match="reached"):

@@ -41,7 +41,7 @@ def test_a_table_is_published_and_the_run_can_be_repeated(owner, house, tokens):
     path = page.url.path
     assert "The roles are guesses" in page.text
     assert "passwd" not in page.text
-    roles = {"role-0": "quasi", "role-1": "quasi", "role-2": "stratum", "role-3": "untouched"}
+    roles = {"role-0": "quasi", "role-1": "quasi", "role-2": "stratum", "role-3": "leave"}
     owner.post(f"{path}/run", data={**roles, "k": "4", "method": "mdav", "escape": "on"})
     with owner.stream("GET", f"{path}/events") as events:
         told = "".join(events.iter_text())

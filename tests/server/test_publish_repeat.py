@@ -12,7 +12,7 @@ import pytest
 
 from .test_publish import TABLE, owner, upload, wait  # noqa: F401 - a fixture among them
 
-ROLES = {"role-0": "quasi", "role-1": "quasi", "role-2": "quasi", "role-3": "untouched"}
+ROLES = {"role-0": "quasi", "role-1": "quasi", "role-2": "quasi", "role-3": "leave"}
 
 
 @pytest.mark.parametrize("method", ["mdav", "anneal"])

@@ -31,8 +31,8 @@ def survey(tmp_path):
         }
     ).write_csv(tmp_path / "s.csv")
     (tmp_path / "s.toml").write_text(
-        '[columns.disease]\nrole = "sensitive"\nkind = "category"\n[columns.age]\nrole = "quasi"\npolicy = "impute"\n'
-        '[columns.w]\nrole = "untouched"\n'
+        '[columns.disease]\nrole = "sensitive"\nkind = "category"\n[columns.age]\nrole = "quasi"\non_missing = "impute"\n'
+        '[columns.w]\nrole = "leave"\n'
     )
     return tmp_path
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,13 +11,15 @@ import numpy as np
 import polars as pl
 
 from shoal.audit._game import Mechanism
+from shoal.audit._likelihood import log_likelihood
 from shoal.dp import budget, heuristic, tau
 from shoal.dp.check import check
 from shoal.dp.correlation import GivenDegrees, Grid
 from shoal.dp.exact import compute
 from shoal.dp.load import load, protect_rows
-from shoal.dp.noise import add_noise, distances
+from shoal.dp.noise import add_noise
 from shoal.dp.plan import Plan, make_plan
+from shoal.dp.releases import Mean, Sums
 from shoal.dp.sql import parse
 from shoal.dp.unit import resolve
 from shoal.schema import Cells, Column, Schema, Unit
@@ -41,6 +43,8 @@ class Case:
         Rows with x (bounds -50 to 10), big (0 to 2e16), level (a, b) and unit; anything may be missing.
     options : dict
         Unit, group or tau of the mode; degrees of the heuristic.
+    row : bool, default False
+        The tables differ by one row of a unit, for which the plan states how often epsilon counts.
     """
 
     name: str
@@ -49,6 +53,7 @@ class Case:
     before: Rows
     after: Rows
     options: dict[str, Any] = field(default_factory=dict)
+    row: bool = False
 
 
 def schema_of(case: Case) -> Schema:
@@ -96,57 +101,41 @@ def mechanism(
     exact = [compute(table, computed(plan) if computed else plan) for table in ready]
     noise_plan = drawn(plan) if drawn else plan
 
+    likelihoods = [log_likelihood(noise_plan, each) for each in exact]
+
     def sample(side: int, draws: int) -> np.ndarray:
-        noisy = add_noise(noise_plan, exact[side], draws)
-        return columns_of(plan, noisy, exact)
+        return columns_of(noise_plan, add_noise(noise_plan, exact[side], draws), likelihoods)
 
-    return Mechanism(case.name, epsilon, sample, names_of(plan))
+    return Mechanism(case.name, epsilon * (plan.per_row if case.row else 1), sample, names_of(noise_plan))
 
 
-def columns_of(plan: Plan, noisy: tuple[np.ndarray, ...], exact: list[tuple[np.ndarray, ...]]) -> np.ndarray:
+def columns_of(
+    plan: Plan, noisy: tuple[np.ndarray, ...], likelihoods: Sequence[Callable[..., np.ndarray]]
+) -> np.ndarray:
     """Every released number, their sum, averages, and the likelihood ratio of the two tables."""
     released = np.concatenate(noisy, axis=1).astype(np.float64)
     shown = [released, released.sum(axis=1, keepdims=True)]
-    position = 0
-    for aggregate, releases in zip(plan.query.aggregates, plan.releases, strict=True):
-        if aggregate.kind == "avg":
-            shown.append(noisy[position] / np.maximum(1, noisy[position + 1]))
-        position += len(releases)
-    return np.concatenate([*shown, likelihood_ratio(plan, noisy, exact)], axis=1)
+    for release, drawn in zip(plan.releases, noisy, strict=True):
+        if release.figure == "avg" and isinstance(release, Sums):
+            above, below = (drawn[:, drawn.shape[1] - release.width + at :: 2] for at in (0, 1))
+            shown.append(above / np.maximum(1, above + below))
+    ratio = likelihoods[1](noisy) - likelihoods[0](noisy)
+    return np.concatenate([*shown, ratio[:, None]], axis=1)
 
 
 def names_of(plan: Plan) -> tuple[str, ...]:
     """Names of the columns of `columns_of`."""
-    names = [
-        f"{aggregate.name} ({release.kind}{f', group {group}' if plan.query.groups else ''})"
-        for aggregate, releases in zip(plan.query.aggregates, plan.releases, strict=True)
-        for release in releases
-        for group in range(plan.n_groups)
-    ]
-    averages = [aggregate.name for aggregate in plan.query.aggregates if aggregate.kind == "avg"]
-    return (
-        *names,
-        "the sum of all numbers",
-        *(name for name in averages for _ in range(plan.n_groups)),
-        "the log-likelihood ratio",
-    )
-
-
-def likelihood_ratio(
-    plan: Plan, noisy: tuple[np.ndarray, ...], exact: list[tuple[np.ndarray, ...]]
-) -> np.ndarray:
-    """Log P(y | table 1) - log P(y | table 0), up to a constant, if the plan is what was drawn by."""
-    ratio = np.zeros(len(noisy[0]))
-    for position, release in enumerate(plan.flat):
-        y, before, after = noisy[position], exact[0][position], exact[1][position]
-        for group in range(y.shape[1]):
-            if release.kind == "rank":
-                apart = distances(release, before[group]) - distances(release, after[group])
-                ratio += float(release.rate) * apart[y[:, group]]
-            else:
-                near, far = np.abs(y[:, group] - before[group]), np.abs(y[:, group] - after[group])
-                ratio += (near - far) / float(release.scale)
-    return ratio[:, None]
+    names, averages = [], []
+    for aggregate, release in zip(plan.query.aggregates, plan.releases, strict=True):
+        numbers = 3 if isinstance(release, Mean) else release.groups
+        if isinstance(release, Sums):
+            numbers = release.width
+        drawn = not isinstance(release, Mean) and release.steps is not None
+        names += [f"{aggregate.name} (limit)"] * drawn
+        names += [f"{aggregate.name} (number {at})" for at in range(numbers)]
+        if release.figure == "avg" and isinstance(release, Sums):
+            averages += [aggregate.name] * release.groups
+    return (*names, "the sum of all numbers", *averages, "the log-likelihood ratio")
 
 
 def _tau(case: Case, epsilon: float, cells: list[np.ndarray], n_cells: int) -> Mechanism:
@@ -224,6 +213,22 @@ _PERSONS = tuple(
         ("rows without a person", _ONE, _rows(1.0, 2.0, 3.0, 4.0)),
     )
 )
+_MANY = {"unit": Unit("unit", 20)}
+_OTHER_PERSONS = [
+    {"x": float(each % 9), "unit": str(each // 3), "level": "ab"[each % 2]} for each in range(60)
+]
+_LOOSELY = tuple(
+    _dp(f"a loosely declared person: {name}", sql, _OTHER_PERSONS, rows, **_MANY)
+    for name, sql, rows in (
+        ("count", _ONE, _rows(*[1.0] * 25, unit="p")),
+        ("sum", _SUM, _rows(*[-50.0] * 25, unit="p")),
+        ("average", _AVG, _rows(*[-50.0] * 25, unit="p")),
+        ("variance", _VAR, _rows(*[-50.0] * 25, unit="p")),
+        ("histogram", _HISTOGRAM, [{"x": 1.0, "level": "ab"[each % 2], "unit": "p"} for each in range(25)]),
+        ("median", _MEDIAN, _rows(*[10.0] * 25, unit="p")),
+        ("maximum", _MAX, _rows(*[10.0] * 25, unit="p")),
+    )
+)
 _GROUP = tuple(
     Case(f"{name}: {what}", "group", sql, _BASE, _BASE + rows, {"group": unit})
     for name, unit, same in (
@@ -263,8 +268,18 @@ _ONE_SWAP = Case(
     [{"x": -50.0, "level": "b"}],
     [{"x": -50.0, "level": "a"}, {"x": -50.0, "level": "b"}],
     {"tau": 1},
+    row=True,
 )
-_ONE_ROW = Case("one row of a cell", "correlated", _SUM, _OTHERS + _CELL[:3], _OTHERS + _CELL[:4])
+_ONE_ROW = tuple(
+    Case(f"one row of a cell: {name}", "correlated", sql, _OTHERS + _CELL[:3], _OTHERS + _CELL[:4], row=True)
+    for name, sql in (
+        ("count", _ONE),
+        ("sum", _SUM),
+        ("average", _AVG),
+        ("median", _MEDIAN),
+        ("minimum", _MIN),
+    )
+)
 _PAIR = [[1.0, 0.9], [0.9, 1.0]]
 _HEURISTIC = (
     Case(
@@ -288,9 +303,9 @@ _HEURISTIC = (
     ),
 )
 CASES: dict[str, tuple[Case, ...]] = {
-    "dp": _DP + _PERSONS,
+    "dp": _DP + _PERSONS + _LOOSELY,
     "group": _GROUP,
-    "correlated": (*_WHOLE_CELLS, _ONE_ROW, _ONE_SWAP),
+    "correlated": (*_WHOLE_CELLS, *_ONE_ROW, _ONE_SWAP),
     "heuristic": _HEURISTIC,
 }
 
@@ -302,4 +317,4 @@ def case_named(mode: str, name: str) -> Case:
 
 def with_releases(plan: Plan, **changes: Any) -> Plan:
     """A plan in which every release is changed alike."""
-    return replace(plan, releases=tuple(tuple(replace(r, **changes) for r in part) for part in plan.releases))
+    return replace(plan, releases=tuple(replace(each, **changes) for each in plan.releases))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from shoal.audit._cases import Case, case_named, mechanism, with_releases
 from shoal.audit._game import Mechanism
 from shoal.audit._stated import blind_to_three, copy_not_stated
 from shoal.dp.plan import Plan
+from shoal.dp.releases import Limit, Sums
 
 FAULTS: dict[str, Callable[[float], Mechanism]] = {}
 
@@ -25,54 +27,98 @@ def _fault(name: str) -> Callable[[Callable[[float], Mechanism]], Callable[[floa
 
 @_fault("scale-halved")
 def _scale_halved(epsilon: float) -> Mechanism:
-    def halved(plan: Plan) -> Plan:
-        releases = tuple(tuple(replace(r, micro=2 * r.micro) for r in part) for part in plan.releases)
-        return replace(plan, releases=releases)
+    return _short_by(2, epsilon)
 
-    return mechanism(case_named("dp", "one row against none"), epsilon, drawn=halved)
+
+@_fault("noise-short-by-a-tenth")
+def _scale_short(epsilon: float) -> Mechanism:
+    return _short_by(1.1, epsilon)
+
+
+def _short_by(factor: float, epsilon: float) -> Mechanism:
+    case = case_named("dp", "one row against none")
+    return mechanism(
+        case, epsilon, drawn=lambda plan: with_releases(plan, micro=round(factor * plan.releases[0].micro))
+    )
 
 
 @_fault("average-budget-not-split")
 def _not_split(epsilon: float) -> Mechanism:
+    """Noise as if a row moved only half of the two sums behind an average."""
     case = case_named("dp", "an average of none against one")
-    return mechanism(case, epsilon, drawn=lambda plan: with_releases(plan, micro=plan.micro))
+    return mechanism(
+        case, epsilon, drawn=lambda plan: with_releases(plan, sensitivity=_sums(plan).sensitivity // 2)
+    )
 
 
 @_fault("clamp-missing")
 def _no_clamp(epsilon: float) -> Mechanism:
     def unclamped(plan: Plan) -> Plan:
-        release = plan.flat[0]
-        assert release.fixed is not None  # the case asks for a sum
-        wide = replace(release.fixed, bounds=(-1e9, 1e9), least=-(2**60), most=2**60)
-        return replace(plan, releases=((replace(release, fixed=wide),),))
+        fixed = _sums(plan).fixed
+        assert fixed is not None  # the case asks for a sum
+        wide = replace(fixed, bounds=(-1e9, 1e9), least=-(2**60), most=2**60)
+        return with_releases(plan, fixed=wide)
 
     return mechanism(case_named("dp", "a row beyond the bounds"), epsilon, computed=unclamped)
+
+
+def _sums(plan: Plan) -> Sums:
+    release = plan.releases[0]
+    assert isinstance(release, Sums)  # the case asks for a count, sum or average of rows
+    return release
 
 
 @_fault("rows-per-person-ignored")
 def _no_selection(epsilon: float) -> Mechanism:
     case = case_named("dp", "a person with more rows than count: count")
     many = Case(case.name, "dp", case.sql, case.before, case.after + case.after[-1:] * 5, case.options)
-    return mechanism(many, epsilon, computed=lambda plan: with_releases(plan, limit=""))
+    return _uncut(many, epsilon)
 
 
 @_fault("tau-ignored")
 def _no_tau(epsilon: float) -> Mechanism:
-    case = case_named("correlated", "a whole cell of tau + 5: count")
-    return mechanism(case, epsilon, computed=lambda plan: with_releases(plan, limit=""))
+    return _uncut(case_named("correlated", "a whole cell of tau + 5: count"), epsilon)
+
+
+def _uncut(case: Case, epsilon: float) -> Mechanism:
+    """Noise for the declared rows, and nothing is cut."""
+
+    def whole(plan: Plan) -> Plan:
+        return with_releases(plan, limit=Limit(plan.releases[0].limit.rows))
+
+    return mechanism(case, epsilon, computed=whole, drawn=whole)
+
+
+@_fault("limit-read-from-the-table")
+def _limit_read(epsilon: float) -> Mechanism:
+    """Each unit counts in full, with noise for the largest there is."""
+    case = case_named("dp", "a loosely declared person: count")
+    largest = [max(Counter(row["unit"] for row in rows).values()) for rows in (case.before, case.after)]
+    both = [
+        mechanism(case, epsilon, *[lambda plan, rows=rows: with_releases(plan, limit=Limit(rows))] * 2)
+        for rows in largest
+    ]
+    return Mechanism(case.name, epsilon, lambda side, draws: both[side].sample(side, draws), both[0].columns)
+
+
+@_fault("limit-drawn-for-too-much")
+def _limit_drawn(epsilon: float) -> Mechanism:
+    """The draw of a limit and the noise after it both spend all of epsilon."""
+    case = case_named("dp", "a loosely declared person: sum")
+    return mechanism(case, epsilon, drawn=lambda plan: with_releases(plan, micro=2 * plan.releases[0].micro))
 
 
 @_fault("exact-average-denominator")
 def _exact_denominator(epsilon: float) -> Mechanism:
     """A noisy sum over the exact count: the width of the noise tells how many rows there are."""
     one = [{"x": -20.0}]
-    case = Case("an average over an exact count", "dp", "SELECT AVG(x) FROM t", one, one + one)
-    alone = mechanism(case, 2 * epsilon)  # so that the sum alone is drawn with epsilon
+    case = Case("an average over an exact count", "dp", "SELECT SUM(x) FROM t", one, one + one)
+    alone = mechanism(case, epsilon)
 
     def sample(side: int, draws: int) -> np.ndarray:
         return alone.sample(side, draws)[:, :1] / (1 + side)
 
-    return Mechanism(case.name, epsilon, sample, ("avg_x in quanta, less the centre",))
+    return Mechanism(case.name, epsilon, sample, ("avg_x in quanta",))
 
 
 @_fault("noise-per-copy")

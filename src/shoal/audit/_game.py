@@ -15,7 +15,7 @@ import numpy as np
 from scipy import stats
 
 ALPHA = 1e-6
-STAGES = (1_000, 4_000, 16_000)
+STAGES = (1_000, 4_000, 16_000, 64_000)
 Sampler = Callable[[int, int], np.ndarray]
 
 
@@ -68,6 +68,31 @@ class Event:
         if self.kind == "away from":
             return f"{name} is at least {self.bound:.6g} away from {self.centre:.6g}"
         return f"{name} is {self.kind} {self.bound:.6g}"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """Which table to guess, fixed before it is tested: an event speaks for a table, and two may speak together.
+
+    Under epsilon-DP the guess is right with probability at most e^epsilon / (1 + e^epsilon) where one is made,
+    whether one event speaks or two that exclude each other.
+    """
+
+    events: tuple[tuple[Event, int], ...]
+
+    def guesses(self, outputs: np.ndarray) -> np.ndarray:
+        """The table guessed for each output, -1 for none."""
+        guessed = np.full(len(outputs), -1)
+        for event, guess in self.events[::-1]:
+            guessed[event.holds(outputs)] = guess
+        return guessed
+
+    def text(self, columns: Sequence[str]) -> str:
+        """The rule in words."""
+        return ", or ".join(
+            f"{event.text(columns)}{f' (guess {guess})' if len(self.events) > 1 else ''}"
+            for event, guess in self.events
+        )
 
 
 @dataclass(frozen=True)
@@ -141,10 +166,10 @@ def play(
     share = alpha / len(stages)
     best = None
     for runs in stages:
-        event, guess = explore(*_runs(mechanism, runs, coins), limit)
+        rule = explore(*_runs(mechanism, runs, coins), limit)
         outputs, sides = _runs(mechanism, runs, coins)
-        inside = event.holds(outputs)
-        of, hits = int(inside.sum()), int((sides[inside] == guess).sum())
+        guessed = rule.guesses(outputs)
+        of, hits = int((guessed >= 0).sum()), int((guessed == sides).sum())
         p_value = float(stats.binom.sf(hits - 1, of, limit)) if of else 1.0
         low = float(stats.beta.ppf(share, hits, of - hits + 1)) if hits else 0.0
         bound = max(0.0, math.log(low / (1 - low))) if low > 0 else 0.0
@@ -154,8 +179,8 @@ def play(
             p_value <= share,
             bound,
             runs,
-            event.text(mechanism.columns),
-            guess,
+            rule.text(mechanism.columns),
+            rule.events[0][1],
             hits,
             of,
             p_value,
@@ -167,17 +192,25 @@ def play(
     return best
 
 
-def explore(outputs: np.ndarray, sides: np.ndarray, limit: float) -> tuple[Event, int]:
-    """The event and guess that speak most against the claim on these runs."""
-    best: tuple[float, Event, int] = (math.inf, Event(0, "none", math.nan), 0)
+def explore(outputs: np.ndarray, sides: np.ndarray, limit: float) -> Rule:
+    """The rule that speaks most against the claim on these runs."""
+    best: dict[int, tuple[float, Event]] = {}
     for column in range(outputs.shape[1]):
         for events, totals, ones in _candidates(outputs[:, column], sides, column):
             for guess, hits in ((1, ones), (0, totals - ones)):
                 against = stats.binom.logsf(hits - 1, totals, limit)
                 at = int(np.argmin(against))
-                if against[at] < best[0]:
-                    best = (float(against[at]), events(at), guess)
-    return best[1], best[2]
+                if guess not in best or against[at] < best[guess][0]:
+                    best[guess] = (float(against[at]), events(at))
+    (_, first), (_, second) = sorted(((value[0], guess) for guess, value in best.items()))
+    rules = [Rule(((best[first][1], first),)), Rule(((best[first][1], first), (best[second][1], second)))]
+    return min(rules, key=lambda rule: _against(rule, outputs, sides, limit))
+
+
+def _against(rule: Rule, outputs: np.ndarray, sides: np.ndarray, limit: float) -> float:
+    guessed = rule.guesses(outputs)
+    of, hits = int((guessed >= 0).sum()), int((guessed == sides).sum())
+    return float(stats.binom.logsf(hits - 1, of, limit))
 
 
 def _runs(mechanism: Mechanism, runs: int, coins: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from shoal.cli._console import print_json
 
 if TYPE_CHECKING:
     from shoal.dp.answer import Answer
+    from shoal.dp.ledger import Ledger
     from shoal.dp.session import Session
     from shoal.schema import Schema
 
@@ -42,6 +43,13 @@ def ask(
     tau_epsilon: Annotated[
         float | None, typer.Option(help="Mode correlated: buy tau for this epsilon.")
     ] = None,
+    data_version: Annotated[
+        str | None,
+        typer.Option(help="The owner's word for this state of the table; answers are kept under it."),
+    ] = None,
+    expects: Annotated[
+        str | None, typer.Option(help="A head of the ledger kept elsewhere, which it must hold.")
+    ] = None,
     cost: Annotated[
         bool, typer.Option("--cost", help="Only show what it would cost, and the split.")
     ] = False,
@@ -51,32 +59,27 @@ def ask(
 
     Example: shoal ask survey.csv "SELECT COUNT(*) FROM t WHERE age >= 40" --schema survey.toml --epsilon 0.1
     """
-    from shoal.dp.correlation import Grid, load_model
-    from shoal.dp.session import FewCellsWarning, Session
+    from shoal.dp.correlation import load_model
+    from shoal.dp.ledger import Ledger
     from shoal.errors import ParameterError
-    from shoal.io import read_table
     from shoal.schema import Schema
 
     facts = _with_cells(Schema.from_toml(schema), cells)
     if model is not None and (mode not in ("correlated", "heuristic") or cells is not None):
         raise ParameterError("'--model' is for modes correlated and heuristic, and stands in for '--cells'.")
     alike: Any = None if model is None else load_model(model, facts)
-    if alike is None and mode == "heuristic" and facts.cells is not None:
-        alike = Grid.of_schema(facts)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FewCellsWarning)  # the answer's notes say it
-        session = Session(
-            read_table(file),
-            facts,
-            mode,
-            budget,
-            analyst=analyst,
-            ledger=ledger or str(schema.with_suffix(".ledger.db")),
-            group=_group(group),
-            model=alike,
-            tau=tau,
-        )
+    unit = _unit(group, mode)
+    where = ledger or str(schema.with_suffix(".ledger.db"))
+    opened = Ledger(
+        where, secret=schema.with_suffix(".ledger.secret") if "://" in where else None, expects=expects
+    )
     try:
+        if mode == "heuristic":
+            _reproduce(file, facts, alike, opened, query, epsilon, analyst, as_json)
+            return
+        given = {"budget": budget, "analyst": analyst, "unit": unit, "model": alike, "tau": tau}
+        given["data_version"] = data_version
+        session = _session(file, facts, mode, opened, given)
         if tau_epsilon is not None and mode == "correlated":
             session.buy_tau(tau_epsilon)
         if cost:
@@ -84,7 +87,42 @@ def ask(
         else:
             _show(session.ask(query, epsilon), as_json)
     finally:
-        session.ledger.close()
+        opened.close()
+
+
+def _session(file: Path, schema: Schema, mode: str, ledger: Ledger, given: dict[str, Any]) -> Session:
+    from shoal.dp.session import FewCellsWarning, Session
+    from shoal.io import read_table
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FewCellsWarning)  # the answer's notes say it
+        return Session(read_table(file), schema, mode, ledger=ledger, **given)
+
+
+def _reproduce(
+    file: Path,
+    schema: Schema,
+    model: Any,
+    ledger: Ledger,
+    query: str,
+    parameter: float,
+    analyst: str,
+    as_json: bool,
+) -> None:
+    from shoal.dp.correlation import Grid
+    from shoal.dp.heuristic import Heuristic
+    from shoal.io import read_table
+
+    if model is None and schema.cells is not None:
+        model = Grid.of_schema(schema)
+    found = Heuristic(read_table(file), schema, model, analyst=analyst, ledger=ledger).ask(query, parameter)
+    if as_json:
+        typer.echo(found.to_json())
+        return
+    for row in found.value if isinstance(found.value, list) else [found.value]:
+        typer.echo(_line(row, None))
+    typer.echo(found.guarantee)
+    typer.echo(f"noise parameter {found.noise_parameter}")
 
 
 def _show(answer: Answer, as_json: bool) -> None:
@@ -93,13 +131,10 @@ def _show(answer: Answer, as_json: bool) -> None:
         return
     rows = answer.value if isinstance(answer.value, list) else [answer.value]
     intervals = answer.interval if isinstance(answer.value, list) else [answer.interval]
-    for row, interval in zip(rows, intervals or [None] * len(rows), strict=True):
+    for row, interval in zip(rows, intervals, strict=True):
         typer.echo(_line(row, interval))
-    typer.echo(answer.stamp)
-    if answer.epsilon is not None:
-        typer.echo(f"epsilon {answer.epsilon}, remaining {answer.remaining}")
-    else:
-        typer.echo(f"noise parameter {answer.noise_parameter}")
+    typer.echo(answer.guarantee)
+    typer.echo(f"epsilon {answer.epsilon}, remaining {answer.remaining}")
     for note in answer.notes:
         typer.echo(f"note: {note}")
 
@@ -131,16 +166,18 @@ def _show_cost(session: Session, query: str, epsilon: float, as_json: bool) -> N
     typer.echo(f"in all epsilon {cost.epsilon}, remaining {cost.remaining}")
 
 
-def _group(text: str | None) -> Any:
+def _unit(text: str | None, mode: str) -> Any:
+    from shoal.dp.unit import AddRemoveUnit, Records
     from shoal.errors import ParameterError
-    from shoal.schema import Unit
 
     if text is None:
         return None
+    if mode != "group":
+        raise ParameterError(f"'--group' is for mode group. Got mode {mode!r}.")
     column, _, rows = text.rpartition(":")
     if not rows.isdigit():
         raise ParameterError(f"'--group' must be a number of records, or column:rows. Got {text!r}.")
-    return Unit(column, int(rows)) if column else int(rows)
+    return AddRemoveUnit(column, int(rows), jointly=True) if column else Records(int(rows))
 
 
 def _with_cells(schema: Schema, text: str | None) -> Schema:

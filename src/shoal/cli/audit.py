@@ -36,7 +36,7 @@ def audit_mechanism(
         raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
     if runs < 100:
         raise ParameterError(f"'runs' must be an int of at least 100. Got {runs}.")
-    stages = [stage for stage in (1_000, 4_000, 16_000) if stage < runs] + [runs]
+    stages = [stage for stage in (1_000, 4_000, 16_000, 64_000) if stage < runs] + [runs]
     if mode in ("release", "graph") and fault is None:
         from shoal.release import audit_releases
 

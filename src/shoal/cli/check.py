@@ -67,7 +67,7 @@ def check(
     from shoal import privacy
     from shoal.errors import InputError, ParameterError
     from shoal.io import read_table
-    from shoal.schema import Schema
+    from shoal.schema import Schema, decode_table
 
     if delta is not None and population is None:
         raise ParameterError("'--delta' is a demand on presence in a population: give --population too.")
@@ -78,7 +78,7 @@ def check(
         if not known:
             raise InputError("The check needs quasi-identifiers: give --quasi or a schema with such roles.")
         hidden = names(sensitive) or ([] if facts is None else facts.names("sensitive"))
-        frame = _with_missing(read_table(file), facts)
+        frame = decode_table(read_table(file), facts)
         grounds, levels = _grounds(facts, hidden, ground)
         say("checking")
         options: dict[str, Any] = {"c": c, "ground": grounds, "levels": levels}
@@ -88,12 +88,12 @@ def check(
         households = households or _only(facts, "household")
         figures["risk"] = _risk(frame, known, weights, households)
         if population is not None:
-            everyone = _with_missing(read_table(population), facts)
+            everyone = decode_table(read_table(population), facts)
             verdicts.append(privacy.delta_presence(frame, everyone, known, limits=_limits(delta)))
             figures["population"] = _population_risk(frame, everyone, known)
         if original is not None:
             say("comparing with the original")
-            before = _with_missing(read_table(original), facts)
+            before = decode_table(read_table(original), facts)
             figures["original"] = _summary(privacy.check(before, known, hidden, k=k, l=l, t=t, **options))
             figures["original"]["risk"] = _risk(before, known, weights, households)
             figures |= _linkage(before, frame, known)
@@ -105,23 +105,6 @@ def check(
         _tell(verdicts, figures)
     if summary["holds"] is False:
         raise typer.Exit(1)
-
-
-def _with_missing(frame: pl.DataFrame, facts: Schema | None) -> pl.DataFrame:
-    """The table with declared missing codes as missing cells."""
-    import polars as pl
-
-    if facts is None:
-        return frame
-    codes = {
-        name: [str(code) for code in column.missing]
-        for name, column in facts.columns.items()
-        if column.missing and name in frame.columns
-    }
-    return frame.with_columns(
-        pl.when(pl.col(name).cast(pl.String).is_in(listed)).then(None).otherwise(pl.col(name)).alias(name)
-        for name, listed in codes.items()
-    )
 
 
 def _grounds(

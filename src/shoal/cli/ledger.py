@@ -10,7 +10,7 @@ import typer
 from shoal.cli._console import print_json
 
 if TYPE_CHECKING:
-    from shoal.dp.entries import Check
+    from shoal.dp.chain import Check
     from shoal.dp.ledger import Ledger
 
 _Where = Annotated[str, typer.Argument(help="Ledger file or database URL.")]
@@ -25,14 +25,27 @@ def register(app: typer.Typer) -> None:
     group.command()(verify)
     group.command()(backup)
     group.command()(restore)
+    group.command()(cap)
+    group.command()(rekey)
     app.add_typer(group, name="ledger")
 
 
-def verify(ledger: _Where, as_json: _Json = False) -> None:
-    """Replay the chain: hashes, order and totals. Keep the printed head elsewhere to notice a cut tail."""
+def verify(
+    ledger: _Where,
+    expects: Annotated[
+        str | None, typer.Option(help="A head that was kept elsewhere; the chain must hold it.")
+    ] = None,
+    as_json: _Json = False,
+) -> None:
+    """Replay the chain: hashes, order, totals and caps. Keep the printed head elsewhere to notice a cut tail.
+
+    Example: shoal ledger verify survey.ledger.db --expects 3f1a...
+    """
     opened = _open(ledger)
-    check = opened.verify()
-    opened.close()
+    try:
+        check = opened.verify(expects)
+    finally:
+        opened.close()
     _show(check, as_json)
     if not check.holds:
         raise typer.Exit(1)
@@ -42,13 +55,13 @@ def backup(
     ledger: _Where, path: Annotated[Path, typer.Argument(help="File to write.")], as_json: _Json = False
 ) -> None:
     """Write all entries to a file of JSON lines."""
-    from shoal.dp import chain
+    from shoal.dp import backup as saved
     from shoal.io import check_apart
 
     check_apart({"the backup": path}, [ledger])
     opened = _open(ledger)
     try:
-        _show(chain.backup(opened, path), as_json)
+        _show(saved.backup(opened, path), as_json)
     finally:
         opened.close()
 
@@ -57,18 +70,64 @@ def restore(
     ledger: _Where, path: Annotated[Path, typer.Argument(help="File to read.")], as_json: _Json = False
 ) -> None:
     """Fill an empty ledger from a backup. Charges made after the backup are not in it."""
-    from shoal.dp import chain
+    from shoal.dp import backup as saved
     from shoal.dp.ledger import Ledger
 
-    chain.read_backup(path)  # before a new ledger is made for it
+    saved.read_backup(path)  # before a new ledger is made for it
     opened = Ledger(ledger)
     try:
-        _show(chain.restore(opened, path), as_json)
+        _show(saved.restore(opened, path), as_json)
     finally:
         opened.close()
 
 
-def _open(where: str) -> Ledger:
+def cap(
+    ledger: _Where,
+    dataset: Annotated[str, typer.Argument(help="The data set's id.")],
+    budget: Annotated[float, typer.Option(help="Total epsilon from now on.")],
+    per_analyst: Annotated[
+        float | None, typer.Option(help="Epsilon of each analyst; the whole budget if left out.")
+    ] = None,
+    by: Annotated[str, typer.Option(help="Who says so, for the record.")] = "owner",
+) -> None:
+    """Set the caps of a data set: the owner's entry, and the only way to raise them.
+
+    Example: shoal ledger cap survey.ledger.db survey --budget 3
+    """
+    from shoal.dp.budget import epsilon, micro
+
+    opened = _open(ledger)
+    try:
+        own = None if per_analyst is None else micro(per_analyst, "per_analyst")
+        caps = opened.set_caps(dataset, micro(budget, "budget"), own, by)
+    finally:
+        opened.close()
+    typer.echo(f"{dataset}: budget {epsilon(caps.total)}, per analyst {epsilon(caps.per_analyst)}")
+
+
+def rekey(
+    ledger: _Where,
+    secret: Annotated[
+        Path | None, typer.Option(help="File of the secret; beside a ledger file if left out.")
+    ] = None,
+) -> None:
+    """Make another secret where the old one is lost. Charges stay; stored answers are asked for and charged anew.
+
+    Example: shoal ledger rekey survey.ledger.db
+    """
+    from shoal.errors import ParameterError
+
+    if secret is None and "://" in ledger:
+        raise ParameterError("'--secret' must name the file of the secret of a ledger in a database.")
+    opened = _open(ledger, secret)
+    try:
+        opened.rekey()
+    finally:
+        opened.close()
+    typer.echo("a new secret was made")
+
+
+def _open(where: str, secret: Path | None = None) -> Ledger:
     from shoal.dp.ledger import Ledger
     from shoal.errors import InputError, LedgerError
 
@@ -77,7 +136,7 @@ def _open(where: str) -> Ledger:
             raise InputError(f"No ledger file {where!r}.")
         if not Path(where).stat().st_size:
             raise LedgerError(f"The ledger file {where!r} is empty.")
-    return Ledger(where)
+    return Ledger(where, secret=secret)
 
 
 def _show(check: Check, as_json: bool) -> None:

@@ -1,9 +1,11 @@
 """Private answers about a table that stays in the house.
 
-- `Session`: the only door to the table; `ask`, `cost`, `buy_tau`
+- `Session`: the only way to the table; `ask`, `cost`, `buy_tau`
+- `AddRemoveRecord`, `AddRemoveUnit`, `Records`, `Cells`: whom an answer protects
 - `col`, `count`, `total`, `avg`, `var`, `minimum`, `maximum`, `quantile`: queries as Python expressions
-- `Answer`: value, stamp, epsilon, remaining, interval
+- `Answer`: value, guarantee, epsilon, remaining, interval
 - `Ledger`: what was charged, on SQLite or PostgreSQL
+- `Heuristic`: the dissertation's mechanism, which guarantees nothing
 - `Pufferfish`, `DependentDP`: one answer under stated scenarios or coefficients
 - `correlation`: models of which records go together
 - `mechanisms`: exact discrete noise
@@ -14,13 +16,19 @@ from __future__ import annotations
 from typing import Any
 
 _WHERE = {
+    "AddRemoveRecord": "unit",
+    "AddRemoveUnit": "unit",
     "Answer": "answer",
+    "Cells": "unit",
     "Cost": "session",
     "DependentDP": "pufferfish",
     "FewCellsWarning": "session",
+    "Heuristic": "heuristic",
     "Ledger": "ledger",
     "Pufferfish": "pufferfish",
     "Query": "query",
+    "Records": "unit",
+    "Reproduction": "heuristic",
     "Session": "session",
     "avg": "query",
     "col": "query",

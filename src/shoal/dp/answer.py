@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Self
+
+import polars as pl
 
 
 @dataclass(frozen=True)
@@ -16,16 +18,14 @@ class Answer:
     ----------
     value : number, or mapping of label to number, or list of such rows
         One figure; several figures; or one row per combination of declared levels.
-    stamp : str
-        What is guaranteed, word for word.
-    epsilon : float or None
-        What the analyst was charged; None in mode `heuristic`.
-    remaining : float or None
+    guarantee : str
+        What is promised, word for word; `stamp` in JSON.
+    epsilon : float
+        What the analyst was charged.
+    remaining : float
         What this analyst can still spend on this data set.
     interval : like `value`, with pairs
-        Holds the clamped exact figure with 95 % probability over the noise; None in mode `heuristic`.
-    noise_parameter : float, optional
-        In mode `heuristic` only.
+        Holds the clamped exact figure with 95 % probability over the noise.
     notes : tuple of str
         What a reader should know: ranks aimed at, rows counted.
 
@@ -38,29 +38,60 @@ class Answer:
     """
 
     value: Any
-    stamp: str
-    epsilon: float | None
-    remaining: float | None
+    guarantee: str
+    epsilon: float
+    remaining: float
     interval: Any
-    noise_parameter: float | None = None
     notes: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
-        facts = asdict(self)
-        facts["notes"] = list(self.notes)
-        return {key: value for key, value in facts.items() if value not in (None, []) or key in _ALWAYS}
+        facts = {
+            "value": self.value,
+            "stamp": self.guarantee,
+            "epsilon": self.epsilon,
+            "remaining": self.remaining,
+            "interval": self.interval,
+        }
+        return facts | ({"notes": list(self.notes)} if self.notes else {})
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
         """The answer that `to_dict` wrote, as it comes from a server."""
-        known = {each.name for each in fields(cls)}
-        taken = {name: value for name, value in facts.items() if name in known}
-        return cls(**{**taken, "notes": tuple(facts.get("notes", ()))})
+        value, guarantee = facts["value"], facts["stamp"]
+        spent, left, interval = facts["epsilon"], facts["remaining"], facts["interval"]
+        return cls(value, guarantee, spent, left, interval, tuple(facts.get("notes", ())))
 
     def to_json(self) -> str:
         """The facts as JSON text."""
         return json.dumps(self.to_dict())
 
+    def to_frame(self) -> pl.DataFrame:
+        """A row for each group: its labels, and each figure with the ends of its interval.
 
-_ALWAYS = ("value", "stamp", "epsilon", "remaining", "interval")
+        Examples
+        --------
+        >>> from shoal.dp import Answer
+        >>> Answer([{"region": "north", "count": 12}], "...", 0.1, 1.9, [{"region": "north", "count": (4, 20)}]).to_frame()
+        shape: (1, 4)
+        ┌────────┬───────┬───────────┬────────────┐
+        │ region ┆ count ┆ count_low ┆ count_high │
+        │ ---    ┆ ---   ┆ ---       ┆ ---        │
+        │ str    ┆ i64   ┆ i64       ┆ i64        │
+        ╞════════╪═══════╪═══════════╪════════════╡
+        │ north  ┆ 12    ┆ 4         ┆ 20         │
+        └────────┴───────┴───────────┴────────────┘
+        """
+        rows = self.value if isinstance(self.value, list) else [self.value]
+        intervals = self.interval if isinstance(self.value, list) else [self.interval]
+        table = []
+        for row, within in zip(rows, intervals, strict=True):
+            named = row if isinstance(row, dict) else {"value": row}
+            ends = within if isinstance(row, dict) else {"value": within}
+            line: dict[str, Any] = {}
+            for name, figure in named.items():
+                line[name] = figure
+                if isinstance(ends[name], (tuple, list)):  # a group's label has no interval
+                    line[f"{name}_low"], line[f"{name}_high"] = ends[name]
+            table.append(line)
+        return pl.DataFrame(table, infer_schema_length=None)

@@ -1,84 +1,83 @@
-"""The ledger's chain: replaying it, and moving it between ledgers."""
+"""The ledger's chain: whether every entry follows from the one before it."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
-from pathlib import Path
-from typing import Any
+from dataclasses import dataclass, field
 
-import sqlalchemy as sa
-
-from shoal.dp.entries import ENTRIES, START, Check, Writer, entry_hash
-from shoal.dp.ledger import Ledger
-from shoal.errors import LedgerError
-from shoal.io import write_text
+from shoal.dp.claims import Caps
+from shoal.dp.entries import START, Entry, Head
 
 
-def replay(entries: Iterable[dict[str, Any]], head: tuple[int, str]) -> Check:
-    """Whether every entry follows from the one before it, and the totals from the charges."""
-    seq, previous = 0, START
-    spent: dict[str, int] = {}
-    by_analyst: dict[tuple[str, str], int] = {}
-    for entry in entries:
-        seq += 1
-        dataset, owner = entry["dataset"], (entry["dataset"], entry["analyst"])
-        if entry["kind"] == "charge":
-            spent[dataset] = spent.get(dataset, 0) + entry["micro"]
-        if entry["kind"] in ("charge", "receipt"):
-            by_analyst[owner] = by_analyst.get(owner, 0) + entry["micro"]
-        totals = (spent.get(dataset, 0), by_analyst.get(owner, 0))
-        if entry["seq"] != seq:
-            return Check(False, seq - 1, previous, f"entry {seq} is missing")
-        if entry["previous"] != previous or entry["hash"] != entry_hash(entry):
-            return Check(False, seq - 1, previous, f"entry {seq} was changed")
-        if (entry["dataset_total"], entry["analyst_total"]) != totals:
-            return Check(False, seq - 1, previous, f"the totals of entry {seq} do not add up")
-        previous = entry["hash"]
-    if (seq, previous) != tuple(head):
-        return Check(False, seq, previous, f"the ledger says it has {head[0]} entries, and {seq} are there")
-    return Check(True, seq, previous)
+@dataclass(frozen=True)
+class Check:
+    """What a replay found: whether the chain holds, its length, its last hash, and the first problem."""
+
+    holds: bool
+    entries: int
+    head: str
+    problem: str = ""
 
 
-def backup(ledger: Ledger, path: str | Path) -> Check:
-    """Write all entries as JSON lines, after checking them; the last line says how many there are."""
-    entries = list(ledger.entries())
-    check = replay(entries, (len(entries), entries[-1]["hash"] if entries else START))
-    if not check.holds:
-        raise LedgerError(f"The ledger's chain is broken: {check.problem}.")
-    lines = [*entries, {"entries": check.entries, "head": check.head}]
-    write_text("".join(json.dumps(line) + "\n" for line in lines), path)
-    return check
+@dataclass
+class Replay:
+    """Goes through a chain entry by entry, as far as it holds, and can go on where it stopped.
+
+    Parameters
+    ----------
+    expects : str, optional
+        A head that somebody kept elsewhere: one entry must have this hash, else the chain was rolled back or replaced.
+    """
+
+    expects: str | None = None
+    seq: int = 0
+    head: str = START
+    problem: str = ""
+    _spent: dict[str, int] = field(default_factory=dict)
+    _by_analyst: dict[tuple[str, str], int] = field(default_factory=dict)
+    _caps: dict[str, Caps] = field(default_factory=dict)
+    _met: bool = False
+
+    def follow(self, entries: Iterable[Entry], head: Head) -> Check:
+        """Replay further entries up to the head that the ledger states."""
+        for entry in entries:
+            if not self.problem:
+                self.problem = self._step(entry)
+        if not self.problem and (self.seq, self.head) != tuple(head):
+            self.problem = f"the ledger says it has {head.seq} entries, and {self.seq} are there"
+        if not self.problem and not self._met and self.expects not in (None, START):
+            self.problem = "the head expected is not in it, so it was rolled back or replaced"
+        return Check(not self.problem, self.seq, self.head, self.problem)
+
+    def _step(self, entry: Entry) -> str:
+        number = self.seq + 1
+        if entry.seq != number:
+            return f"entry {number} is missing"
+        if entry.previous != self.head or not entry.is_whole():
+            return f"entry {number} was changed"
+        problem = self._totals(entry)
+        if not problem:
+            self.seq, self.head = number, entry.hash
+            self._met = self._met or entry.hash == self.expects
+        return problem
+
+    def _totals(self, entry: Entry) -> str:
+        dataset, owner = entry.dataset, (entry.dataset, entry.analyst)
+        if entry.kind == "caps":
+            self._caps[dataset] = Caps.from_json(entry.body)
+        if entry.kind == "charge":
+            self._spent[dataset] = self._spent.get(dataset, 0) + entry.micro
+        if entry.kind in ("charge", "receipt"):
+            self._by_analyst[owner] = self._by_analyst.get(owner, 0) + entry.micro
+        spent, own = self._spent.get(dataset, 0), self._by_analyst.get(owner, 0)
+        if (entry.dataset_total, entry.analyst_total) != (spent, own):
+            return f"the totals of entry {entry.seq} do not add up"
+        caps = self._caps.get(dataset)
+        if entry.kind == "charge" and caps is not None and (spent > caps.total or own > caps.per_analyst):
+            return f"entry {entry.seq} was charged beyond its cap"
+        return ""
 
 
-def read_backup(path: str | Path) -> tuple[list[dict[str, Any]], Check]:
-    """The entries of a backup, its chain checked."""
-    try:
-        lines = [json.loads(line) for line in Path(path).read_text(encoding="utf-8").splitlines()]
-        *entries, last = lines
-        check = replay(entries, (last["entries"], last["head"]))
-    except FileNotFoundError:
-        raise LedgerError(f"No backup file {str(path)!r}.") from None
-    except (OSError, ValueError, KeyError, TypeError):
-        raise LedgerError(f"{str(path)!r} is not a whole ledger backup.") from None
-    if not check.holds:
-        raise LedgerError(f"The backup's chain is broken: {check.problem}.")
-    return entries, check
-
-
-def restore(ledger: Ledger, path: str | Path) -> Check:
-    """Fill an empty ledger from a backup; charges made after the backup are not in it."""
-    entries, check = read_backup(path)
-
-    def write(writer: Writer) -> None:
-        if ledger_size(writer.connection):
-            raise LedgerError("A backup is restored into an empty ledger only; this one has entries.")
-        writer.restore(entries)
-
-    ledger._write(write)
-    return check
-
-
-def ledger_size(connection: sa.Connection) -> int:
-    """Number of entries in a ledger."""
-    return int(connection.execute(sa.select(sa.func.count()).select_from(ENTRIES)).scalar_one())
+def replay(entries: Iterable[Entry], head: Head, expects: str | None = None) -> Check:
+    """Replay a whole chain."""
+    return Replay(expects).follow(entries, head)

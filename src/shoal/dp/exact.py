@@ -1,13 +1,15 @@
 """Exact answers in three pure steps: `partial` per part of the table, `combine`, `finish`.
 
-Counts and clamped whole-number sums per group and cell; the same steps run on one machine or on many, and
-noise is added only to what `finish` gives. Nothing here refuses, warns or fails because of a cell's value.
+Numbers of rows and whole-number sums, per group and unit and place on a grid; the same steps run on one machine
+or on many, and noise is added only to what `finish` gives. Every row is read and every unit laid out, whether it
+answers or not. Nothing here refuses, warns or fails because of a cell's value.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
@@ -15,13 +17,14 @@ import numpy as np
 import polars as pl
 
 from shoal.dp.check import has_codes, level_code, level_text, levels, number
-from shoal.dp.plan import CELL, UNIT, Fixed, Plan, Release
+from shoal.dp.plan import Plan
 from shoal.dp.query import And, Compare, In, IsNull, Not, Or, Predicate
+from shoal.dp.releases import Fixed, Ranks, Release
 from shoal.schema import Schema
 
 Partial = tuple[pl.DataFrame, ...]
-_KEYS = ["group", "cell", "bin"]
-_TYPES = dict.fromkeys([*_KEYS, "value"], pl.Int64)
+_KEYS = ["group", "unit", "bin"]
+_MOMENTS = ["n", "first", "second"]
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<>": operator.ne,
@@ -32,33 +35,52 @@ _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
-def compute(frame: pl.DataFrame, plan: Plan) -> tuple[np.ndarray, ...]:
-    """The exact answer of a plan on a whole table: one int64 array per release."""
+@dataclass(frozen=True)
+class Totals:
+    """Exact whole numbers of one release, an entry per group, unit and place on the grid.
+
+    Parameters
+    ----------
+    group, unit, bin : int64 arrays
+        Positions; `unit` counts up from 0, and is 0 where no units are kept apart.
+    moments : int64 array (entries, 3)
+        Number of rows, sum of their whole numbers, sum of the squares.
+    units : int
+        How many units there are, those that do not answer included.
+    """
+
+    group: np.ndarray
+    unit: np.ndarray
+    bin: np.ndarray
+    moments: np.ndarray
+    units: int
+
+
+def compute(frame: pl.DataFrame, plan: Plan) -> tuple[Totals, ...]:
+    """The exact answer of a plan on a whole table, per release."""
     return finish(combine([partial(frame, plan)]), plan)
 
 
 def partial(frame: pl.DataFrame, plan: Plan) -> Partial:
-    """Counts and sums of one part of a loaded table.
+    """Numbers and sums of one part of a loaded table.
 
     Parameters
     ----------
     frame : polars.DataFrame
-        As `load` and `protect_rows` give it. If `plan.together` names a column, rows that share its value
-        must lie in the same part.
+        As `load` and `protect_rows` give it.
     plan : Plan
 
     Returns
     -------
     tuple of polars.DataFrame
-        Per release the columns group, cell, bin and value, all Int64; parts are added by `combine`.
+        Per release the columns group, unit, bin, n, first and second; parts are added by `combine`.
     """
-    condition = None if plan.query.condition is None else expression(plan.query.condition, plan.schema)
-    if not plan.query.groups and all(not each.limit and each.grid is None for each in plan.flat):
-        return _totals(frame, condition, plan)
-    rows = frame.lazy() if condition is None else frame.lazy().filter(condition)
-    if plan.query.groups:
-        rows = rows.with_columns(_group(plan).alias("group")).drop_nulls("group")
-    parts = [_partial(rows, release, plan) for release in plan.flat]
+    group = _group(plan) if plan.query.groups else pl.lit(0, pl.Int64)
+    tests = [group.is_not_null()] if plan.query.groups else []
+    if plan.query.condition is not None:
+        tests.append(expression(plan.query.condition, plan.schema))
+    rows = frame.lazy()
+    parts = [_partial(rows, tests, group, release) for release in plan.releases]
     return (parts[0].collect(),) if len(parts) == 1 else tuple(pl.collect_all(parts))
 
 
@@ -67,76 +89,49 @@ def combine(parts: Sequence[Partial]) -> Partial:
     if len(parts) == 1:
         return parts[0]
     together = (pl.concat(each) for each in zip(*parts, strict=True))
-    return tuple(frame.group_by(_KEYS).agg(pl.col("value").sum()) for frame in together)
+    return tuple(frame.group_by(_KEYS).agg(pl.col(_MOMENTS).sum()) for frame in together)
 
 
-def finish(total: Partial, plan: Plan) -> tuple[np.ndarray, ...]:
-    """Clamp cells where the plan says so and lay the groups out: counts and sums (G,), histograms (G, grid)."""
-    return tuple(_finish(frame, release, plan) for frame, release in zip(total, plan.flat, strict=True))
+def finish(total: Partial, plan: Plan) -> tuple[Totals, ...]:
+    """Typed arrays of what was added up."""
+    return tuple(_finish(frame, release) for frame, release in zip(total, plan.releases, strict=True))
 
 
-def _totals(frame: pl.DataFrame, condition: pl.Expr | None, plan: Plan) -> Partial:
-    """The plain case, one number per release, in a single pass without groups: several times faster."""
-    answers = pl.lit(True) if condition is None else condition
-    figures: list[pl.Expr] = []
-    for release in plan.flat:
-        if release.fixed is not None:
-            whole = _whole(release.column or "", release.fixed)
-            value = whole.sum() if condition is None else whole.filter(condition).sum()
-        elif release.column is not None:
-            value = (pl.col(release.column).is_not_null() & answers).sum()
-        else:
-            value = pl.len() if condition is None else condition.sum()
-        figures.append(value.cast(pl.Int64).alias(str(len(figures))))
-    found = frame.select(figures).row(0)
-    return tuple(pl.DataFrame([(0, 0, 0, value)], schema=_TYPES, orient="row") for value in found)
-
-
-def _partial(rows: pl.LazyFrame, release: Release, plan: Plan) -> pl.LazyFrame:
+def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: Release) -> pl.LazyFrame:
+    """Sums over all rows, those that do not answer as nothing."""
     if release.column is not None:
-        rows = rows.drop_nulls(release.column)
-    if release.limit == "select":
-        unit = CELL if plan.protected.kind == "cell" else UNIT
-        rows = rows.filter(pl.int_range(pl.len()).over(unit) < release.rows)
-    value = pl.len() if release.fixed is None else _whole(release.column or "", release.fixed).sum()
-    keys = {"group": pl.col("group")} if plan.query.groups else {}
-    if release.limit == "clamp":
-        keys["cell"] = pl.col(CELL)
-    if release.grid is not None:
-        keys["bin"] = _bin(release)
-    total = value.cast(pl.Int64).alias("value")
+        tests = [*tests, pl.col(release.column).is_not_null()]
+    answers = reduce(operator.and_, tests).fill_null(False) if tests else pl.lit(True)
+    moments = [(answers.sum() if tests else pl.len()).cast(pl.Int64).alias("n")]
+    whole = pl.lit(0, pl.Int64)
+    if not isinstance(release, Ranks) and release.fixed is not None:
+        whole = pl.when(answers).then(_whole(release.column or "", release.fixed)).otherwise(0)
+    square = whole * whole if not isinstance(release, Ranks) and release.powers > 1 else pl.lit(0, pl.Int64)
+    moments += [whole.sum().alias("first"), square.sum().alias("second")]
+    keys = {}
+    if release.groups > 1:
+        keys["group"] = pl.when(answers).then(group).otherwise(0).cast(pl.Int64)
+    if release.limit.column is not None:
+        keys["unit"] = pl.col(release.limit.column)
+    if isinstance(release, Ranks):
+        keys["bin"] = pl.when(answers).then(_bin(release)).otherwise(0).cast(pl.Int64)
     absent = [pl.lit(0, pl.Int64).alias(name) for name in _KEYS if name not in keys]
     if not keys:
-        return rows.select(*absent, total)
-    found = rows.group_by([key.alias(name) for name, key in keys.items()]).agg(total)
-    return found.with_columns(absent).select(*_KEYS, "value")
+        return rows.select(*absent, *moments)
+    found = rows.group_by([key.alias(name) for name, key in keys.items()]).agg(moments)
+    return found.with_columns(absent).select(*_KEYS, *_MOMENTS)
 
 
-def _finish(frame: pl.DataFrame, release: Release, plan: Plan) -> np.ndarray:
-    tau = release.rows
-    if release.limit == "clamp" and release.kind == "rank":
-        frame = _first_of_each_cell(frame, tau, release.from_above)
-    elif release.limit == "clamp":
-        low, high = (0, tau) if release.fixed is None else _cell_range(release.fixed, tau)
-        frame = frame.with_columns(pl.col("value").clip(low, high))
-    size = 1 if release.grid is None else release.grid.size
-    table = np.zeros((plan.n_groups, size), dtype=np.int64)
-    np.add.at(table, (frame["group"].to_numpy(), frame["bin"].to_numpy()), frame["value"].to_numpy())
-    return table[:, 0] if release.grid is None else table
-
-
-def _cell_range(fixed: Fixed, tau: int) -> tuple[int, int]:
-    """Tau times the range of one row, nought included: no more than what int64 holds."""
-    return max(tau * min(fixed.least, 0), -(2**62)), min(tau * max(fixed.most, 0), 2**62)
-
-
-def _first_of_each_cell(frame: pl.DataFrame, tau: int, from_above: bool) -> pl.DataFrame:
-    """The tau outermost rows of each cell: their tail counts are the cells' tail counts cut at tau."""
-    ranked = frame.sort("bin", descending=from_above)
-    reached = pl.col("value").cum_sum().over("cell")
-    return ranked.with_columns(
-        (reached.clip(upper_bound=tau) - (reached - pl.col("value")).clip(upper_bound=tau)).alias("value")
-    )
+def _finish(frame: pl.DataFrame, release: Release) -> Totals:
+    unit, units = np.zeros(frame.height, dtype=np.int64), 1
+    if release.limit.column is not None:
+        alone = release.groups == 1 and not isinstance(release, Ranks)
+        code = pl.int_range(pl.len()) if alone else pl.col("unit").rank("dense").cast(pl.Int64) - 1
+        unit = frame.select(code.alias("unit"))["unit"].to_numpy()
+        units = int(unit.max()) + 1 if len(unit) else 0
+    group, place = frame["group"].to_numpy(), frame["bin"].to_numpy()
+    moments = frame.select(_MOMENTS).to_numpy().reshape(-1, 3)
+    return Totals(group, unit, place, moments, units)
 
 
 def _group(plan: Plan) -> pl.Expr:
@@ -154,16 +149,14 @@ def _group(plan: Plan) -> pl.Expr:
 
 def _whole(name: str, fixed: Fixed) -> pl.Expr:
     x = pl.col(name).clip(*fixed.bounds) - fixed.offset
-    x = x * x if fixed.power == 2 else x
     whole = (x / float(fixed.quantum)).round().cast(pl.Int64, strict=False)
     return whole.clip(fixed.least, fixed.most)
 
 
-def _bin(release: Release) -> pl.Expr:
+def _bin(release: Ranks) -> pl.Expr:
     grid = release.grid
-    assert grid is not None  # only rank releases have bins
     high = grid.low + grid.step * (grid.size - 1)
-    place = (pl.col(release.column or "").cast(pl.Float64).clip(grid.low, high) - grid.low) / grid.step
+    place = (pl.col(release.column).cast(pl.Float64).clip(grid.low, high) - grid.low) / grid.step
     return place.round().cast(pl.Int64, strict=False).clip(0, grid.size - 1)
 
 

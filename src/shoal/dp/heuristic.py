@@ -1,25 +1,156 @@
 """The dissertation's mechanism, f(D) + Laplace(CS_f(D) / epsilon), reproduced faithfully.
 
-It is not differential privacy: its noise scale is read from the private data and can be nought. It serves
-experiments only; every answer is stamped *guarantee: none (research reproduction)*.
+It is not differential privacy: its noise scale is read from the private data and can be zero. It serves
+experiments only: it is refused on a table marked private, ends the total of the data set's ledger, and its results are of
+a type of their own, with *guarantee: none (research reproduction)*.
 """
 
 from __future__ import annotations
 
 import itertools
+import json
 import math
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
 
-from shoal.dp.answer import Answer
+from shoal.dp import budget
 from shoal.dp.check import has_codes, levels, number
 from shoal.dp.exact import expression
+from shoal.dp.ledger import Ledger
+from shoal.dp.load import load
 from shoal.dp.query import Aggregate, Query
+from shoal.dp.reading import read_query
 from shoal.dp.unit import HEURISTIC_STAMP
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema
+
+if TYPE_CHECKING:
+    from shoal.dp.stream import Drift
+
+
+@dataclass(frozen=True)
+class Reproduction:
+    """What the dissertation's mechanism gives. Nothing is guaranteed, and nothing is charged.
+
+    Parameters
+    ----------
+    value : number, or mapping of label to number, or list of such rows
+    noise_parameter : float
+        As it was asked for; it buys nothing.
+    guarantee : str
+        That there is none; `stamp` in JSON.
+    """
+
+    value: Any
+    noise_parameter: float
+    guarantee: str = HEURISTIC_STAMP
+    interval: ClassVar[None] = None  # its width would tell the sensitivity, which is private
+    notes: ClassVar[tuple[str, ...]] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values, with the keys of an answer."""
+        return {
+            "value": self.value,
+            "stamp": self.guarantee,
+            **dict.fromkeys(("epsilon", "remaining", "interval")),
+            "noise_parameter": self.noise_parameter,
+        }
+
+    def to_json(self) -> str:
+        """The facts as JSON text."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        """What `to_dict` wrote, as it comes from a server."""
+        return cls(facts["value"], facts["noise_parameter"], facts["stamp"])
+
+
+class Heuristic:
+    """The dissertation's mechanism over one table that is not private.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    schema : Schema or path
+        With ``private = false``.
+    model : Model, optional
+        Fitted on the table; records are taken as independent if left open.
+    analyst : str, default "me"
+    ledger : Ledger, path or database URL, optional
+        Its total for this data set ends with the first answer.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import dp
+    >>> from shoal.schema import Column, Schema
+    >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="made-up", private=False)
+    >>> h = dp.Heuristic(pl.DataFrame({"age": [31, 45, 62]}), schema)
+    >>> h.ask("SELECT COUNT(*) FROM t WHERE age >= 90", noise_parameter=0.5)  # no noise at all
+    Reproduction(value=0.0, noise_parameter=0.5, guarantee='guarantee: none (research reproduction)')
+    """
+
+    mode = "heuristic"
+
+    def __init__(
+        self,
+        frame: Any,
+        schema: Schema | str | Path,
+        model: Any = None,
+        *,
+        analyst: str = "me",
+        ledger: Ledger | str | Path | None = None,
+    ) -> None:
+        self.schema, self.analyst = Schema.of(schema), analyst
+        if self.schema.private:
+            raise ParameterError(
+                f"Mode 'heuristic' guarantees nothing, so it is refused on a data set marked private. "
+                f"Got {self.schema.id!r}."
+            )
+        self._frame = load(frame, self.schema)
+        self.model = fitted(model, self._frame)
+        self._own = not isinstance(ledger, Ledger)
+        self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
+
+    def ask(self, query: str | Query, noise_parameter: float, *, analyst: str | None = None) -> Reproduction:
+        """Answer a query as the dissertation does; the ledger's total ends with it.
+
+        Parameters
+        ----------
+        query : str or Query
+        noise_parameter : float
+            The dissertation's epsilon; it buys no guarantee.
+        analyst : str, optional
+        """
+        asked = read_query(query, self.schema)
+        check_heuristic(asked)
+        budget.micro(noise_parameter, "noise_parameter")
+        self.ledger.end_total(self.schema.id, "heuristic", self.analyst if analyst is None else analyst)
+        return reproduce(self._frame, asked, self.schema, self.model, float(noise_parameter))
+
+    def append(self, rows: Any) -> Drift:
+        """Take further rows in: the model takes them as they come, without a refit where it can."""
+        from shoal.dp.stream import append_fitted
+
+        self._frame, drift = append_fitted(self.model, self._frame, load(rows, self.schema))
+        return drift
+
+    def close(self) -> None:
+        """Let go of the ledger, where it is this one's own."""
+        if self._own:
+            self.ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 class _Independent:
@@ -42,7 +173,9 @@ def fitted(model: Any, frame: pl.DataFrame) -> Any:
     return (model or _Independent()).fit(frame)
 
 
-def reproduce(frame: pl.DataFrame, query: Query, schema: Schema, model: Any, parameter: float) -> Answer:
+def reproduce(
+    frame: pl.DataFrame, query: Query, schema: Schema, model: Any, parameter: float
+) -> Reproduction:
     """Answer a query as the dissertation does; no guarantee.
 
     Parameters
@@ -57,7 +190,7 @@ def reproduce(frame: pl.DataFrame, query: Query, schema: Schema, model: Any, par
 
     Returns
     -------
-    Answer
+    Reproduction
         Without interval: its width would tell the sensitivity, which is private.
     """
     answering = np.ones(frame.height, dtype=bool)
@@ -73,7 +206,7 @@ def reproduce(frame: pl.DataFrame, query: Query, schema: Schema, model: Any, par
     value: Any = rows
     if not query.groups:
         value = rows[0] if len(rows[0]) > 1 else next(iter(rows[0].values()))
-    return Answer(value, HEURISTIC_STAMP, None, None, None, noise_parameter=parameter)
+    return Reproduction(value, parameter)
 
 
 def exact_and_sensitivity(

@@ -1,40 +1,46 @@
 """The ledger: who was charged what, on SQLite or PostgreSQL, so that no crash and no race loses a charge.
 
 Entries are only ever added. Each carries the running totals of its data set and analyst and the hash of the
-entry before it, so that one look at the last entry decides, and `verify` can replay the whole. A charge is
-committed before the data is touched; `settle` adds the answer. What happens in between can lose an answer,
-never a charge.
+entry before it, so that one look at the last entry decides, and `verify` can replay the whole. `once` is the only way
+to spend: a charge is committed before the data is touched, and its answer is stored after. What happens in between can
+lose an answer, never a charge. A ledger whose chain is broken serves nobody.
 """
 
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Self
 
-import sqlalchemy as sa
-
+from shoal.dp.anchor import Anchor
+from shoal.dp.budget import epsilon
+from shoal.dp.chain import Check, Replay
+from shoal.dp.claims import CURRENCIES, NO_UNIT, Caps, Charge, Claim, Last, Receipt, left_over
+from shoal.dp.database import file_of
 from shoal.dp.entries import (
-    ENTRIES,
-    HEAD,
+    CAPS_KEY,
+    LAST_BODY,
     LAST_OF_ANALYST,
     LAST_OF_DATASET,
-    METADATA,
-    NO_UNIT,
     OWN,
-    READ_HEAD,
-    START,
+    SECRET_KEY,
     STORED,
-    Charge,
-    Check,
-    Claim,
-    Known,
+    Entry,
+    Head,
     Writer,
+    store_answer,
     take_charge,
 )
-from shoal.errors import BudgetError, LedgerError, MissingExtraError
+from shoal.dp.secret import Secret
+from shoal.dp.store import Store, Turns
+from shoal.errors import BudgetError, LedgerError, ParameterError
+
+CHECK_SECONDS = 60.0  # new entries are replayed so often
+REPLAY_SECONDS = 3600.0  # and the whole chain so often, beside the answers
 
 
 class Ledger:
@@ -44,255 +50,337 @@ class Ledger:
     ----------
     where : str or Path, optional
         A SQLite file, or a URL such as ``postgresql://user@host/db``; None keeps it in memory.
+    secret : str or Path, optional
+        File of the store's key, made where there is none. Beside a SQLite file (``ledger.db.secret``) if left open; of
+        a database by URL, drawn for this opening alone. It is no part of log and backups.
+    expects : str, optional
+        A head kept elsewhere; the ledger serves nobody unless it holds that entry.
+    anchor : Anchor, optional
+        Where heads are sent, and from where the last one is expected.
+    slot_seconds : float, default 0
+        Answers and refusals leave, and answers are stored, at whole multiples of this after they were asked for.
 
     Notes
     -----
-    Calls from many threads are written in one transaction where they meet. A charge is on the disk when it
-    returns; the answer stored after it reaches the disk with the next charge at the latest.
+    Calls from many threads are written in one transaction where they meet. A charge is on the disk when its answer is
+    drawn; the answer stored after it reaches the disk with the next charge at the latest.
 
     Examples
     --------
-    >>> from shoal.dp import Ledger
-    >>> from shoal.dp.entries import Claim
+    >>> from shoal.dp import AddRemoveRecord, Ledger
+    >>> from shoal.dp.claims import Amount, Claim
     >>> ledger = Ledger()
-    >>> claim = Claim("survey", "ann", "q1", 300_000, 500_000, 500_000, "record", lambda kept: True)
-    >>> ledger.settle(ledger.charge(claim), "12")
-    >>> ledger.spent("survey", "ann"), ledger.charge(claim).stored, ledger.verify().holds
-    (300000, '12', True)
+    >>> _ = ledger.declare("survey", 500_000)
+    >>> claim = Claim("survey", "ann", "how many?", "version 1", Amount(300_000), AddRemoveRecord())
+    >>> ledger.once(claim, lambda: "12").body, ledger.once(claim, lambda: "13").body
+    ('12', '12')
+    >>> ledger.spent("survey", "ann"), ledger.verify().holds
+    (300000, True)
     """
 
-    def __init__(self, where: str | Path | None = None, _hook: Callable[[str], None] | None = None) -> None:
+    def __init__(
+        self,
+        where: str | Path | None = None,
+        *,
+        secret: str | Path | None = None,
+        expects: str | None = None,
+        anchor: Anchor | None = None,
+        slot_seconds: float = 0.0,
+        _hook: Callable[[str], None] | None = None,
+    ) -> None:
         self._hook = _hook or (lambda step: None)
-        self._engine = _engine(where)
-        self._turn, self._writing = threading.Condition(), False
-        self._waiting: list[_Job] = []
-        in_memory = isinstance(self._engine.pool, sa.StaticPool)  # one connection for all threads
-        self._alone: Any = threading.Lock() if in_memory else contextlib.nullcontext()
-        self._known = Known()
-        driver: Any = self._engine.dialect.loaded_dbapi
-        self._errors: tuple[type[Exception], ...] = (sa.exc.SQLAlchemyError, driver.Error)
-        try:
-            with self._engine.begin() as connection:
-                METADATA.create_all(connection)
-                if connection.execute(sa.select(HEAD.c.seq)).first() is None:
-                    connection.execute(HEAD.insert().values(id=1, seq=0, hash=START))
-        except sa.exc.IntegrityError:
-            pass  # another process made it at the same moment
-        except sa.exc.SQLAlchemyError as error:
-            raise LedgerError(f"The ledger cannot be opened: {_reason(error)}.") from None
+        self._turns = Turns()
+        file = file_of(where)
+        path = Path(secret) if secret is not None else file and file.with_name(file.name + ".secret")
+        self._secret, self._anchor, self._slot = Secret(path), anchor, float(slot_seconds)
+        expected = expects or (None if anchor is None else anchor.expected())
+        self._replay, self._checking = Replay(expected), threading.RLock()
+        self._checked_at, self._replayed_at = -math.inf, -math.inf
+        self.store = Store(where, self._hook, self._slot, self._same_chain, self._committed)
 
-    def charge(self, claim: Claim) -> Charge:
-        """Take a charge, committed when this returns, or hand out the stored answer; raise `BudgetError`."""
-        charge: Charge = self._write(lambda writer: take_charge(writer, claim))
-        self._hook("charge-committed")
-        return charge
+    def once(self, claim: Claim, draw: Callable[[], str]) -> Receipt:
+        """Charge a claim, draw its answer and store it; or hand out the answer that is stored. The only way to spend.
 
-    def settle(self, charge: Charge, body: str) -> None:
-        """Store the answer of a charge.
+        The charge is committed before `draw` is called, so that a crash wastes it and never leaks. Equal claims share
+        one answer: those that race wait for the first, and in other processes the answer stored first counts for all.
 
-        Every other process sees it when this returns. A power cut can still take it, until the next charge is
-        made: then the answer is lost, as if it had never been stored, and the charge stands.
+        Parameters
+        ----------
+        claim : Claim
+        draw : callable
+            Reads the data and draws the noise; gives what is stored and told. It must not fail because of the data.
+
+        Returns
+        -------
+        Receipt
+
+        Raises
+        ------
+        BudgetError
+            Where caps or the kept unit do not allow it; it says nothing about other analysts.
+        LedgerError
+            Where the chain is broken or the database fails.
         """
-        claim = charge.claim
+        started, due = time.monotonic(), True
+        try:
+            self.ready()
+            key = self._secret.key_of(claim.facts)
+            with self._turns.of(key):
+                charge = self.store.write(lambda writer: take_charge(writer, claim, key))
+                self._hook("charge-committed")
+                body = charge.stored
+                if body is None:
+                    drawn = draw()
+                    self._wait(started)
+                    due = False
+                    body = self._store(claim, key, charge, drawn)
+            return Receipt(body, charge.charged, charge.remaining, charge.ended, charge.weaker)
+        finally:
+            if due:
+                self._wait(started)
 
-        def write(writer: Writer) -> None:
-            self._hook("settle-begun")
-            last = writer.last(claim.dataset, claim.analyst)
-            writer.add(last, "settle", claim.analyst, claim.key, refers=charge.seq, body=body)
-            self._hook("settle-written")
+    def declare(
+        self,
+        dataset: str,
+        total: int | None = None,
+        per_analyst: int | None = None,
+        currency: str = "pure",
+        by: str = "owner",
+    ) -> tuple[Caps, Caps | None]:
+        """State the caps of a data set where the ledger has none yet; else hold them against those it has.
 
-        self._write(write, durable=False)
-        self._hook("settle-committed")
+        Parameters
+        ----------
+        dataset : str
+        total, per_analyst : int, optional
+            In millionths. None asks for nothing: what the ledger has is taken.
+        currency : {"pure", "zcdp"}
+        by : str
+
+        Returns
+        -------
+        Caps, Caps or None
+            Those in force, and tighter ones where less was asked for.
+        """
+        self.ready()
+        caps = self.caps(dataset)
+        if caps is None:
+            if total is None:
+                raise ParameterError("'budget' must be given, or declared in the schema: it has no default.")
+            wanted = Caps(total, min(total, per_analyst or total), currency)
+            caps = self.store.write(lambda writer: _first_caps(writer, dataset, wanted, by))
+        word = CURRENCIES[caps.currency]
+        if currency != caps.currency:
+            raise BudgetError(
+                f"Data set {dataset!r} is counted in {word} for life. Got the currency {currency!r}."
+            )
+        for what, asked, allowed in (
+            ("a budget", total, caps.total),
+            ("a budget per analyst", per_analyst, caps.per_analyst),
+        ):
+            if asked is not None and min(asked, caps.total if what != "a budget" else asked) > allowed:
+                raise BudgetError(
+                    f"The ledger holds data set {dataset!r} to {what} of {word} {epsilon(allowed)}, which only its owner "
+                    f"raises ('shoal ledger cap'). Got {epsilon(asked)}."
+                )
+        tighter = caps.within(Caps(total or caps.total, per_analyst or caps.per_analyst, currency))
+        return caps, None if tighter == caps else tighter
+
+    def set_caps(self, dataset: str, total: int, per_analyst: int | None = None, by: str = "owner") -> Caps:
+        """State other caps, as an entry of the owner's: the only way to raise them."""
+        self.ready()
+
+        def write(writer: Writer) -> Caps:
+            before = writer.caps(dataset)
+            currency = "pure" if before is None else before.currency
+            caps = Caps(total, min(total, per_analyst or total), currency)
+            writer.set_caps(dataset, caps, by)
+            return caps
+
+        caps: Caps = self.store.write(write)
+        return caps
 
     def end_total(self, dataset: str, reason: str, analyst: str = "", unit: str = NO_UNIT) -> None:
         """Say for life that this data set's total no longer bounds what is known (heuristic answers, releases)."""
+        self.ready()
 
         def write(writer: Writer) -> None:
             last = writer.last(dataset, analyst)
             writer.add(last, "end", analyst, "", body=reason, unit=last.unit or unit, ended=1)
 
-        self._write(write)
+        self.store.write(write)
+
+    def rekey(self) -> None:
+        """Make another secret, where the old one is lost: no charge is lost, and no stored answer is found again."""
+        self._require_chain()
+        self._secret.renew()
+        self.store.write(self._mark)
+
+    def caps(self, dataset: str) -> Caps | None:
+        """The caps in force, if any were declared."""
+        row = self.store.first(LAST_BODY, d=dataset, k=CAPS_KEY, w="caps")
+        return None if row is None else Caps.from_json(row[1])
 
     def spent(self, dataset: str, analyst: str | None = None) -> int:
-        """Micro-epsilon spent on a data set, in all or by one analyst."""
-        with self._reading() as connection:
-            if analyst is None:
-                row = LAST_OF_DATASET.run(connection, {"d": dataset})
-                return 0 if row is None else int(row[1])
-            row = LAST_OF_ANALYST.run(connection, {"d": dataset, "a": analyst})
-            return 0 if row is None else int(row[3])
+        """Millionths spent on a data set, in all or by one analyst."""
+        if analyst is None:
+            row = self.store.first(LAST_OF_DATASET, d=dataset)
+            return 0 if row is None else int(row[1])
+        row = self.store.first(LAST_OF_ANALYST, d=dataset, a=analyst)
+        return 0 if row is None else int(row[3])
+
+    def remaining(self, dataset: str, analyst: str, limit: Caps | None = None) -> int:
+        """Millionths that an analyst can still spend, as far as it depends on that analyst."""
+        caps = self.caps(dataset)
+        return 0 if caps is None else left_over(caps.within(limit), self.spent(dataset, analyst))
 
     def unit(self, dataset: str) -> str | None:
         """The unit a data set is kept in for life, if it has one yet."""
-        with self._reading() as connection:
-            row = LAST_OF_DATASET.run(connection, {"d": dataset})
-            return None if row is None or row[0] in ("", NO_UNIT) else str(row[0])
+        row = self.store.first(LAST_OF_DATASET, d=dataset)
+        return None if row is None or row[0] in ("", NO_UNIT) else str(row[0])
 
     def ended(self, dataset: str) -> bool:
         """Whether the total of a data set has ended."""
-        with self._reading() as connection:
-            row = LAST_OF_DATASET.run(connection, {"d": dataset})
-            return row is not None and bool(row[2])
+        row = self.store.first(LAST_OF_DATASET, d=dataset)
+        return row is not None and bool(row[2])
 
-    def has_received(self, dataset: str, analyst: str, key: str) -> bool:
-        """Whether this analyst already holds the stored answer to a question."""
-        with self._reading() as connection:
-            return OWN.run(connection, {"d": dataset, "a": analyst, "k": key}) is not None
+    def key_of(self, claim: Claim) -> str:
+        """The key under which the answer to a claim is stored."""
+        return self._secret.key_of(claim.facts)
+
+    def has_received(self, claim: Claim) -> bool:
+        """Whether the claim's analyst already holds its stored answer."""
+        return self.store.first(OWN, d=claim.dataset, a=claim.analyst, k=self.key_of(claim)) is not None
 
     def stored(self, dataset: str, key: str) -> str | None:
         """The stored answer to a question, for the owner's own bookkeeping."""
-        with self._reading() as connection:
-            row = STORED.run(connection, {"d": dataset, "k": key})
-            return None if row is None else str(row[1])
+        row = self.store.first(STORED, d=dataset, k=key)
+        return None if row is None else str(row[1])
 
     def entries(
         self, *, dataset: str | None = None, analyst: str | None = None, last: int | None = None
-    ) -> Iterator[dict[str, Any]]:
+    ) -> Iterator[Entry]:
         """Entries in order: all, or those of a data set or an analyst, or only the last ones."""
-        select = sa.select(ENTRIES).order_by(ENTRIES.c.seq.desc()).limit(last)
-        if dataset is not None:
-            select = select.where(ENTRIES.c.dataset == dataset)
-        if analyst is not None:
-            select = select.where(ENTRIES.c.analyst == analyst)
-        with self._reading() as connection:
-            rows = connection.execute(select).all()[::-1]
-        for row in rows:
-            yield dict(row._mapping)
+        whole = last is None and dataset is None and analyst is None
+        return self.store.after(0) if whole else self.store.newest(dataset, analyst, last)
 
-    def head(self) -> tuple[int, str]:
+    def head(self) -> Head:
         """Number of entries and last hash as the ledger states them."""
-        with self._reading() as connection:
-            row = READ_HEAD.run(connection)
-            return (0, START) if row is None else (int(row[0]), str(row[1]))
+        return self.store.head()
 
-    def verify(self) -> Check:
-        """Replay the chain: hashes, order and totals."""
-        from shoal.dp.chain import replay
+    def verify(self, expects: str | None = None) -> Check:
+        """Replay the whole chain: hashes, order, totals and caps, and the head expected."""
+        head = self.head()
+        return Replay(expects or self._replay.expects).follow(self.store.after(0, head.seq), head)
 
-        return replay(self.entries(), self.head())
+    def ready(self) -> None:
+        """Raise `LedgerError` unless the chain holds and the secret is the ledger's own.
+
+        The whole chain is replayed when a ledger is first used and every hour, what was added since every minute.
+        """
+        if time.monotonic() - self._checked_at < CHECK_SECONDS and not self._replay.problem:
+            return
+        with self._checking:
+            if time.monotonic() - self._checked_at < CHECK_SECONDS and not self._replay.problem:
+                return
+            first = self._checked_at == -math.inf
+            self._require_chain()
+            if first:
+                self._check_secret()
+            self._checked_at = time.monotonic()
+            if self._checked_at - self._replayed_at > REPLAY_SECONDS:
+                self._replayed_at = self._checked_at
+                if not first:
+                    threading.Thread(target=self._replay_all, daemon=True).start()
 
     def close(self) -> None:
-        """Let go of the file or server."""
-        self._engine.dispose()
+        """Let go of the file or server; the head is sent to its anchor."""
+        if self._anchor is not None:
+            with contextlib.suppress(LedgerError):
+                self._anchor.send(self.head())
+        self.store.engine.dispose()
 
-    @contextlib.contextmanager
-    def _reading(self) -> Iterator[sa.Connection]:
-        try:
-            with self._alone, self._engine.connect() as connection:
-                yield connection.execution_options(shoal_reads=True)
-        except self._errors as error:
-            raise LedgerError(f"The ledger cannot be read: {_reason(error)}.") from None
+    def __enter__(self) -> Self:
+        return self
 
-    def _write(self, work: Callable[[Writer], Any], *, durable: bool = True) -> Any:
-        """Run one piece of work in a transaction, together with all that are waiting at that moment."""
-        job = _Job(work, durable)
-        with self._turn:
-            self._waiting.append(job)
-            while self._writing and not job.done:
-                self._turn.wait()
-            batch: list[_Job] = []
-            if not job.done:
-                self._writing = True
-                batch, self._waiting = self._waiting, []
-        if batch:
-            try:
-                self._run(batch)
-            finally:
-                with self._turn:
-                    self._writing = False
-                    self._turn.notify_all()
-        if job.error is not None:
-            raise job.error
-        return job.result
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
-    def _run(self, batch: list[_Job]) -> None:
-        lost: Exception | None = LedgerError("The ledger was interrupted; what it had not confirmed is lost.")
-        durable = any(job.durable for job in batch)
-        try:
-            with self._alone, self._engine.connect() as connection, _transaction(connection, durable):
-                writer = Writer(connection, self._hook, self._known)
-                for job in batch:
-                    job.attempt(writer)
-                writer.finish()
-                self._hook("before-commit")
-            writer.committed()
-            lost = None
-        except self._errors as error:
-            lost = LedgerError(f"The ledger cannot be written: {_reason(error)}.")
-        except LedgerError as error:
-            lost = error
-        finally:
-            for job in batch:
-                job.error, job.done = lost or job.error, True
+    def _store(self, claim: Claim, key: str, charge: Charge, drawn: str) -> str:
+        """Store an answer, which every other process sees when this returns.
 
+        A power cut can still take it, until the next charge is made: then the answer is lost, as if it had never been
+        stored, and the charge stands.
+        """
 
-@contextlib.contextmanager
-def _transaction(connection: sa.Connection, durable: bool) -> Iterator[None]:
-    """One transaction; unless it is durable, the disk is not waited for, and the next durable one brings it there.
+        def write(writer: Writer) -> str:
+            self._hook("settle-begun")
+            kept = store_answer(writer, claim, key, charge, drawn)
+            self._hook("settle-written")
+            return kept
 
-    Both databases write their logs in order, so that a power cut takes the end of the chain, never a link of it.
-    """
-    if connection.dialect.name == "sqlite":
-        raw: Any = connection.connection.dbapi_connection
-        raw.execute(f"PRAGMA synchronous = {'FULL' if durable else 'NORMAL'}")
-        with connection.begin():
-            yield
-    else:
-        with connection.begin():
-            connection.exec_driver_sql(f"SET LOCAL synchronous_commit = {'on' if durable else 'off'}")
-            yield
+        body: str = self.store.write(write, durable=False)
+        self._hook("settle-committed")
+        return body
 
+    def _wait(self, started: float) -> None:
+        """Sleep until a whole number of slots has passed."""
+        if self._slot:
+            elapsed = time.monotonic() - started
+            time.sleep(math.ceil(elapsed / self._slot) * self._slot - elapsed)
 
-class _Job:
-    """One caller's work, and what became of it."""
+    def _require_chain(self) -> None:
+        """Replay what was added since the last look, and see that the entry looked at last still stands."""
+        head, replay = self.head(), self._replay
+        if not replay.problem:
+            since = self.store.after(max(0, replay.seq - 1), head.seq)
+            last = next(since, None) if replay.seq else None
+            if replay.seq and (last is None or last.hash != replay.head):
+                replay.problem = f"entry {replay.seq} was changed or is gone"
+            replay.follow(since, head)
+        if replay.problem:
+            raise LedgerError(
+                f"The ledger's chain is broken, so nothing is answered: {replay.problem}. Its owner looks into it with "
+                "'shoal ledger verify'."
+            )
 
-    def __init__(self, work: Callable[[Writer], Any], durable: bool) -> None:
-        self.work, self.durable, self.done = work, durable, False
-        self.result: Any = None
-        self.error: Exception | None = None
+    def _replay_all(self) -> None:
+        with contextlib.suppress(LedgerError):
+            check = self.verify()
+            self._replay.problem = self._replay.problem or check.problem
 
-    def attempt(self, writer: Writer) -> None:
-        try:
-            self.result = self.work(writer)
-        except BudgetError as error:  # the refusal itself is an entry, so the transaction goes on
-            self.error = error
+    def _check_secret(self) -> None:
+        row = self.store.first(LAST_BODY, d="", k=SECRET_KEY, w="secret")
+        if not self._secret.lasting:
+            return
+        if row is None:
+            self._secret.make()
+            self.store.write(self._mark)
+        elif row[1] != self._secret.mark:
+            raise LedgerError(
+                f"The ledger's store was kept under another secret than {str(self._secret.path)!r}: put that one back, or "
+                "make another with 'shoal ledger rekey' (no charge is lost; answers stored so far are then asked for "
+                "and charged anew)."
+            )
 
+    def _mark(self, writer: Writer) -> None:
+        writer.add(Last("", NO_UNIT, 0, 0, 0), "secret", "", SECRET_KEY, body=self._secret.mark)
 
-def _engine(where: str | Path | None) -> sa.Engine:
-    if where is None:
-        pool = {
-            "poolclass": sa.StaticPool,
-            "connect_args": {"check_same_thread": False, "isolation_level": None},
-        }
-        return _immediate(sa.create_engine("sqlite://", **pool))
-    text = str(where)
-    if "://" not in text or text.startswith("sqlite"):
-        url = text if "://" in text else f"sqlite:///{Path(text).absolute()}"
-        return _immediate(sa.create_engine(url, connect_args={"timeout": 60, "isolation_level": None}))
-    if text.startswith(("postgresql://", "postgres://")):
-        text = "postgresql+psycopg://" + text.split("://", 1)[1]
-    try:
-        return sa.create_engine(text, pool_pre_ping=True)
-    except ModuleNotFoundError:
-        raise MissingExtraError("psycopg", "dp") from None
-    except sa.exc.ArgumentError:
-        raise LedgerError(f"A ledger must be a file or a database URL. Got {text!r}.") from None
+    def _committed(self) -> None:
+        if self._anchor is not None:
+            self._anchor.soon(self.head)
+
+    def _same_chain(self, head: Head) -> None:
+        """A ledger that has fewer entries than were checked was rolled back under our hands."""
+        if head.seq < self._replay.seq:
+            self._replay.problem = f"it had {self._replay.seq} entries and has {head.seq}"
+            raise LedgerError(
+                f"The ledger's chain is broken, so nothing is answered: {self._replay.problem}."
+            )
 
 
-def _immediate(engine: sa.Engine) -> sa.Engine:
-    """Take SQLite's write lock when a transaction that writes begins."""
-
-    @sa.event.listens_for(engine, "connect")
-    def _connect(connection: Any, _record: Any) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
-
-    @sa.event.listens_for(engine, "begin")
-    def _begin(connection: sa.Connection) -> None:
-        raw: Any = connection.connection.dbapi_connection
-        raw.execute("BEGIN" if connection.get_execution_options().get("shoal_reads") else "BEGIN IMMEDIATE")
-
-    return engine
-
-
-def _reason(error: Exception) -> str:
-    return str(getattr(error, "orig", None) or error).strip().splitlines()[0].rstrip(".")
+def _first_caps(writer: Writer, dataset: str, wanted: Caps, by: str) -> Caps:
+    found = writer.caps(dataset)  # another session may have been quicker
+    if found is None:
+        writer.set_caps(dataset, wanted, by)
+    return found or wanted

@@ -17,7 +17,7 @@ from shoal.dp.plan import CELL, UNIT, finite_bounds
 from shoal.dp.unit import Protected
 from shoal.engine.frame import Frame
 from shoal.errors import SchemaError
-from shoal.schema import Column, Schema
+from shoal.schema import Column, Schema, decode_missing
 
 _HUGE = 1e308
 _EPOCH = 719_163  # ordinal of 1970-01-01
@@ -109,13 +109,8 @@ def canonical(series: pl.Series) -> pl.Series:
 
 
 def _known(series: pl.Series, column: Column) -> pl.Series:
-    """The column with its declared missing codes turned to NULL."""
-    frame = _frame(series)
-    if column.missing:
-        codes = sorted({level_text(each) for each in column.missing})
-        gone = canonical(series).is_in(codes).fill_null(True)
-        frame = frame.with_columns(pl.when(~gone).then(pl.col(series.name)).alias(series.name))
-    return frame.to_series()
+    """The column with its missing cells as NULL."""
+    return decode_missing(_frame(series).to_series(), column)
 
 
 def _column(series: pl.Series, column: Column) -> pl.Series:

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
-from typing import Any
 
 from shoal.dp import budget
 from shoal.dp.answer import Answer
-from shoal.dp.figures import figures, notes
-from shoal.dp.noise import as_released
-from shoal.dp.session import Session
+from shoal.dp.claims import Receipt
+from shoal.dp.entries import Entry
+from shoal.dp.session import Session, answer_of
 from shoal.dp.sql import parse
 from shoal.errors import ShoalError
 
@@ -66,31 +65,27 @@ def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
     ledger, dataset = sessions[0].ledger, sessions[0].schema.id
     found = []
     for entry in ledger.entries(dataset=dataset, analyst=analyst, last=last):
-        if entry["kind"] in ("charge", "receipt"):
-            spent = budget.epsilon(entry["micro"])
-            found.append(
-                Past(entry["seq"], entry["at"], entry["body"], spent, _again(sessions, entry, analyst))
-            )
+        if entry.kind in ("charge", "receipt"):
+            spent = budget.epsilon(entry.micro)
+            found.append(Past(entry.seq, entry.at, entry.body, spent, _again(sessions, entry, analyst)))
     return found[::-1]
 
 
-def _again(sessions: list[Session], entry: dict[str, Any], analyst: str) -> Answer | None:
-    body = sessions[0].ledger.stored(entry["dataset"], entry["key"])
+def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None:
+    ledger = sessions[0].ledger
+    body = ledger.stored(entry.dataset, entry.key)
     if body is None:
         return None
     for session in sessions:
-        if session.mode == "heuristic":
-            continue
         try:
-            query = parse(_sql(entry["body"]), canonical=True)
-            times = max(1, session.protected.times(entry["unit"])) if session.protected else 1
-            plan = session._plan(query, budget.epsilon(entry["micro"] // times))
+            query = parse(_sql(entry.body), canonical=True)
+            times = max(1, session.protected.times(entry.unit)) if session.protected else 1
+            plan = session._plan(query, budget.epsilon(entry.micro // times))
         except ShoalError:
             continue
-        if session._claim(plan, analyst).key == entry["key"]:
-            value, interval = figures(plan, as_released(body))
-            spent, left = budget.epsilon(entry["micro"]), session.remaining(analyst)
-            return Answer(value, plan.protected.stamp, spent, left, interval, notes=notes(plan))
+        if ledger.key_of(session._claim(plan, analyst)) == entry.key:
+            left = budget.micro(session.remaining(analyst)) if session.remaining(analyst) else 0
+            return answer_of(plan, Receipt(body, entry.micro, left, ledger.ended(entry.dataset)))
     return None
 
 

@@ -1,6 +1,6 @@
-"""The spine of answering: parse, plan, charge, compute, noise, settle.
+"""Answering: parse, plan, charge, compute, noise, settle.
 
-A session is the only door to a private table. Whether a query is refused depends on its text, the schema
+A session is the only way to a private table. Whether a query is refused depends on its text, the schema
 and the ledger; after the charge nothing is refused.
 """
 
@@ -12,32 +12,35 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from shoal.dp import budget
+from shoal.dp import budget as millionths
 from shoal.dp.answer import Answer
-from shoal.dp.check import check
+from shoal.dp.claims import Amount, Claim, Receipt
 from shoal.dp.correlation import Grid, Model
-from shoal.dp.entries import Claim
 from shoal.dp.exact import compute
 from shoal.dp.figures import figures, notes
 from shoal.dp.ledger import Ledger
-from shoal.dp.load import load, protect_rows, version
+from shoal.dp.load import load, protect_rows
 from shoal.dp.noise import add_noise, as_released, released
 from shoal.dp.plan import CELL, Plan, make_plan
 from shoal.dp.query import Query
-from shoal.dp.sql import parse
-from shoal.dp.unit import ENDED, MODES, Protected, resolve
-from shoal.errors import ParameterError, QueryError
-from shoal.schema import Schema, Unit
+from shoal.dp.reading import read_query
+from shoal.dp.releases import Sums
+from shoal.dp.secret import random_word
+from shoal.dp.unit import ENDED, MODES, Cells, Protected, resolve
+from shoal.errors import ParameterError
+from shoal.schema import Schema
 
 if TYPE_CHECKING:
     from shoal.dp.stream import Drift
 
-
-COUNTED_TWICE = "counts double: the ledger keeps this data set for replaced records, as its release needs"
+LEAST = 0.001  # of epsilon per figure, so that repeats are not free
+WEAKER = (
+    "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
+)
 
 
 class FewCellsWarning(UserWarning):
@@ -74,37 +77,42 @@ class Session:
     Parameters
     ----------
     frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
-    schema : Schema
-    mode : {"dp", "group", "correlated", "heuristic"}
+    schema : Schema or path
+    mode : {"dp", "group", "correlated"}
+        Takes the unit from the schema.
     budget : float, optional
-        Total epsilon of the data set; the schema's if left open. One of them must say.
+        Total epsilon of the data set; the schema's if left open. The ledger keeps the first one that is declared: a
+        larger one is refused, a smaller one holds for this session.
+    unit : AddRemoveRecord, AddRemoveUnit, Records or Cells, optional
+        Whom to protect, in place of what the mode takes from the schema.
     per_analyst : float, optional
         Epsilon of each analyst; the schema's if left open, else the whole budget.
     analyst : str, default "me"
     ledger : Ledger, path or database URL, optional
         In memory if left open: then the budget lasts as long as the session.
-    group : int or Unit, optional
-        In mode `group`: any so many records, or a column and how many of its rows count.
     model : Model, optional
-        In modes `correlated` (frozen) and `heuristic`; `correlated` takes the schema's cells if left open.
+        In mode `correlated`: a frozen map to cells; the schema's cells if left open.
     tau : int, optional
         In mode `correlated`: how many rows of a cell count; else the schema's, or `buy_tau`.
     data_version : str, optional
-        Names this state of the table in the ledger's store; a hash of the loaded rows if left open.
+        The owner's word for this state of the table; the schema's if left open, else drawn at random. Answers are
+        found again under the same word only.
+    minimum : float, default 0.001
+        Least epsilon of a figure.
 
     Notes
     -----
-    The guarantee of each answer is its stamp. Modes and proofs: docs/theory.
+    The guarantee of each answer stands on it. Modes and proofs: docs/theory.
 
     Examples
     --------
     >>> import polars as pl
-    >>> from shoal import dp
+    >>> from shoal import Session
     >>> from shoal.schema import Column, Schema
     >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="survey")
-    >>> s = dp.Session(pl.DataFrame({"age": [31, 45, 62]}), schema, mode="dp", budget=2.0)
-    >>> answer = s.ask("SELECT COUNT(*) FROM t WHERE age >= 40", epsilon=0.5)
-    >>> answer.epsilon, answer.remaining, answer.stamp
+    >>> with Session(pl.DataFrame({"age": [31, 45, 62]}), schema, budget=2.0) as s:
+    ...     answer = s.ask("SELECT COUNT(*) FROM t WHERE age >= 40", epsilon=0.5)
+    >>> answer.epsilon, answer.remaining, answer.guarantee
     (0.5, 1.5, 'guarantee: epsilon-DP, add or remove one record')
     """
 
@@ -115,49 +123,39 @@ class Session:
         mode: str = "dp",
         budget: float | None = None,
         *,
+        unit: Protected | None = None,
         per_analyst: float | None = None,
         analyst: str = "me",
         ledger: Ledger | str | Path | None = None,
-        group: Unit | int | None = None,
         model: Model | None = None,
         tau: int | None = None,
         data_version: str | None = None,
+        minimum: float = LEAST,
         _hook: Callable[[str], None] | None = None,
     ) -> None:
         if mode not in MODES:
-            raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
-        schema = Schema.of(schema)
-        self.schema, self.mode, self.analyst = schema, mode, _named(analyst)
-        self._caps = _caps(schema, budget, per_analyst, mode)
-        self._hook = _hook or (lambda step: None)
-        if model is None and mode == "correlated" and schema.cells is not None:
-            model = Grid.of_schema(schema)
-        self.model = model
-        tau = tau if tau is not None or schema.cells is None else schema.cells.tau
-        unbought = mode == "correlated" and tau is None
-        self.protected: Protected | None = None
-        if mode != "heuristic":
-            self.protected = resolve(mode, schema, group, model, 1 if unbought else tau)
-        loaded = load(frame, schema)
-        self._frame = (
-            loaded if self.protected is None else protect_rows(loaded, frame, schema, self.protected, model)
+            more = " Mode 'heuristic' is dp.Heuristic." if mode == "heuristic" else ""
+            raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.{more}")
+        self.schema = schema = Schema.of(schema)
+        self.mode = (
+            {"column": mode, "cell": "correlated", "records": "group"}.get(unit.kind, "dp") if unit else mode
         )
-        if unbought:
-            self.protected = None
-        self._key = [
-            mode,
-            _digest(replace(schema, budget=None, per_analyst=None).to_toml()),
-            data_version or version(loaded),
-        ]
-        if mode == "heuristic":
-            from shoal.dp.heuristic import fitted
-
-            self.model = fitted(model, loaded)
-        if mode == "correlated" and model is not None and model.n_cells < 300:
-            warnings.warn(
-                f"{model.n_cells} cells are few: expect large errors below 300.", FewCellsWarning, 2
-            )
+        self.analyst, self._hook = named(analyst), _hook or (lambda step: None)
+        self._least = millionths.micro(minimum, "minimum")
+        self.model, self.protected = _unit_of(self.mode, schema, unit, model, tau)
+        asked = _caps(schema, budget, per_analyst)
+        self._own = not isinstance(ledger, Ledger)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, _hook=_hook)
+        loaded = load(frame, schema)
+        rows_of = self.protected or Cells(self.model, 1)
+        self._frame = protect_rows(loaded, frame, schema, rows_of, self.model)
+        self._version = data_version or schema.version or random_word()
+        self._facts = _digest(replace(schema, budget=None, per_analyst=None).to_toml())
+        if self.mode == "correlated" and self.model is not None and self.model.n_cells < 300:
+            warnings.warn(
+                f"{self.model.n_cells} cells are few: expect large errors below 300.", FewCellsWarning, 2
+            )
+        self.caps, self.limit = self.ledger.declare(schema.id, *asked)
 
     def ask(self, query: str | Query, epsilon: float, *, analyst: str | None = None) -> Answer:
         """Answer a query privately.
@@ -167,7 +165,7 @@ class Session:
         query : str or Query
             SQL, or a Python expression.
         epsilon : float
-            What to spend; in mode `heuristic` the noise parameter, which buys no guarantee.
+            What to spend.
         analyst : str, optional
             Who asks; the session's analyst if left open.
 
@@ -175,24 +173,9 @@ class Session:
         -------
         Answer
         """
-        who, asked = self._who(analyst), self._parse(query)
-        if self.mode == "heuristic":
-            return self._reproduce(asked, epsilon, who)
-        plan = self._plan(asked, epsilon)
-        charge = self.ledger.charge(self._claim(plan, who))
-        if charge.stored is None:
-            exact = compute(self._frame, plan)
-            self._hook("computed")
-            noisy = add_noise(plan, exact)
-            self._hook("noised")
-            self.ledger.settle(charge, released(noisy))
-        else:
-            noisy = as_released(charge.stored)
-        value, interval = figures(plan, noisy)
-        stamp = plan.protected.stamp + (ENDED if charge.ended else "")
-        spent, left = budget.epsilon(charge.charged), budget.epsilon(charge.remaining)
-        told = notes(plan) + ((COUNTED_TWICE,) if charge.charged > plan.micro else ())
-        return Answer(value, stamp, spent, left, interval, notes=told)
+        plan = self._plan(read_query(query, self.schema), epsilon)
+        receipt = self.ledger.once(self._claim(plan, self._who(analyst)), lambda: self._draw(plan))
+        return answer_of(plan, receipt)
 
     def cost(
         self,
@@ -205,22 +188,21 @@ class Session:
 
         Without `epsilon` the split is shown for an epsilon of 1 each.
         """
-        who, micro = self._who(analyst), budget.micro(1 if epsilon is None else epsilon)
+        who, micro = self._who(analyst), millionths.micro(1 if epsilon is None else epsilon)
         total, parts, held, kept = 0, [], set(), self.ledger.unit(self.schema.id)
         for each in [query] if isinstance(query, (str, Query)) else query:
-            plan = self._plan(self._parse(each), budget.epsilon(micro))
+            plan = self._plan(read_query(each, self.schema), millionths.epsilon(micro))
             claim = self._claim(plan, who)
-            if claim.key not in held and not self.ledger.has_received(claim.dataset, who, claim.key):
+            if claim.facts not in held and not self.ledger.has_received(claim):
                 total += plan.micro * (1 if kept is None else max(1, plan.protected.times(kept)))
-            held.add(claim.key)
+            held.add(claim.facts)
             parts += _parts(plan)
-        return Cost(budget.epsilon(total), self.remaining(who), tuple(parts))
+        return Cost(millionths.epsilon(total), self.remaining(who), tuple(parts))
 
     def remaining(self, analyst: str | None = None) -> float:
-        """Epsilon that an analyst can still spend on this data set."""
-        who, (cap, own) = self._who(analyst), self._caps
-        left = min(cap - self.ledger.spent(self.schema.id), own - self.ledger.spent(self.schema.id, who))
-        return budget.epsilon(max(0, left))
+        """Epsilon that an analyst can still spend on this data set; what others have spent is not told."""
+        left = self.ledger.remaining(self.schema.id, self._who(analyst), self.limit)
+        return millionths.epsilon(left)
 
     def buy_tau(self, epsilon: float, r: int = 20, *, analyst: str | None = None) -> int:
         """Choose privately, once per data set and model, how many rows of a cell count (mode `correlated`).
@@ -241,21 +223,33 @@ class Session:
 
         if self.mode != "correlated" or self.model is None:
             raise ParameterError(f"Only mode 'correlated' has a tau to buy. Got {self.mode!r}.")
-        micro, who = budget.micro(epsilon), self._who(analyst)
+        micro, who = self._least_of(millionths.micro(epsilon)), self._who(analyst)
         if isinstance(r, bool) or not isinstance(r, int) or r < 0:
             raise ParameterError(f"'r' must be an int of at least 0. Got {r!r}.")
-        unit = resolve("correlated", self.schema, None, self.model, 1)
-        charge = self.ledger.charge(self._claim_for(f"TAU r={r}", micro, unit, who))
-        if charge.stored is None:
-            sizes = np.bincount(self._frame[CELL].to_numpy(), minlength=self.model.n_cells)
-            body = json.dumps(choose_tau(sizes, r, micro))
-            self.ledger.settle(charge, body)
-        tau = int(json.loads(charge.stored or body))
-        self.protected = resolve("correlated", self.schema, None, self.model, tau)
+
+        def draw() -> str:
+            sizes = np.bincount(self._frame[CELL].to_numpy(), minlength=n_cells)
+            return json.dumps(choose_tau(sizes, r, micro))
+
+        n_cells = self.model.n_cells
+        claim = self._claim_for(f"TAU r={r}", micro, Cells(self.model, 1), who)
+        tau = int(json.loads(self.ledger.once(claim, draw).body))
+        self.protected = Cells(self.model, tau)
         return tau
 
+    def close(self) -> None:
+        """Let go of the ledger, where it is this session's own."""
+        if self._own:
+            self.ledger.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
     def _who(self, analyst: str | None) -> str:
-        return self.analyst if analyst is None else _named(analyst)
+        return self.analyst if analyst is None else named(analyst)
 
     def append(self, rows: Any, *, data_version: str | None = None) -> Drift:
         """Take further rows in: memberships and cells under the model as it stands, no refit.
@@ -268,7 +262,7 @@ class Session:
         ----------
         rows : pandas.DataFrame, polars.DataFrame or pyarrow.Table
         data_version : str, optional
-            Names the new state; made from the old version and the rows if left open.
+            Names the new state; drawn at random if left open.
 
         Returns
         -------
@@ -279,70 +273,95 @@ class Session:
 
         return append(self, rows, data_version)
 
-    def _parse(self, query: str | Query) -> Query:
-        parsed = parse(query, self.schema.id) if isinstance(query, str) else query
-        if not isinstance(parsed, Query):
-            raise QueryError(f"A query must be SQL text or a Query. Got {type(query).__name__}.")
-        check(parsed, self.schema)
-        return parsed
-
     def _plan(self, query: Query, epsilon: float) -> Plan:
-        if self.mode == "heuristic":
-            raise ParameterError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
         if self.protected is None:
             raise ParameterError(
                 "'tau' must be declared, or bought with buy_tau(epsilon), before anything is asked."
             )
-        return make_plan(query, self.schema, self.protected, budget.micro(epsilon))
+        micro = self._least_of(millionths.micro(epsilon), len(query.aggregates))
+        return make_plan(query, self.schema, self.protected, micro)
+
+    def _least_of(self, micro: int, figures_asked: int = 1) -> int:
+        if micro < self._least * figures_asked:
+            raise ParameterError(
+                f"'epsilon' must be at least {millionths.epsilon(self._least)} for each figure. "
+                f"Got {millionths.epsilon(micro)} for {figures_asked}."
+            )
+        return micro
+
+    def _draw(self, plan: Plan) -> str:
+        exact = compute(self._frame, plan)
+        self._hook("computed")
+        noisy = add_noise(plan, exact)
+        self._hook("noised")
+        return released(noisy)
 
     def _claim(self, plan: Plan, analyst: str) -> Claim:
         return self._claim_for(str(plan.query), plan.micro, plan.protected, analyst)
 
     def _claim_for(self, text: str, micro: int, unit: Protected, analyst: str) -> Claim:
-        cap, own = self._caps
-        key = _digest(json.dumps([text, micro, unit.key, unit.rows, *self._key]))
-        kept = unit.to_keep(self.schema)
-        return Claim(self.schema.id, analyst, key, micro, cap, own, kept, unit.times, text)
-
-    def _reproduce(self, query: Query, parameter: float, analyst: str) -> Answer:
-        from shoal.dp.heuristic import check_heuristic, reproduce
-
-        check_heuristic(query)
-        budget.micro(parameter, "epsilon")
-        self.ledger.end_total(self.schema.id, "heuristic", analyst)
-        return reproduce(self._frame, query, self.schema, self.model, float(parameter))
+        state = json.dumps([self.mode, unit.rows, self._facts, self._version])
+        return Claim(self.schema.id, analyst, text, state, Amount(micro), unit, self.limit)
 
 
-def _caps(schema: Schema, total: float | None, per_analyst: float | None, mode: str) -> tuple[int, int]:
+def answer_of(plan: Plan, receipt: Receipt) -> Answer:
+    """The answer that a receipt stands for."""
+    noisy = as_released(receipt.body)
+    value, interval = figures(plan, noisy)
+    guarantee = plan.protected.stamp + (ENDED if receipt.ended else "")
+    said = list(notes(plan, noisy))
+    if receipt.charged > plan.micro:
+        said.append(f"counts {receipt.charged // plan.micro} times in the unit that the ledger keeps")
+    if receipt.weaker:
+        said.append(WEAKER)
+    spent, left = millionths.epsilon(receipt.charged), millionths.epsilon(receipt.remaining)
+    return Answer(value, guarantee, spent, left, interval, tuple(said))
+
+
+def _unit_of(
+    mode: str, schema: Schema, unit: Protected | None, model: Model | None, tau: int | None
+) -> tuple[Model | None, Protected | None]:
+    """The model and unit of a session; no unit where tau has to be bought first."""
+    if unit is not None:
+        return (unit.model if isinstance(unit, Cells) else model), unit
+    if mode != "correlated":
+        return model, resolve(mode, schema)
+    if model is None and schema.cells is not None:
+        model = Grid.of_schema(schema)
+    tau = tau if tau is not None or schema.cells is None else schema.cells.tau
+    bought = resolve(mode, schema, None, model, 1 if tau is None else tau)
+    return model, None if tau is None else bought
+
+
+def _caps(
+    schema: Schema, total: float | None, per_analyst: float | None
+) -> tuple[int | None, int | None, str]:
     total = schema.budget if total is None else total
     per_analyst = schema.per_analyst if per_analyst is None else per_analyst
-    if total is None:
-        if mode != "heuristic":
-            raise ParameterError("'budget' must be given, or declared in the schema: it has no default.")
-        total = 1
-    cap = budget.micro(total, "budget")
-    return cap, cap if per_analyst is None else min(cap, budget.micro(per_analyst, "per_analyst"))
+    cap = None if total is None else millionths.micro(total, "budget")
+    own = None if per_analyst is None else millionths.micro(per_analyst, "per_analyst")
+    return cap, own, schema.currency
 
 
 def _parts(plan: Plan) -> list[dict[str, Any]]:
     shown = []
-    for aggregate, releases in zip(plan.query.aggregates, plan.releases, strict=True):
-        for release in releases:
-            part = {
-                "query": str(plan.query),
-                "figure": aggregate.name,
-                "release": release.kind,
-                "epsilon": budget.epsilon(release.micro),
-                "share": release.micro / plan.micro,
-            }
-            if release.kind != "rank":
-                quantum = 1.0 if release.fixed is None else float(release.fixed.quantum)
-                part["noise_scale"] = float(release.scale) * quantum
-            shown.append(part)
+    for aggregate, release in zip(plan.query.aggregates, plan.releases, strict=True):
+        part = {
+            "query": str(plan.query),
+            "figure": aggregate.name,
+            "release": release.figure,
+            "epsilon": millionths.epsilon(release.micro),
+            "share": release.micro / plan.micro,
+        }
+        if isinstance(release, Sums) and release.steps is None and release.figure in ("count", "sum"):
+            quantum = 1.0 if release.fixed is None else float(release.fixed.quantum)
+            part["noise_scale"] = float(release.scale()) * quantum
+        shown.append(part)
     return shown
 
 
-def _named(analyst: str) -> str:
+def named(analyst: str) -> str:
+    """The name of an analyst, checked."""
     if not isinstance(analyst, str) or not analyst.strip() or len(analyst) > 200:
         raise ParameterError(f"'analyst' must be a non-empty text. Got {analyst!r}.")
     return analyst

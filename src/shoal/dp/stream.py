@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from shoal.dp.load import _row_hashes, load, protect_rows, version
+from shoal.dp.load import _row_hashes, load, protect_rows
 from shoal.dp.plan import CELL
+from shoal.dp.secret import random_word
 from shoal.dp.unit import resolve
 
 if TYPE_CHECKING:
@@ -43,32 +44,30 @@ class Drift:
 
 def append(session: Session, rows: Any, data_version: str | None = None) -> Drift:
     """Take rows into a session's table; see `Session.append`."""
-    loaded = load(rows, session.schema)
-    before = session._frame
-    protected, drop, moved = session.protected, None, None
-    far = _far(session.model, before, loaded)
-    if session.mode == "correlated" and protected is None:
-        protected = resolve("correlated", session.schema, None, session.model, 1)
-    new = loaded
-    if protected is not None:
-        new = protect_rows(loaded, rows, session.schema, protected, session.model)
+    loaded, before, model = load(rows, session.schema), session._frame, session.model
+    protected = session.protected or resolve("correlated", session.schema, None, model, 1)
+    far = _far(model, before, loaded)
+    new = protect_rows(loaded, rows, session.schema, protected, model)
     both = pl.concat([before, new])
-    if protected is not None and protected.kind in ("column", "cell"):
+    if protected.kind in ("column", "cell"):
         both = both[np.argsort(_row_hashes(both), kind="stable")]
-    if session.mode == "heuristic":
-        model: Any = session.model
-        if hasattr(model, "append"):
-            drop = float(model.append(loaded))
-            moved = _shifted(model, before.height)
-        else:
-            model.fit(both)
-    if CELL in both.columns and session.model is not None:
-        moved = _moved(before[CELL].to_numpy(), new[CELL].to_numpy(), session.model.n_cells)
-    session._frame = both
-    session._key[2] = data_version or version(
-        pl.DataFrame({"before": [session._key[2]], "added": [version(loaded)]})
-    )
-    return Drift(loaded.height, drop, moved, far)
+    moved = None
+    if CELL in both.columns and model is not None:
+        moved = _moved(before[CELL].to_numpy(), new[CELL].to_numpy(), model.n_cells)
+    session._frame, session._version = both, data_version or random_word()
+    return Drift(loaded.height, None, moved, far)
+
+
+def append_fitted(model: Any, before: pl.DataFrame, loaded: pl.DataFrame) -> tuple[pl.DataFrame, Drift]:
+    """Rows for a model that was fitted on the table: it takes them as they come, or is fitted anew."""
+    far, both = _far(model, before, loaded), pl.concat([before, loaded])
+    drop, moved = None, None
+    if hasattr(model, "append"):
+        drop = float(model.append(loaded))
+        moved = _shifted(model, before.height)
+    else:
+        model.fit(both)
+    return both, Drift(loaded.height, drop, moved, far)
 
 
 def _far(model: Any, before: pl.DataFrame, new: pl.DataFrame) -> float | None:

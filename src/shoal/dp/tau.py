@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.dp.budget import MICRO
-from shoal.dp.mechanisms import exponential
+from shoal.dp.selection import exponential
 
 STEPS = 31  # 1, 2, 4, ... 2^30
 

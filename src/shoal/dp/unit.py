@@ -1,106 +1,332 @@
-"""Whom an answer protects: the unit of a mode, its sentence on the stamp, and its place in the ledger."""
+"""Whom an answer protects: one frozen type per unit, its sentence, and what it counts in a ledger's unit.
+
+A unit is known to the ledger by its `key`. `times` says how often an answer's cost counts in the unit that a ledger
+keeps, and `keep` which of the two is kept for life (docs/theory/composition.md).
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
+from shoal import schema as declared
 from shoal.errors import ParameterError
-from shoal.schema import Schema, Unit
+from shoal.schema import Schema
 
-MODES = ("dp", "group", "correlated", "heuristic")
+MODES = ("dp", "group", "correlated")
 HEURISTIC_STAMP = "guarantee: none (research reproduction)"
 REPLACED = "record, replaced"  # the unit of releases whose number of records is public
 ENDED = "; the ledger total of this data set has ended"
 
 
-@dataclass(frozen=True)
 class Protected:
-    """The rows that an answer hides jointly.
+    """What all units have in common.
 
-    Parameters
+    Attributes
     ----------
-    mode : {"dp", "group", "correlated"}
-    kind : {"record", "records", "column", "cell"}
+    kind : {"record", "records", "column", "cell", "other"}
         One record; any `rows` records; the rows that share a value of `column`; the rows of one cell.
     rows : int
         At most this many rows of the unit are counted: the factor on every sensitivity.
-    column : str, optional
-    model : str, default ""
-        Name of the map to cells.
-    fingerprint : str, default ""
-        What tells one map to cells from another.
-    n_cells : int, default 0
-
-    Examples
-    --------
-    >>> from shoal.dp.unit import Protected
-    >>> Protected("dp", "record", 1).stamp
-    'guarantee: epsilon-DP, add or remove one record'
     """
 
-    mode: str
-    kind: str
-    rows: int
+    kind: ClassVar[str] = "other"
+    mode: ClassVar[str] = "dp"
+    rows: int = 1
     column: str | None = None
-    model: str = ""
-    fingerprint: str = ""
     n_cells: int = 0
 
     @property
     def stamp(self) -> str:
         """What is promised, word for word."""
-        if self.mode == "group":
-            return "guarantee: epsilon-DP for the records of one group jointly"
-        if self.mode == "correlated":
-            return (
-                "guarantee: epsilon-DP, add or remove all rows of one look-alike cell "
-                f"({self.model}, {self.n_cells} cells, at most {self.rows} counted per cell)"
-            )
-        return f"guarantee: epsilon-DP, add or remove one {self.column or 'record'}"
+        raise NotImplementedError
 
     @property
     def key(self) -> str:
         """The unit as the ledger knows it; how many of its rows are counted is the mechanism's affair."""
-        return {
-            "record": "record",
-            "records": f"records:{self.rows}",
-            "column": f"column:{self.column}",
-            "cell": f"cell:{self.fingerprint}",
-        }[self.kind]
+        raise NotImplementedError
 
     def times(self, kept: str) -> int:
-        """How often an answer's epsilon counts in the unit a ledger keeps; 0 if it promises nothing there.
+        """How often an answer's cost counts in the unit a ledger keeps; 0 if it promises nothing there."""
+        return int(kept == self.key)
 
-        One row of a person or group with at most m counted rows moves an answer by one swap, at most twice a
-        row's own share, which m >= 2 covers. A replaced record is one removed and one added, so that an answer
-        counts double (docs/theory/composition.md).
-        """
-        if kept == self.key:
-            return 1
-        if kept in ("record", REPLACED):
-            hidden = self.kind != "column" or self.rows >= 2
-            return int(hidden) * (2 if kept == REPLACED else 1)
-        if kept.startswith("records:"):
-            return int(self.kind == "records" and self.rows >= int(kept.removeprefix("records:")))
+    def keep(self, kept: str) -> str:
+        """The unit that a ledger keeps after an answer in this one: the stronger of the two."""
+        return kept
+
+
+@dataclass(frozen=True)
+class AddRemoveRecord(Protected):
+    """One record, added or removed.
+
+    Examples
+    --------
+    >>> from shoal.dp import AddRemoveRecord
+    >>> AddRemoveRecord().stamp, AddRemoveRecord().times("records:3")
+    ('guarantee: epsilon-DP, add or remove one record', 3)
+    """
+
+    kind: ClassVar[str] = "record"
+
+    @property
+    def stamp(self) -> str:
+        """What is promised, word for word."""
+        return "guarantee: epsilon-DP, add or remove one record"
+
+    @property
+    def key(self) -> str:
+        """The unit as the ledger knows it."""
+        return "record"
+
+    def times(self, kept: str) -> int:
+        """Once for a record, g times for any g records, twice for a replaced one."""
+        return {"record": 1, REPLACED: 2}.get(kept, _records(kept))
+
+
+@dataclass(frozen=True)
+class AddRemoveUnit(Protected):
+    """All rows that share a value of a column, of which at most so many count.
+
+    Parameters
+    ----------
+    column : str
+        The person, household or firm.
+    rows : int
+    jointly : bool, default False
+        Said as a group (mode `group`) and not as one person.
+
+    Notes
+    -----
+    One row of a unit with at most m counted rows moves an answer by one swap, at most twice a row's own share, which
+    m >= 2 covers; with m = 1 it promises nothing about a record.
+
+    Examples
+    --------
+    >>> from shoal.dp import AddRemoveUnit
+    >>> AddRemoveUnit("person", 3).stamp
+    'guarantee: epsilon-DP, add or remove one person'
+    """
+
+    column: str = field()
+    rows: int = field()
+    jointly: bool = False
+    kind: ClassVar[str] = "column"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.column, str) or not self.column:
+            raise ParameterError(f"The column of a unit must be a name. Got {self.column!r}.")
+        _whole("rows", self.rows)
+
+    @property
+    def stamp(self) -> str:
+        """What is promised, word for word."""
+        if self.jointly:
+            return "guarantee: epsilon-DP for the records of one group jointly"
+        return f"guarantee: epsilon-DP, add or remove one {self.column}"
+
+    @property
+    def key(self) -> str:
+        """The unit as the ledger knows it."""
+        return f"column:{self.column}"
+
+    def times(self, kept: str) -> int:
+        """Once in its own unit and for a record, twice for a replaced one."""
+        return 1 if kept == self.key else int(self.rows >= 2) * _of_a_record(kept)
+
+    def keep(self, kept: str) -> str:
+        """A unit of rows is kept before a record."""
+        return self.key if kept == "record" else kept
+
+
+@dataclass(frozen=True)
+class Records(Protected):
+    """Any so many records jointly.
+
+    Parameters
+    ----------
+    n : int
+
+    Examples
+    --------
+    >>> from shoal.dp import Records
+    >>> Records(4).times("record"), Records(4).times("records:6"), Records(4).keep("records:3")
+    (1, 2, 'records:4')
+    """
+
+    n: int
+    kind: ClassVar[str] = "records"
+
+    def __post_init__(self) -> None:
+        _whole("group", self.n)
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        """The factor on every sensitivity."""
+        return self.n
+
+    @property
+    def stamp(self) -> str:
+        """What is promised, word for word."""
+        return "guarantee: epsilon-DP for the records of one group jointly"
+
+    @property
+    def key(self) -> str:
+        """The unit as the ledger knows it."""
+        return f"records:{self.n}"
+
+    def times(self, kept: str) -> int:
+        """Once for at most n records; for g records as often as n goes into g, rounded up."""
+        return -(-_records(kept) // self.n) if _records(kept) else _of_a_record(kept)
+
+    def keep(self, kept: str) -> str:
+        """The larger number of records is kept."""
+        return self.key if kept == "record" or 0 < _records(kept) < self.n else kept
+
+
+@dataclass(frozen=True)
+class Cells(Protected):
+    """All rows of one cell of a public partition, of which at most tau count.
+
+    Parameters
+    ----------
+    model : Model
+        A frozen map to cells; only its public facts are read.
+    tau : int
+
+    Examples
+    --------
+    >>> from shoal.dp import Cells
+    >>> from shoal.dp.correlation import Grid
+    >>> from shoal.schema import Column, Schema
+    >>> Cells(Grid(Schema({"age": Column("age", bounds=(0, 100))}), ("age",), 400), 4).stamp
+    'guarantee: epsilon-DP, add or remove all rows of one look-alike cell (grid, 400 cells, at most 4 counted per cell)'
+    """
+
+    model: Any
+    tau: int
+    kind: ClassVar[str] = "cell"
+
+    def __post_init__(self) -> None:
+        if not getattr(self.model, "frozen", False):
+            raise ParameterError(
+                "Mode 'correlated' needs a frozen model, given by the owner or fitted on public data. "
+                f"Got {getattr(self.model, 'name', self.model)!r}, which depends on the private table."
+            )
+        _whole("tau", self.tau)
+
+    @property
+    def rows(self) -> int:  # type: ignore[override]
+        """The factor on every sensitivity."""
+        return self.tau
+
+    @property
+    def n_cells(self) -> int:  # type: ignore[override]
+        """Cells of the map."""
+        return int(self.model.n_cells)
+
+    @property
+    def stamp(self) -> str:
+        """What is promised, word for word."""
+        return (
+            "guarantee: epsilon-DP, add or remove all rows of one look-alike cell "
+            f"({self.model.name}, {self.n_cells} cells, at most {self.tau} counted per cell)"
+        )
+
+    @property
+    def key(self) -> str:
+        """The unit as the ledger knows it."""
+        return f"cell:{self.model.fingerprint}"
+
+    def times(self, kept: str) -> int:
+        """Once in its own unit and for a record, twice for a replaced one."""
+        return 1 if kept == self.key else _of_a_record(kept)
+
+    def keep(self, kept: str) -> str:
+        """A cell is kept before a record."""
+        return self.key if kept == "record" else kept
+
+
+@dataclass(frozen=True)
+class ReplaceRecord(Protected):
+    """One record replaced by another, their number being public: the unit of table releases."""
+
+    @property
+    def stamp(self) -> str:
+        """What is promised, word for word."""
+        return "guarantee: epsilon-DP, replace one record, number of records public"
+
+    @property
+    def key(self) -> str:
+        """The unit as the ledger knows it."""
+        return REPLACED
+
+
+@dataclass(frozen=True)
+class Edges(Protected):
+    """Any k edges of a graph jointly, its vertices being public.
+
+    Parameters
+    ----------
+    k : int
+    """
+
+    k: int
+
+    @property
+    def stamp(self) -> str:
+        """What is promised, word for word."""
+        return "guarantee: epsilon-DP for any k edges jointly, vertices public"
+
+    @property
+    def key(self) -> str:
+        """The unit as the ledger knows it."""
+        return f"edges:{self.k}"
+
+    def times(self, kept: str) -> int:
+        """Once for at most k edges."""
+        return int(kept.startswith("edges:") and int(kept.removeprefix("edges:")) <= self.k)
+
+
+@dataclass(frozen=True)
+class Stated(Protected):
+    """Secrets and scenarios, or coefficients, as somebody stated them: one release, and nothing beside it.
+
+    Parameters
+    ----------
+    name : str
+        Of the framework, and a digest of what was stated.
+    stamp : str
+    """
+
+    name: str
+    promise: str
+
+    @property
+    def stamp(self) -> str:
+        """What is promised, word for word."""
+        return self.promise
+
+    @property
+    def key(self) -> str:
+        """The unit as the ledger knows it."""
+        return self.name
+
+    def times(self, kept: str) -> int:
+        """Never: such answers do not add up, not even with their like."""
         return 0
-
-    def to_keep(self, schema: Schema) -> str:
-        """The unit a new ledger keeps: the schema's own where this unit covers it, else this one."""
-        column = schema.unit.column
-        declared = "record" if column is None else f"column:{column}"
-        return declared if self.times(declared) == 1 else self.key
 
 
 def resolve(
-    mode: str, schema: Schema, group: Unit | int | None = None, model: Any = None, tau: int | None = None
+    mode: str,
+    schema: Schema,
+    group: declared.Unit | int | None = None,
+    model: Any = None,
+    tau: int | None = None,
 ) -> Protected:
     """The unit of a mode over a schema; raises `ParameterError` where something has to be declared first."""
     if mode == "dp":
         unit = schema.unit
-        return Protected(
-            "dp", "column" if unit.column else "record", unit.rows if unit.column else 1, unit.column
-        )
+        return AddRemoveRecord() if unit.column is None else AddRemoveUnit(unit.column, unit.rows)
     if mode == "group":
         return _group(group if group is not None else schema.group, schema)
     if mode == "correlated":
@@ -108,26 +334,29 @@ def resolve(
             raise ParameterError(
                 "Mode 'correlated' needs a public map to cells: declare 'cells', or give a model."
             )
-        if not getattr(model, "frozen", False):
-            raise ParameterError(
-                f"Mode 'correlated' needs a frozen model, given by the owner or fitted on public data. "
-                f"Got {model.name!r}, which depends on the private table."
-            )
-        rows = _whole("tau", tau)
-        return Protected("correlated", "cell", rows, None, model.name, model.fingerprint, model.n_cells)
+        return Cells(model, _whole("tau", tau))
     raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
 
 
-def _group(group: Unit | int | None, schema: Schema) -> Protected:
+def _group(group: declared.Unit | int | None, schema: Schema) -> Protected:
     if group is None and schema.unit.column is not None:
         group = schema.unit
-    if isinstance(group, Unit) and group.column is not None:
-        return Protected("group", "column", group.rows, group.column)
-    if group is None or isinstance(group, Unit):
+    if isinstance(group, declared.Unit) and group.column is not None:
+        return AddRemoveUnit(group.column, group.rows, jointly=True)
+    if group is None or isinstance(group, declared.Unit):
         raise ParameterError(
             "Mode 'group' needs a number of records, or a group column and its rows: declare 'group' in the schema."
         )
-    return Protected("group", "records", _whole("group", group))
+    return Records(group)
+
+
+def _records(kept: str) -> int:
+    """How many records jointly a ledger keeps; 0 where it keeps something else."""
+    return int(kept.removeprefix("records:")) if kept.startswith("records:") else 0
+
+
+def _of_a_record(kept: str) -> int:
+    return {"record": 1, REPLACED: 2}.get(kept, 0)
 
 
 def _whole(name: str, value: Any) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from shoal.errors import InputError
-from shoal.schema import Column
+from shoal.schema import Column, decode_missing
 
 MICROSECONDS_PER_DAY = 86_400_000_000
 
@@ -87,24 +87,12 @@ class TypedColumn:
 
 def read_column(series: pl.Series, facts: Column, levels: pl.Series | None = None) -> TypedColumn:
     """Read a column by its facts: declared codes become missing cells, texts become what they mean."""
-    series = _without_codes(series, facts)
+    series = decode_missing(series, facts)
     if facts.kind == "number":
         return _number(series, facts)
     if facts.kind == "date":
         return _date(series, facts)
     return _levels(series, facts, levels)
-
-
-def _without_codes(series: pl.Series, facts: Column) -> pl.Series:
-    if not facts.missing:
-        return series
-    texts = {str(code) for code in facts.missing}
-    if series.dtype.is_numeric():
-        codes = [float(text) for text in texts if _is_number(text)]
-        mask = series.cast(pl.Float64).is_in(codes)
-    else:
-        mask = series.cast(pl.String).str.strip_chars().is_in(list(texts))
-    return series.set(mask.fill_null(value=False), None)
 
 
 def _number(series: pl.Series, facts: Column) -> TypedColumn:
@@ -186,14 +174,6 @@ def _text_or_value(level: Any, dtype: Any) -> Any:
     if dtype == pl.String and not isinstance(level, (datetime.date, datetime.datetime)):
         return str(level)
     return level
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def missing_counts(columns: Iterable[TypedColumn]) -> dict[str, int]:

@@ -2,7 +2,7 @@
 
 A number, date or ordered kind becomes one standardised coordinate. A category becomes one coordinate per
 level, scaled so that the whole column has the variance of a standardised number: each column weighs the
-same in the distances, times the weight its schema gives it.
+same in the distances, times the importance its schema gives it.
 """
 
 from __future__ import annotations
@@ -78,11 +78,20 @@ class Encoder:
             else:
                 shares.append(None)
                 standardisers.append(Standardiser.fit((present if present.size else np.zeros(1))[:, None]))
-        return cls(tuple(standardisers), tuple(shares), tuple(column.facts.weight for column in columns))
+        return cls(tuple(standardisers), tuple(shares), tuple(column.facts.importance for column in columns))
 
     def widths(self) -> list[int]:
         """Number of coordinates of each column."""
         return [1 if share is None else share.size for share in self.shares]
+
+    def modes(self, columns: Sequence[TypedColumn]) -> list[tuple[int, int]]:
+        """First coordinate, and the one after the last, of each column that is published as its mode."""
+        ends = np.cumsum(self.widths())
+        return [
+            (int(end) - share.size, int(end))
+            for column, share, end in zip(columns, self.shares, ends, strict=True)
+            if share is not None and column.facts.aggregate in (None, "mode")
+        ]
 
     def transform(self, columns: Sequence[TypedColumn]) -> np.ndarray:
         """Coordinates of the rows; a missing cell lies in the middle of its column."""

@@ -49,8 +49,7 @@ def guess_schema(frame: pl.DataFrame, labelled: Collection[str] = ()) -> Schema:
 def labelled_columns(names: Collection[str]) -> dict[str, Column]:
     """Columns whose values have labels, as the categories they are."""
     return {
-        name: Column(name, "untouched", "category", reason="its values have labels in the file")
-        for name in names
+        name: Column(name, "leave", "category", reason="its values have labels in the file") for name in names
     }
 
 
@@ -65,9 +64,9 @@ def _guess(series: pl.Series) -> Column:
     distinct = present.n_unique()
     id_like = present.len() > 1 and distinct == present.len()
     if series.dtype == pl.Boolean:
-        return Column(name, "untouched", "boolean", reason="true or false")
+        return Column(name, "leave", "boolean", reason="true or false")
     if series.dtype in (pl.Date, pl.Datetime):
-        return Column(name, "untouched", "date", reason="dates")
+        return Column(name, "leave", "date", reason="dates")
     if series.dtype.is_numeric():
         hints = {
             "weight": _WEIGHT_NAME.search(name),
@@ -77,10 +76,10 @@ def _guess(series: pl.Series) -> Column:
         words = [f"; by its name it may be the {role}: then say so" for role, fits in hints.items() if fits]
         return Column(name, "quasi", "number", reason="numbers" + "".join(words))
     if series.dtype == pl.Null:
-        return Column(name, "untouched", "category", reason="only missing cells")
+        return Column(name, "leave", "category", reason="only missing cells")
     if series.dtype != pl.String:
         if series.dtype in (pl.Categorical, pl.Enum):
-            return Column(name, "untouched", "category", reason=f"{distinct} different values")
+            return Column(name, "leave", "category", reason=f"{distinct} different values")
         raise InputError(
             f"Column {name!r} must hold numbers, texts, dates or truth values. Got {series.dtype}."
         )
@@ -89,7 +88,7 @@ def _guess(series: pl.Series) -> Column:
         odd = present.filter(~numeric)[0]
         return Column(name, "quasi", "number", reason=f"mostly numbers, but also texts like {odd!r}")
     if present.len() and present.str.contains(_DATE.pattern).all():
-        return Column(name, "untouched", "date", reason="texts that are dates")
+        return Column(name, "leave", "date", reason="texts that are dates")
     if present.len() > 1 and (
         distinct > 0.9 * present.len() or (_ID_NAME.search(name) and distinct > 0.5 * present.len())
     ):
@@ -97,5 +96,5 @@ def _guess(series: pl.Series) -> Column:
             name, "identifier", "category", reason=f"{distinct} different texts in {present.len()} rows"
         )
     if distinct == 2:
-        return Column(name, "untouched", "category", reason="two different values")
-    return Column(name, "untouched", "category", reason=f"{distinct} different values")
+        return Column(name, "leave", "category", reason="two different values")
+    return Column(name, "leave", "category", reason=f"{distinct} different values")

@@ -17,7 +17,7 @@ NEIGHBOURS = 5
 
 def refuse_missing(columns: Sequence[TypedColumn]) -> None:
     """Raise a sentence that names the columns with missing cells whose policy is to refuse them."""
-    counts = missing_counts(column for column in columns if column.facts.policy == "error")
+    counts = missing_counts(column for column in columns if column.facts.on_missing == "error")
     if counts:
         listed = ", ".join(f"{name!r} ({count})" for name, count in list(counts.items())[:8])
         raise InputError(
@@ -30,7 +30,7 @@ def rows_to_keep(columns: Sequence[TypedColumn]) -> np.ndarray:
     """Rows without a missing cell in any column whose policy is to drop them."""
     keep = np.ones(columns[0].values.size if columns else 0, dtype=bool)
     for column in columns:
-        if column.facts.policy == "drop":
+        if column.facts.on_missing == "drop":
             keep &= ~column.missing
     return np.flatnonzero(keep)
 
@@ -42,7 +42,7 @@ def impute(columns: Sequence[TypedColumn]) -> list[TypedColumn]:
     columns they do have. A number becomes its neighbours' mean, a level their mode.
     """
     wanted = [
-        j for j, column in enumerate(columns) if column.facts.policy == "impute" and column.missing.any()
+        j for j, column in enumerate(columns) if column.facts.on_missing == "impute" and column.missing.any()
     ]
     if not wanted:
         return list(columns)

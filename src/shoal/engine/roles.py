@@ -31,7 +31,7 @@ class Prepared:
     weights: np.ndarray
     weight_name: str | None
     identifiers: list[str]
-    untouched: list[str]
+    left: list[str]
     notes: tuple[str, ...]
 
 
@@ -63,7 +63,10 @@ def prepare(
             "At least one column must be aggregated: name it, or give it the role 'quasi' in a schema. "
             "None of the table holds numbers."
         )
-    facts = [replace(settled.columns[name], policy=missing or settled.columns[name].policy) for name in names]
+    facts = [
+        replace(settled.columns[name], on_missing=missing or settled.columns[name].on_missing)
+        for name in names
+    ]
     quasi = [read_column(table[fact.name], fact) for fact in facts]
     for column in quasi:
         if column.missing.all():
@@ -83,11 +86,11 @@ def prepare(
         quasi=quasi,
         sensitive=settled.names("sensitive"),
         strata=settled.names("stratum"),
-        household=next(iter(settled.names("group")), None),
+        household=next(iter(settled.names("household")), None),
         weights=_weights(table, weight_name),
         weight_name=weight_name,
         identifiers=settled.names("identifier"),
-        untouched=settled.names("untouched"),
+        left=settled.names("leave"),
         notes=tuple(notes),
     )
 
@@ -108,7 +111,7 @@ def settled_schema(
         "quasi": columns or [],
         "stratum": strata,
         "weight": [] if weights is None else [weights],
-        "group": [] if households is None else [households],
+        "household": [] if households is None else [households],
     }
     _refuse_two_roles(asked)
     for name in [*facts, *(name for names in asked.values() for name in names)]:
@@ -122,11 +125,11 @@ def settled_schema(
         if role is not None:
             column = replace(column, role=role, kind=_kind_asked(column, role), reason="")
         elif column.effective_role == "quasi" and columns:
-            column = replace(column, role="untouched")
+            column = replace(column, role="leave")
         elif name not in facts and looks_like_identifier(column):
             raise InputError(
                 f"Column {name!r} looks like an identifier ({column.reason}): give it a role in a schema "
-                "file ('identifier' drops it, 'untouched' publishes it as it is)."
+                "file ('identifier' drops it, 'leave' publishes it as it is)."
             )
         settled[name] = replace(column, role=column.effective_role)
     notes = [
@@ -152,7 +155,9 @@ def _refuse_two_roles(asked: Mapping[str, Sequence[str]]) -> None:
 
 
 def _kind_asked(column: Column, role: str) -> str:
-    """An identifier-like guess asked for as quasi-identifier keeps its category kind; strata are categories."""
+    """Weights are numbers and strata categories; any other column keeps its kind."""
+    if role == "weight":
+        return "number"
     return "category" if role == "stratum" and column.kind == "number" else column.kind
 
 

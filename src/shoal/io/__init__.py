@@ -17,6 +17,7 @@ from shoal.io._files import (
     together,
     write_text,
 )
+from shoal.io._stored import read_stored
 from shoal.io._tables import FORMATS, TEXT, Source, check_writable, read_source, read_table, write_table
 from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header, refuse_ragged
 
@@ -36,6 +37,7 @@ __all__ = [
     "header",
     "make_folder",
     "read_source",
+    "read_stored",
     "read_table",
     "refuse_ragged",
     "remove_temporaries",

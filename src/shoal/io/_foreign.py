@@ -45,8 +45,8 @@ def _write_excel(frame: pl.DataFrame, path: Path) -> None:
     book.save(path)
 
 
-def read_statistical(path: Path, ending: str) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """A table of SPSS, Stata or SAS, and its labels."""
+def statistical_reader(path: Path, ending: str) -> tuple[dict[str, Any], Any]:
+    """The columns of an SPSS, Stata or SAS file as stored, and its metadata."""
     pyreadstat = _pyreadstat()
     reader = {
         ".sav": pyreadstat.read_sav, ".zsav": pyreadstat.read_sav, ".por": pyreadstat.read_por,
@@ -56,6 +56,12 @@ def read_statistical(path: Path, ending: str) -> tuple[pl.DataFrame, dict[str, A
         data, meta = reader(str(path), output_format="dict")
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError) as error:
         raise InputError(f"The file {str(path)!r} cannot be read as {ending}: {first_line(error)}") from None
+    return data, meta
+
+
+def read_statistical(path: Path, ending: str) -> tuple[pl.DataFrame, dict[str, Any]]:
+    """A table of SPSS, Stata or SAS, and its labels."""
+    data, meta = statistical_reader(path, ending)
     labels = {
         "column_labels": dict(meta.column_names_to_labels),
         "variable_value_labels": dict(meta.variable_value_labels),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from numbers import Integral, Real
@@ -12,18 +13,22 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from sklearn.base import clone
 
-from shoal.engine.encode import sum_of_squares
+from shoal.engine.compile import needs_compiling
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._blocks import BlockSearch, start_in_blocks
 from shoal.microaggregation._fixed_size import _mdav
+from shoal.microaggregation._global import GlobalSearch, start_in_blocks
+from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._search import Search
-from shoal.microaggregation._work import Progress, Work, seconds_per_proposal, usual_seconds
+from shoal.microaggregation._work import Progress, Shape, Work
 from shoal.params import AnyOf, Instance, Interval, Nothing, Rule
 
-ONE_BLOCK = 6144
-"""Records up to which a table is searched as a whole."""
+KERNELS = {
+    True: ("shoal.microaggregation._anneal_kernels", "shoal.microaggregation._regions"),
+    False: ("shoal.microaggregation._global_kernels", "shoal.engine.kernels.nearest"),
+}
+"""Modules whose kernels a search of one block, and a global one, compiles when it is first used."""
 
 
 class Anneal(Microaggregator):
@@ -44,7 +49,7 @@ class Anneal(Microaggregator):
     max_proposals : int, optional
         Number of proposed moves instead of the default work; goes before a time limit. Give `n_proposals_` of an
         earlier run to repeat that run. By default (neither is given) the number depends on the table alone,
-        `usual_proposals`: about ten seconds on two cores for a thousand records. A seed then gives the same
+        see Notes: about ten seconds on two cores for a thousand records. A seed then gives the same
         partition on every run, whatever the number of threads and however busy the machine.
     start : str or array of int, default "mdav"
         Name of the method that makes the first partition, or a group label for each record.
@@ -73,11 +78,16 @@ class Anneal(Microaggregator):
     ten million proposals a second and core. Memory is O(n k). Group sizes are k..2k-1.
 
     The temperature at a record is in proportion to the root of the squared distance to its k-1 nearest
-    records, which suits skewed tables without tuning. Tables of more than 6,144 records are searched in
-    blocks along principal axes, with other borders in each round; their first partition is made within
-    such blocks when `start` is "mdav".
+    records, which suits skewed tables without tuning.
 
-    Two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
+    A table of more than 6,144 records is annealed once, as a whole, from a good start (MDAV within blocks and
+    exchanges between neighbouring groups) and at low temperature. For each record its nearest records are
+    listed, nearly all of them, in O(n) time. A proposal then tries all exchanges of a record with the members of
+    a neighbouring group at once. From 60,000 records on, the groups are dealt out to jobs by random cuts, other
+    ones every five sweeps. About 200 bytes a record, and 8 to 60 microseconds a record and core for each 50
+    proposals.
+
+    On a smaller table two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
     reheated, disjoint ones at the same time. With time enough and small k, several such runs are made.
 
     On tables of up to 5,000 records, where k is small for the time there is (for a thousand records k = 3
@@ -135,53 +145,58 @@ class Anneal(Microaggregator):
         self.progress = progress
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
-        _compile()
+        shape = Shape.of(Z.shape[0], self.k, Z.shape[1], self._categories)
+        whole = shape.one_block
+        if self.progress is not None and any(needs_compiling(module) for module in KERNELS[whole]):
+            self.progress("compiling, once after the installation: about 20 s", 0.0, 1.0)
+        _compile(whole)
         Z = Z - Z.mean(axis=0)  # the kernels' float32 is finest around zero
-        work = self._work(*Z.shape)
+        work = self._work(shape)
         self.seed_ = (
             int(np.random.SeedSequence().generate_state(1)[0])
             if self.random_state is None
             else self.random_state
         )
         self.interrupted_ = False
+        mixed = Mixed.of(Z, self._categories)
         total = float(np.einsum("ij,ij->", Z, Z))
         report = _Report(self.progress, work, total)
         rng = np.random.default_rng(self.seed_)
         with ThreadPoolExecutor(self.n_threads or os.cpu_count() or 1) as workers:
             labels = self._first(Z, workers)
-            self.start_loss_ = 100.0 * sum_of_squares(Z, labels) / total if total > 0 else 0.0
+            self.start_loss_ = 100.0 * mixed.loss(labels) / total if total > 0 else 0.0
             if total > 0 and Z.shape[0] >= 2 * self.k:
-                whole = Z.shape[0] <= ONE_BLOCK
-                search = (Search if whole else BlockSearch)(Z, self.k, labels, work, workers, rng, report)
+                search: Search | GlobalSearch | None = None
                 try:
+                    how = Z, self.k, labels, work, workers, rng, report
+                    search = Search(*how) if whole else GlobalSearch(*how, mixed)
                     search.run()
                 except KeyboardInterrupt:
                     self.interrupted_ = True
                     work.end()
                     workers.shutdown(cancel_futures=True)
-                report(search.sse, last=True)
-                labels = self._better(Z, labels, search.labels)
+                if search is not None:
+                    # Rounding may have hidden that the first is better.
+                    labels = min(search.labels, labels, key=mixed.loss)
+                report(lambda: mixed.loss(labels), last=True)
         self.n_proposals_ = work.repeatable()
         return labels
 
-    def _work(self, n: int, p: int) -> Work:
+    def _work(self, shape: Shape) -> Work:
         if self.max_proposals is None and self.time_limit is None:
-            return Work(None, usual_proposals(n, self.k, p))
+            return Work(None, shape.usual_proposals())
         return Work(self.time_limit, self.max_proposals)
 
-    def for_part(self, n: int, of: int, p: int) -> Self:
+    def for_part(self, n: int, of: int, p: int, categories: Sequence[tuple[int, int]] = ()) -> Self:
         """The same search with its part of the budget, for n of so many records in p coordinates."""
         part = clone(self)
+        if n == of:
+            return part
         if self.max_proposals is None and self.time_limit is not None:
             return part.set_params(time_limit=self.time_limit * n / of)
-        whole = usual_proposals(of, self.k, p) if self.max_proposals is None else self.max_proposals
-        return (
-            part if n == of else part.set_params(max_proposals=max(100, int(whole * (n / of)) // 100 * 100))
-        )
-
-    def _better(self, Z: np.ndarray, first: np.ndarray, found: np.ndarray) -> np.ndarray:
-        """The found partition, unless rounding has hidden that the first is better."""
-        return found if sum_of_squares(Z, found) <= sum_of_squares(Z, first) else first
+        shape = Shape.of(of, self.k, p, categories)
+        whole = shape.usual_proposals() if self.max_proposals is None else self.max_proposals
+        return part.set_params(max_proposals=shape.part(n, whole))
 
     def _first(self, Z: np.ndarray, workers: ThreadPoolExecutor) -> np.ndarray:
         """The first partition, labelled 0..c-1, group sizes k..2k-1."""
@@ -197,7 +212,7 @@ class Anneal(Microaggregator):
                     f"'start' of Anneal must hold {n} group numbers. Got shape {labels.shape}, {labels.dtype}."
                 )
             return repair(Z, labels.astype(np.int64), self.k)
-        if self.start == "mdav" and n > ONE_BLOCK:
+        if self.start == "mdav" and not Shape.of(n, self.k, Z.shape[1], self._categories).one_block:
             return start_in_blocks(Z, self.k, workers)
         known = methods()
         if self.start not in known or self.start == self.name:
@@ -209,17 +224,13 @@ class Anneal(Microaggregator):
 
 
 @cache
-def _compile() -> None:
+def _compile(whole: bool) -> None:
     """Run every kernel once on a small table, so that the clock starts with all of them at hand."""
     Z = np.random.default_rng(0).normal(size=(24, 2))
-    work = Work(None, 2_000)
     with ThreadPoolExecutor(1) as workers:
-        Search(Z, 2, _mdav(Z, 2), work, workers, np.random.default_rng(0), lambda _: None).run()
-
-
-def usual_proposals(n: int, k: int, p: int) -> int:
-    """Proposals that a table of n records in p coordinates gets by default."""
-    return max(1, round(usual_seconds(n) / seconds_per_proposal(k, p) / 100)) * 100
+        labels = _mdav(Z, 2) if whole else start_in_blocks(Z, 2, workers)
+        search = Search if whole else GlobalSearch
+        search(Z, 2, labels, Work(None, 2_000), workers, np.random.default_rng(0), lambda _: None).run()
 
 
 class _Report:
@@ -229,10 +240,10 @@ class _Report:
         self.progress, self.work, self.total = progress, work, total
         self.told = -1.0
 
-    def __call__(self, sse: float, *, last: bool = False) -> None:
+    def __call__(self, sse: Callable[[], float], *, last: bool = False) -> None:
         now = self.work.elapsed()
         if self.progress is not None and (last or now - self.told >= 0.2):
             self.told = now
             left = self.work.seconds_left()
             forecast = f", about {left:.0f} s left" if math.isfinite(left) and now >= 1.0 and not last else ""
-            self.progress(f"searching: {100.0 * sse / self.total:.4f} % lost{forecast}", *self.work.done())
+            self.progress(f"searching: {100.0 * sse() / self.total:.4f} % lost{forecast}", *self.work.done())

@@ -41,6 +41,7 @@ class Microaggregator(TransformerMixin, BaseEstimator):
     _rules: ClassVar[dict[str, Rule]] = {}
 
     k: int
+    _categories: tuple[tuple[int, int], ...] = ()
     feature_names_in_: np.ndarray
     n_features_in_: int
 
@@ -80,12 +81,16 @@ class Microaggregator(TransformerMixin, BaseEstimator):
         check_params(type(self).__name__, rules, params)
         return self
 
-    def partition(self, Z: np.ndarray) -> np.ndarray:
+    def partition(self, Z: np.ndarray, categories: Sequence[tuple[int, int]] = ()) -> np.ndarray:
         """Label records whose coordinates are already comparable, without standardising them.
 
         Parameters
         ----------
         Z : array of float64, (n_records, n_coordinates)
+        categories : sequence of (int, int), default ()
+            First coordinate and the one after the last of each column that is published as its mode, one
+            coordinate for each level: a search then lowers what is lost by modes. Other methods form groups around
+            means.
 
         Returns
         -------
@@ -93,6 +98,7 @@ class Microaggregator(TransformerMixin, BaseEstimator):
             Groups 0..c-1, their sizes checked.
         """
         self.check()
+        self._categories = tuple(categories)
         if Z.shape[0] < self.k:
             raise InputError(
                 f"A group needs k = {self.k} records, so the table must have at least that many. "
@@ -110,9 +116,9 @@ class Microaggregator(TransformerMixin, BaseEstimator):
             )
         return labels
 
-    def for_part(self, n: int, of: int, p: int) -> Self:
+    def for_part(self, n: int, of: int, p: int, categories: Sequence[tuple[int, int]] = ()) -> Self:
         """A copy for n of so many records in p coordinates: a search takes its part of the budget along."""
-        del n, of, p
+        del n, of, p, categories
         return clone(self)
 
     def partition_all(self, Z: np.ndarray, ks: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:

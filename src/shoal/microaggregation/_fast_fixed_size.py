@@ -15,8 +15,8 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.tree_growth import grow_tree
-from shoal.engine.trees import Tree, farthest, nearest, take, tighten
+from shoal.engine.kernels.tree_growth import grow_tree
+from shoal.engine.kernels.trees import Tree, farthest, nearest, take, tighten
 from shoal.microaggregation._fixed_size import _cbfs, _distance, _mdav, _to_nearest_group, _v_mdav
 from shoal.microaggregation._scan_fixed_size import scan_rounds
 

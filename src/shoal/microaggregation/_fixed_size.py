@@ -13,7 +13,7 @@ from typing import ClassVar
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.scan import sort_in
+from shoal.engine.kernels.nearest import sort_in
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._repair import repair
 from shoal.params import Interval, Options, Rule

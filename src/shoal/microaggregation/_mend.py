@@ -10,7 +10,9 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.scan import sort_in, squares_to
+from shoal.engine.kernels.axes import blocks_of
+from shoal.engine.kernels.distance import squares_to
+from shoal.engine.kernels.nearest import sort_in
 
 NEIGHBOURS = 4
 # Pairs of groups are counted by how far apart they are for their width, in bins. Where fewer than this share of
@@ -20,9 +22,6 @@ YIELD = 0.02
 LEARNED = 100
 # Groups whose centroids are compared with each other: the time for finding neighbours grows with it.
 BLOCK = 800
-# Rows from which an axis is found, and steps of the power method.
-SAMPLE = 500
-POWER = 12
 
 
 def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
@@ -93,69 +92,7 @@ def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
     return labels
 
 
-def blocks_of(Z: np.ndarray, most: int, share: float = 0.5) -> list[np.ndarray]:
-    """Rows cut in two along the axis of largest spread until no block has more than `most`.
-
-    Parameters
-    ----------
-    share : float, default 0.5
-        Share of the rows on the lower side of each cut.
-    """
-    waiting, blocks = [np.arange(Z.shape[0])], []
-    while waiting:
-        rows = waiting.pop()
-        if rows.size <= most:
-            blocks.append(rows)
-            continue
-        along = _project(Z, rows, _axis(Z, rows, max(1, rows.size // SAMPLE)))
-        at = int(rows.size * share)
-        halves = np.argpartition(along, at)
-        waiting += [rows[halves[at:]], rows[halves[:at]]]
-    return blocks
-
-
 # Kernels
-
-
-@kernel()
-def _axis(Z, rows, step):
-    """The direction in which every `step`-th row spreads most, about: the power method from the widest column."""
-    p = Z.shape[1]
-    count = (rows.size + step - 1) // step
-    middle, squares = np.zeros(p), np.zeros((p, p))
-    for j in range(0, rows.size, step):
-        for a in range(p):
-            middle[a] += Z[rows[j], a] / count
-    y = np.empty(p)
-    for j in range(0, rows.size, step):
-        for a in range(p):
-            y[a] = Z[rows[j], a] - middle[a]
-        for a in range(p):
-            for b in range(p):
-                squares[a, b] += y[a] * y[b]
-    axis = np.zeros(p)
-    axis[np.argmax(np.diag(squares))] = 1.0
-    for _ in range(POWER):
-        length = 0.0
-        for a in range(p):
-            y[a] = 0.0
-            for b in range(p):
-                y[a] += squares[a, b] * axis[b]
-            length = max(length, abs(y[a]))
-        if length == 0.0:
-            break
-        for a in range(p):
-            axis[a] = y[a] / length
-    return axis
-
-
-@kernel()
-def _project(Z, rows, axis):
-    along = np.empty(rows.size)
-    middle = np.zeros(axis.size)
-    for j in range(rows.size):
-        along[j] = _wish(Z, rows[j], middle, axis)
-    return along
 
 
 @kernel()

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.scan import sort_in
-from shoal.microaggregation._anneal_kernels import LOGS, STEP, _distance, anneal
+from shoal.engine.kernels.distance import squared_distance
+from shoal.engine.kernels.nearest import sort_in
+from shoal.microaggregation._anneal_kernels import LOGS, STEP, anneal
 
 HOT, COLD = 3.0, 0.02
 """First and last temperature of an annealing, in units of SSE per record."""
@@ -146,7 +147,7 @@ def neighbours(X, m, k):
         filled, found = 0, near[i]
         for j in range(n):
             if j != i:
-                filled = sort_in(found, distance, filled, j, _distance(X, i, X, j))
+                filled = sort_in(found, distance, filled, j, squared_distance(X, i, X, j))
         for q in range(min(k - 1, m)):
             spread[i] += distance[q]
     return near, spread

@@ -11,7 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.scan import sort_in, squares_to
+from shoal.engine.kernels.distance import squares_to
+from shoal.engine.kernels.nearest import sort_in
 from shoal.microaggregation._fixed_size import _distance
 
 # Kernels

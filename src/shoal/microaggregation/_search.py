@@ -18,7 +18,7 @@ import numpy as np
 from shoal.microaggregation._anneal_kernels import STEP
 from shoal.microaggregation._exact import MOST_RECORDS, Neighbourhood, Prices, Solved
 from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
-from shoal.microaggregation._work import Work
+from shoal.microaggregation._work import Report, Work
 
 CHAINS = 2
 """Annealings of a whole table run side by side; a constant, so that the result does not depend on the machine."""
@@ -64,7 +64,7 @@ class Search:
     workers : ThreadPoolExecutor
     rng : numpy.random.Generator
     report : callable
-        Called with the SSE now and then.
+        Called now and then with a function that gives the SSE.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class Search:
         work: Work,
         workers: ThreadPoolExecutor,
         rng: np.random.Generator,
-        report: Callable[[float], None],
+        report: Report,
     ) -> None:
         self.Z, self.block, self.first = Z, Block.of(Z, k), labels
         self.work, self.workers, self.rng, self.report = work, workers, rng, report
@@ -115,7 +115,7 @@ class Search:
         job = self.workers.submit(Prices, self.Z, self.block.k, self.labels, effort, self.work.stopped)
         self.prices = job.result()
         self.work.proposals += round(self.prices.effort * NOMINAL) // STEP * STEP
-        self.report(self.sse)
+        self.report(lambda: self.sse)
 
     def solve_regions(self, labels: np.ndarray) -> None:
         """Solve regions of a partition by integer programmes, larger ones when many in a row brought nothing.
@@ -142,7 +142,7 @@ class Search:
                 level = level + 1 if 200 << level < min(labels.size, LARGEST) else -1
                 covered = 0
             self.work.proposals += (PER_STEP * solved.steps // STEP + 1) * STEP
-            self.report(self.sse)
+            self.report(lambda: self.sse)
         for _, job in waiting:
             job.cancel()
 
@@ -190,7 +190,7 @@ class Search:
             stale = 0 if fallen > 0 else stale + self.work.proposals - before
             if sse < self.sse:
                 self.labels, self.sse = labels, sse
-            self.report(self.sse)
+            self.report(lambda: self.sse)
         return labels
 
     def _plan(self, proposals: float) -> tuple[float, bool]:
@@ -237,7 +237,7 @@ class Search:
                     [(labels, warm, cold, size, seed) for labels, seed in zip(chains, seeds, strict=True)],
                 )
                 self.work.proposals += CHAINS * size
-                self.report(self.sse)
+                self.report(lambda: self.sse)
                 if self.work.over():
                     break
         finally:  # an interrupt keeps what it may already have brought

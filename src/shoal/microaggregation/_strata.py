@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from shoal.engine.encode import group_means
@@ -30,7 +32,11 @@ def join_small_strata(Z: np.ndarray, strata: np.ndarray, k: int) -> np.ndarray:
 
 
 def partition_within(
-    Z: np.ndarray, method: Microaggregator, strata: np.ndarray, households: np.ndarray | None = None
+    Z: np.ndarray,
+    method: Microaggregator,
+    strata: np.ndarray,
+    households: np.ndarray | None = None,
+    categories: Sequence[tuple[int, int]] = (),
 ) -> tuple[np.ndarray, list[Microaggregator]]:
     """Label records so that no group crosses a stratum or splits a household.
 
@@ -43,6 +49,9 @@ def partition_within(
         Stratum 0..s-1 of each record, each with enough records.
     households : array of int64, optional
         Records with one value stay together; groups then hold at least k households.
+    categories : sequence of (int, int), default ()
+        Coordinates of columns published as their mode, as in `Microaggregator.partition`; not looked at where
+        households are kept whole.
 
     Returns
     -------
@@ -53,11 +62,13 @@ def partition_within(
     labels = np.empty(Z.shape[0], np.int64)
     following = 0
     parts = []
+    if households is not None:  # means of households hold no category
+        categories = ()
     for stratum in range(int(strata.max()) + 1):
         rows = np.flatnonzero(strata == stratum)
-        part = method.for_part(rows.size, *Z.shape)
+        part = method.for_part(rows.size, Z.shape[0], Z.shape[1], categories)
         if households is None:
-            found = part.partition(Z[rows])
+            found = part.partition(Z[rows], categories)
         else:
             inside, of_row = np.unique(households[rows], return_inverse=True)
             of_row = of_row.reshape(-1)

@@ -9,28 +9,70 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 
 Progress = Callable[[str, float, float], None]
 """Told what is being done, how much of it is done, and of how much: both in proposals or both in seconds."""
+
+Report = Callable[[Callable[[], float]], None]
+"""Called now and then with a function that gives the SSE so far, which may take a while."""
 
 PLANS = 50
 """Numbers of plans: the last two digits of a number of proposals, and as many more if regions are solved exactly."""
 
 
-def usual_seconds(n: int) -> float:
-    """Seconds of one core that a table of n records is worth by default, on the machines at hand.
-
-    In proportion for small tables, twenty from 800 records on, then slowly more: 30 for 100,000, 90 for a million
-    and 60 microseconds a record from there on.
-    """
-    return max(min(20.0, 0.025 * n), 30.0 * (n / 1e5) ** 0.48, 60e-6 * n)
+ONE_BLOCK = 6144
+"""Records up to which a table is searched as one block, with regions reheated and solved; above, globally."""
 
 
-def seconds_per_proposal(k: int, p: int) -> float:
-    """Seconds of one core that a proposal on a small table takes, on the machines at hand."""
-    return 1e-9 * (25.0 + 7.0 * min(k, 30)) * (0.5 + 0.03125 * 8 * -(-p // 8))
+@dataclass(frozen=True)
+class Shape:
+    """What the work on a table depends on: records, smallest group, numbers and categories of a record."""
+
+    n: int
+    k: int
+    numbers: int
+    categories: int = 0
+
+    @classmethod
+    def of(cls, n: int, k: int, p: int, categories: Sequence[tuple[int, int]] = ()) -> Shape:
+        """Of n records in p coordinates, some of which hold categories, one for each level."""
+        return cls(n, k, p - sum(stop - start for start, stop in categories), len(categories))
+
+    @property
+    def one_block(self) -> bool:
+        """Whether the table is small, and nothing but numbers: then it is searched as one block."""
+        return self.n <= ONE_BLOCK and not self.categories
+
+    def seconds(self) -> float:
+        """Seconds of one core that the table is worth by default, on the machines at hand.
+
+        In proportion for small tables: twenty from 800 records on, eight with categories. A large table has eight,
+        and from 35,000 records on more, but less than in proportion: 15 for 100,000 and 55 for a million.
+        """
+        if self.one_block:
+            return min(20.0, 0.025 * self.n)
+        return max(min(8.0, 0.025 * self.n), 55.0 * (self.n / 1e6) ** 0.57)
+
+    def seconds_per_proposal(self) -> float:
+        """Seconds of one core that a proposal takes, on the machines at hand.
+
+        In one block a proposal is one move, otherwise all exchanges of a record with a group.
+        """
+        k, padded = min(self.k, 30), 8 * -(-self.numbers // 8)
+        if self.one_block:
+            return 1e-9 * (25.0 + 7.0 * k) * (0.5 + 0.03125 * padded)
+        return 1e-9 * (60.0 + 24.0 * k) * (0.5 + 0.03125 * padded) * (1.0 + 0.3 * self.categories)
+
+    def usual_proposals(self) -> int:
+        """Proposals that the table gets by default."""
+        return max(1, round(self.seconds() / self.seconds_per_proposal() / 100)) * 100
+
+    def part(self, n: int, proposals: int) -> int:
+        """Proposals for n of the records where the whole has some: in proportion to the time they take."""
+        seconds = proposals * self.seconds_per_proposal() * (n / self.n)
+        return max(100, int(seconds / replace(self, n=n).seconds_per_proposal()) // 100 * 100)
 
 
 @dataclass
@@ -138,6 +180,18 @@ class Work:
             length = min(share * total, longest)
             self.code = min(PLANS - 1, max(1, 2 + math.floor(steps * math.log2(max(length, 1.0) / unit))))
         return int(unit * 2 ** ((self.code - 2) / steps)) if self.code > 1 else 0
+
+    def whole_plan(self, speed: Callable[[], float], longest: int, *, unit: int) -> int:
+        """Proposals for an annealing that is all there is: as many as were given, or as the seconds have room for."""
+        if self.max_proposals is not None and self.max_proposals % 100 == 0:
+            return min(self.max_proposals, longest)
+        return self.plan(lambda _: (1.0, False), speed, longest, unit=unit, steps=4.0)
+
+    def over_after(self, proposals: int) -> bool:
+        """Whether so many more proposals are all there is room for."""
+        if self.max_proposals is None or self._ended:
+            return self.over()
+        return self.proposals + proposals >= self.max_proposals // 100 * 100
 
     def repeatable(self) -> int:
         """The number that, given as `max_proposals`, repeats this run."""

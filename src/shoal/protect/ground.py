@@ -46,7 +46,9 @@ class Ground:
         """The quasi-identifiers as published, read as the original ones were."""
         return [
             read_column(
-                published[column.name], replace(column.facts, missing=(), policy="category"), column.levels
+                published[column.name],
+                replace(column.facts, missing_codes=(), on_missing="category"),
+                column.levels,
             )
             for column in self.filled
         ]

@@ -79,7 +79,7 @@ def settings_of(parts: list[Microaggregator], job: Prepared, choices: dict[str, 
         "weights": job.weight_name,
         "households": job.household,
         "sensitive": job.sensitive,
-        "untouched": job.untouched,
+        "leave": job.left,
         **choices,
         "identifiers": dict.fromkeys(job.identifiers, choices["identifiers"]),
         # A search cut short by the clock is repeated by the number of proposals it made.
@@ -92,7 +92,7 @@ def notes_of(parts: list[Microaggregator], job: Prepared, identifiers: str) -> l
     notes = []
     if any(getattr(part, "interrupted_", False) for part in parts):
         notes.append("The search was interrupted: this is the best partition it had found.")
-    left = [*job.sensitive, *job.untouched, *(name for name in (job.weight_name, job.household) if name)]
+    left = [*job.sensitive, *job.left, *(name for name in (job.weight_name, job.household) if name)]
     if left:
         notes.append(f"Not protected, published as they are: {', '.join(left)}.")
     if job.identifiers:

@@ -17,7 +17,7 @@ from shoal.errors import SchemaError
 from shoal.schema import Column, Schema
 
 _MOST = 2**30  # of one cell: 2^32 rows add up within int64
-_RELEASED = ("quasi", "sensitive", "stratum", "group")
+_RELEASED = ("quasi", "sensitive", "stratum", "household")
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def coded_table(
 ) -> tuple[list[Coded], np.ndarray, pl.DataFrame]:
     """The columns to release, their whole numbers (records in rows), and the loaded table.
 
-    Without `names` every quasi-identifying and sensitive column is taken; ids, weights and untouched columns
+    Without `names` every quasi-identifying and sensitive column is taken; ids, weights and columns left as they are
     are never released.
     """
     if names is None:

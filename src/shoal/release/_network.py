@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 from dataclasses import dataclass, field
@@ -15,10 +14,10 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget as micros
-from shoal.dp.entries import Claim
+from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.ledger import Ledger
 from shoal.dp.mechanisms import laplace
-from shoal.dp.unit import ENDED
+from shoal.dp.unit import ENDED, Edges
 from shoal.errors import ParameterError
 from shoal.params import Interval, Options, Rule, check_params
 from shoal.release._graph import Graph, read_graph
@@ -102,6 +101,7 @@ def release_graph(
     budget: float | None = None,
     analyst: str = "me",
     ledger: Ledger | str | Path | None = None,
+    data_version: str | None = None,
 ) -> GraphRelease:
     """Release a graph whose edges may go together, under differential privacy for any k of them.
 
@@ -124,6 +124,8 @@ def release_graph(
         Total epsilon; this release alone if left open.
     analyst : str, default "me"
     ledger : Ledger, path or database URL, optional
+    data_version : str, optional
+        The owner's word for this state of the graph; drawn at random if left open.
 
     Returns
     -------
@@ -158,21 +160,21 @@ def release_graph(
     graph, micro = read_graph(data, vertices), micros.micro(epsilon)
     parts = tuple(Fraction(part, micros.MICRO * int(k)) for part in micros.split(micro, (1, 1, 1)))
     _check_budget(graph.n, parts[1], float(micros.epsilon(micro)), int(k))
-    cap = micro if budget is None else micros.micro(budget, "budget")
+    cap = None if budget is None else micros.micro(budget, "budget")
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
-        charge = kept.charge(_claim(graph, dataset, analyst, int(k), micro, cap, reading))
-        if charge.stored is None:
-            edges, height = draw_graph(graph, parts, int(k) if reading == "vertex" else None)
-            kept.settle(charge, json.dumps([edges.tolist(), height]))
-        else:
-            stored, height = json.loads(charge.stored)
-            edges = np.array(stored, dtype=np.int64).reshape(-1, 2)
+        if cap is None and kept.caps(dataset) is None:
+            cap = micro
+        _, limit = kept.declare(dataset, cap)
+        claim = _claim(dataset, analyst, int(k), micro, reading, data_version, limit)
+        receipt = kept.once(claim, lambda: _drawn(graph, parts, int(k) if reading == "vertex" else None))
     finally:
         if kept is not ledger:
             kept.close()
-    stamp = STAMP + (ENDED if charge.ended else "")
-    spent, left = micros.epsilon(charge.charged), micros.epsilon(charge.remaining)
+    listed, height = json.loads(receipt.body)
+    edges = np.array(listed, dtype=np.int64).reshape(-1, 2)
+    stamp = STAMP + (ENDED if receipt.ended else "")
+    spent, left = micros.epsilon(receipt.charged), micros.epsilon(receipt.remaining)
     notes, out = _notes(int(k), reading, vertices), Graph(graph.names, edges)
     drawn = micros.epsilon(micro)
     return GraphRelease(out, stamp, spent, left, drawn, int(k), reading, height, notes, graph)
@@ -246,15 +248,16 @@ def _at_most(edges: np.ndarray, n: int, most: int, rng: np.random.Generator) -> 
     return edges[sorted(kept)]
 
 
-def _claim(graph: Graph, dataset: str, analyst: str, k: int, micro: int, cap: int, reading: str) -> Claim:
+def _drawn(graph: Graph, parts: tuple[Fraction, ...], most: int | None) -> str:
+    edges, height = draw_graph(graph, parts, most)
+    return json.dumps([edges.tolist(), height])
+
+
+def _claim(
+    dataset: str, analyst: str, k: int, micro: int, reading: str, data: str | None, limit: Caps | None
+) -> Claim:
     text = f"RELEASE GRAPH k={k} reading={reading}"
-    data = hashlib.sha256(repr(graph.names.tolist()).encode() + graph.edges.tobytes()).hexdigest()
-    key = hashlib.sha256(json.dumps([text, micro, data]).encode()).hexdigest()
-
-    def covers(kept: str) -> bool:
-        return kept.startswith("edges:") and int(kept.removeprefix("edges:")) <= k
-
-    return Claim(dataset, analyst, key, micro, cap, cap, f"edges:{k}", covers, text)
+    return Claim(dataset, analyst, text, data or secrets.token_hex(16), Amount(micro), Edges(k), limit)
 
 
 def _notes(k: int, reading: str, vertices: Any) -> tuple[str, ...]:

@@ -12,7 +12,8 @@ from math import comb
 
 import numpy as np
 
-from shoal.dp.mechanisms import exponential, laplace
+from shoal.dp.mechanisms import laplace
+from shoal.dp.selection import exponential
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 import warnings
@@ -17,10 +16,9 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget as micros
-from shoal.dp.entries import Claim
+from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.ledger import Ledger
-from shoal.dp.load import version
-from shoal.dp.unit import ENDED, REPLACED
+from shoal.dp.unit import ENDED, ReplaceRecord
 from shoal.errors import ParameterError, SchemaError
 from shoal.params import Interval, Options, Rule, check_params
 from shoal.release._columns import Coded, coded_table
@@ -108,6 +106,7 @@ def release_table(
     budget: float | None = None,
     analyst: str = "me",
     ledger: Ledger | str | Path | None = None,
+    data_version: str | None = None,
 ) -> TableRelease:
     """Release a whole table under differential privacy, by microaggregation and noise once per centroid.
 
@@ -134,6 +133,8 @@ def release_table(
         Who is charged.
     ledger : Ledger, path or database URL, optional
         In memory if left open.
+    data_version : str, optional
+        The owner's word for this state of the table; the schema's if left open, else drawn at random.
 
     Returns
     -------
@@ -168,24 +169,22 @@ def release_table(
     """
     schema = Schema.of(schema)
     _check(schema, k, method, association)
-    codes, table, loaded = coded_table(frame, schema, columns)
+    codes, table, _ = coded_table(frame, schema, columns)
     plan = make_plan(codes, len(table), k, epsilon, method, association, shares)
     who = _named(analyst)
-    caps = _caps(schema, budget, plan)
+    caps = _caps(schema, budget)
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
         if association == "as-printed":
             kept.end_total(schema.id, "release as printed", who)
             body, spent, left, stamp = draw(plan, table), None, None, NO_STAMP + ENDED
         else:
-            charge = kept.charge(_claim(schema, plan, version(loaded), who, caps))
-            if charge.stored is None:
-                body = draw(plan, table)
-                kept.settle(charge, json.dumps(body))
-            else:
-                body = json.loads(charge.stored)
-            spent, left = micros.epsilon(charge.charged), micros.epsilon(charge.remaining)
-            stamp = STAMP + (ENDED if charge.ended else "")
+            _, limit = kept.declare(schema.id, *caps)
+            claim = _claim(schema, plan, data_version, who, limit)
+            receipt = kept.once(claim, lambda: json.dumps(draw(plan, table)))
+            body = json.loads(receipt.body)
+            spent, left = micros.epsilon(receipt.charged), micros.epsilon(receipt.remaining)
+            stamp = STAMP + (ENDED if receipt.ended else "")
     finally:
         if kept is not ledger:
             kept.close()
@@ -282,26 +281,24 @@ def _weights(codes: Sequence[Coded], shares: Mapping[str, int] | None) -> tuple[
     return tuple(shares.get(name, 1) for name in names)
 
 
-def _caps(schema: Schema, total: float | None, plan: Plan) -> tuple[int, int]:
+def _caps(schema: Schema, total: float | None) -> tuple[int | None, int | None]:
     total = schema.budget if total is None else total
-    if total is None:
-        if plan.association == "as-printed":
-            return 1, 1
-        raise ParameterError("'budget' must be given, or declared in the schema: it has no default.")
-    cap = micros.micro(total, "budget")
-    return cap, cap if schema.per_analyst is None else min(
-        cap, micros.micro(schema.per_analyst, "per_analyst")
+    own = schema.per_analyst
+    return (
+        None if total is None else micros.micro(total, "budget"),
+        None if own is None else micros.micro(own, "per_analyst"),
     )
 
 
-def _claim(schema: Schema, plan: Plan, data: str, analyst: str, caps: tuple[int, int]) -> Claim:
+def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Caps | None) -> Claim:
     text = (
         f"RELEASE {plan.method} association={plan.association} k={plan.k} "
         f"columns={','.join(each.name for each in plan.codes)} micros={plan.micros}{plan.pair_micros}"
     )
     facts = replace(schema, budget=None, per_analyst=None).to_toml()
-    key = hashlib.sha256(json.dumps([text, facts, data, plan.n]).encode()).hexdigest()
-    return Claim(schema.id, analyst, key, plan.micro, *caps, REPLACED, lambda kept: kept == REPLACED, text)
+    version = data or schema.version or secrets.token_hex(16)
+    state = json.dumps([facts, version, plan.n])
+    return Claim(schema.id, analyst, text, state, Amount(plan.micro), ReplaceRecord(), limit)
 
 
 def _notes(plan: Plan) -> tuple[str, ...]:

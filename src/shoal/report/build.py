@@ -332,11 +332,11 @@ def _losses(per_column: Mapping[str, float]) -> tuple[ColumnLoss, ...]:
 
 
 def _together(left: tuple[Left, ...], share: float, height: int) -> str:
-    untouched = [each.name for each in left if each.role == "untouched"]
-    if len(untouched) < 2:
+    as_is = [each.name for each in left if each.role == "leave"]
+    if len(as_is) < 2:
         return ""
     alone = counted(round(share * height), "record")
-    return f"Taken together, the untouched columns single out {alone} ({percent(100 * share)}) of the published table."
+    return f"Taken together, the columns left as they are single out {alone} ({percent(100 * share)}) of the published table."
 
 
 def _is_reading(note: str) -> bool:

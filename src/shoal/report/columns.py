@@ -24,9 +24,9 @@ _ROLES = {
     "stratum": "stratum",
     "sensitive": "sensitive",
     "weight": "weight",
-    "group": "household",
+    "household": "household",
     "identifier": "identifier",
-    "untouched": "untouched",
+    "leave": "left as it is",
 }
 
 
@@ -68,10 +68,10 @@ def column_facts(settings: Mapping[str, Any], schema: Schema) -> tuple[ColumnsFa
 def left_roles(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Columns published without protection, and their roles."""
     roles = [(name, "sensitive") for name in settings.get("sensitive", ())]
-    roles += [(name, "untouched") for name in settings.get("untouched", ())]
+    roles += [(name, "leave") for name in settings.get("leave", ())]
     roles += [
         (settings[key], role)
-        for key, role in (("weights", "weight"), ("households", "group"))
+        for key, role in (("weights", "weight"), ("households", "household"))
         if settings.get(key)
     ]
     return roles + [
@@ -80,14 +80,14 @@ def left_roles(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def left_columns(table: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[tuple[Left, ...], float]:
-    """The unprotected columns of the published table, and the share of records the untouched single out."""
+    """The unprotected columns of the published table, and the share of records that those left as they are single out."""
     left = []
     for name, role in left_roles(settings):
         if name in table.columns:
             distinct, alone = _singled_out(table, [name])
             left.append(Left(name, role, distinct, alone, _left_meaning(role, alone, table.height)))
-    untouched = [each.name for each in left if each.role == "untouched"]
-    together = _singled_out(table, untouched)[1] / max(table.height, 1) if untouched else 0.0
+    as_is = [each.name for each in left if each.role == "leave"]
+    together = _singled_out(table, as_is)[1] / max(table.height, 1) if as_is else 0.0
     return tuple(left), together
 
 
@@ -107,7 +107,7 @@ def compare_columns(
     for name in names:
         facts = _facts(schema, name, original[name])
         before = read_column(original[name], facts)
-        after = read_column(protected[name], replace(facts, missing=()), before.levels)
+        after = read_column(protected[name], replace(facts, missing_codes=()), before.levels)
         compared.append(
             _levels_apart(before, after, loss.get(name))
             if before.levels is not None
@@ -125,11 +125,11 @@ def _treatment(name: str, role: str, settings: Mapping[str, Any], schema: Schema
         "stratum": "groups never cross its values; published, and part of the check",
         "sensitive": "published as it is",
         "weight": "used as survey weight; published as it is",
-        "group": "rows that share its value stay together; published as it is",
+        "household": "rows that share its value stay together; published as it is",
         "identifier": "dropped"
         if settings.get("identifiers", {}).get(name) == "drop"
         else "replaced by a keyed hash",
-        "untouched": "published as it is",
+        "leave": "published as it is",
     }[role]
 
 

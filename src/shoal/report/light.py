@@ -53,16 +53,16 @@ def traffic_light(
         Sensitive columns with a demand of l-diversity or t-closeness that holds.
     left : tuple of Left
     alone_share : float
-        Share of records singled out by the untouched columns together.
+        Share of records singled out by the columns left as they are, together.
     linkage : float or None
         DLD; None in a public report, where it may not be told.
     """
     red = [f"{model} does not hold" for model in failed]
     if not anonymous:
         red.append("no demand of k-anonymity was checked and found to hold")
-    untouched = [each.name for each in left if each.role == "untouched"]
-    if untouched and alone_share >= ALONE_LIMIT:
-        red.append(f"{listed(untouched)} single out {percent(100 * alone_share)} of the records, like a name")
+    as_is = [each.name for each in left if each.role == "leave"]
+    if as_is and alone_share >= ALONE_LIMIT:
+        red.append(f"{listed(as_is)} single out {percent(100 * alone_share)} of the records, like a name")
     amber = []
     if linkage is not None and linkage > LINKAGE_LIMIT:
         amber.append(f"linkage is {percent(100 * linkage)}, more than {percent(100 * LINKAGE_LIMIT)}")
@@ -88,6 +88,6 @@ def _rule(with_linkage: bool) -> str:
     return (
         f"Green: every demanded model holds, {link}and every published column is aggregated, a checked stratum, "
         "or sensitive under a demanded l-diversity or t-closeness. Amber: every demanded model holds, but another of "
-        "these conditions does not. Red: a demanded model does not hold, or untouched columns single out "
+        "these conditions does not. Red: a demanded model does not hold, or columns left as they are single out "
         f"{percent(100 * ALONE_LIMIT)} of the records or more."
     )

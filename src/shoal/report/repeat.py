@@ -21,7 +21,7 @@ _NAMES = {
     "weights": "weights",
     "households": "households",
     "sensitive": "sensitive columns",
-    "untouched": "untouched columns",
+    "leave": "columns left as they are",
     "identifiers": "identifiers",
     "integers": "integers",
     "missing": "missing cells",

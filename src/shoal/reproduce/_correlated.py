@@ -22,6 +22,7 @@ from shoal.dp.correlation import (
 )
 from shoal.dp.heuristic import exact_and_sensitivity
 from shoal.dp.query import Query
+from shoal.dp.unit import resolve
 from shoal.errors import ShoalError
 from shoal.reproduce._correlated_queries import Bench, answering, bench, random_queries, with_figures
 from shoal.reproduce._correlated_rows import Claim, CorrelatedReproduction, Measured
@@ -227,7 +228,7 @@ class _Run:
         big = 1_000_000.0
         for method, data, options in (
             ("dp", t.frame, {"mode": "dp"}),
-            ("group", t.frame, {"mode": "group", "group": t.group}),
+            ("group", t.frame, {"unit": resolve("group", t.schema, t.group)}),
             ("correlated", private, {"mode": "correlated", "model": cells}),
         ):
             self.say(f"{t.name}: asking in mode {method}")

@@ -89,7 +89,7 @@ def facts_of(plan: Plan, figures: dict[str, Any], notes: Sequence[str]) -> dict[
         "strata": list(plan.roles.strata),
         "weights": plan.roles.weight,
         "sensitive": list(plan.roles.sensitive),
-        "untouched": list(plan.roles.untouched),
+        "leave": list(plan.roles.left),
         "identifiers": list(plan.roles.identifiers),
         "parts": plan.n_parts,
     }

@@ -130,7 +130,7 @@ def templates_of(found: Survey, roles: Roles) -> tuple[TypedColumn, ...]:
             raise InputError(
                 f"Column {fact.name!r} must hold values to be aggregated. All its cells are missing."
             )
-        if column.missing and fact.policy == "error":
+        if column.missing and fact.on_missing == "error":
             refused.append(f"{fact.name!r} ({column.missing})")
         levels = None
         if column.levels:
@@ -171,7 +171,7 @@ def encoder_of(found: Survey, templates: tuple[TypedColumn, ...]) -> Encoder:
         standardisers.append(
             Standardiser(np.array([unit]), np.array([moments.mean / unit]), np.array([deviation or 1.0]))
         )
-    return Encoder(tuple(standardisers), tuple(shares), tuple(each.facts.weight for each in templates))
+    return Encoder(tuple(standardisers), tuple(shares), tuple(each.facts.importance for each in templates))
 
 
 def _joins(

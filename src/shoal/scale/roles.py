@@ -26,7 +26,7 @@ class Roles:
     weight: str | None
     identifiers: tuple[str, ...]
     sensitive: tuple[str, ...]
-    untouched: tuple[str, ...]
+    left: tuple[str, ...]
 
     @property
     def needed(self) -> list[str]:
@@ -53,12 +53,13 @@ def settle_roles(
         raise InputError(
             "At least one column must be aggregated. None is a number and none has the role 'quasi'."
         )
-    if settled.names("group"):
+    if settled.names("household"):
         raise ParameterError(
             "Households are kept whole only where the table is held in memory: protect it without --memory."
         )
     quasi = tuple(
-        replace(settled.columns[name], policy=missing or settled.columns[name].policy) for name in names
+        replace(settled.columns[name], on_missing=missing or settled.columns[name].on_missing)
+        for name in names
     )
     roles = Roles(
         settled,
@@ -67,9 +68,9 @@ def settle_roles(
         next(iter(settled.names("weight")), None),
         tuple(settled.names("identifier")),
         tuple(settled.names("sensitive")),
-        tuple(settled.names("untouched")),
+        tuple(settled.names("leave")),
     )
-    left = [*roles.sensitive, *roles.untouched, *([roles.weight] if roles.weight else [])]
+    left = [*roles.sensitive, *roles.left, *([roles.weight] if roles.weight else [])]
     if left:
         notes.append(f"Not protected, published as they are: {', '.join(left)}.")
     return roles, notes

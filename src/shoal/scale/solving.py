@@ -10,10 +10,11 @@ import polars as pl
 from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn
 from shoal.engine.encode import Encoder
+from shoal.engine.kernels.axes import blocks_of
 from shoal.engine.missing import impute
 from shoal.engine.roles import row_codes
 from shoal.measures._risk import linked_share
-from shoal.microaggregation._mend import blocks_of, mend
+from shoal.microaggregation._mend import mend
 from shoal.scale.plan import Plan
 from shoal.scale.routing import joined_strata
 from shoal.scale.survey import ROW
@@ -108,7 +109,7 @@ def _never_empty(columns: list[TypedColumn], encoder: Encoder) -> list[TypedColu
     """Where a column to be imputed is missing throughout the part, the middle of the whole table."""
     made = []
     for column, standardiser, share in zip(columns, encoder.standardisers, encoder.shares, strict=True):
-        if column.facts.policy == "impute" and column.missing.all():
+        if column.facts.on_missing == "impute" and column.missing.all():
             if standardiser is not None:
                 middle = float(standardiser.mean[0] * standardiser.unit[0])
                 middle = middle if column.levels is None else round(middle)

@@ -152,7 +152,7 @@ def survey(found: Iterable[Survey]) -> Survey:
 def kept_rows(batch: pl.DataFrame, facts: Iterable[Column]) -> pl.DataFrame:
     """The batch without rows that miss a cell of a column whose policy is to drop them."""
     for fact in facts:
-        if fact.policy == "drop":
+        if fact.on_missing == "drop":
             missing = read_column(batch[fact.name], replace(fact, levels=None)).missing
             batch = batch.filter(pl.Series(~missing))
     return batch

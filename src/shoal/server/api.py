@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import math
 from dataclasses import asdict
 from typing import Any
 
@@ -15,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from shoal import __version__
 from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon as epsilon_of
+from shoal.dp.heuristic import Reproduction
 from shoal.errors import ShoalError
 from shoal.server.desk import Desk
 
@@ -88,18 +87,16 @@ async def ask(request: Request, dataset: str, question: Question) -> JSONRespons
     return JSONResponse((await answered(request, dataset, question)).to_dict())
 
 
-async def answered(request: Request, dataset: str, question: Question) -> Answer:
-    """An answer or a refusal, leaving at a fixed slot after it was asked where the owner set one."""
-    desk, clock = desk_of(request), asyncio.get_running_loop().time
-    started, slot = clock(), desk.config.slot_seconds
-    try:
-        return await run_in_threadpool(
-            desk.ask, dataset, question.sql, question.epsilon, question.mode, request.state.visitor.name
-        )
-    finally:
-        if slot:
-            elapsed = clock() - started
-            await asyncio.sleep(math.ceil(elapsed / slot) * slot - elapsed)
+async def answered(request: Request, dataset: str, question: Question) -> Answer | Reproduction:
+    """An answer or a refusal; it leaves at the end of a slot, as the ledger sees to it."""
+    return await run_in_threadpool(
+        desk_of(request).ask,
+        dataset,
+        question.sql,
+        question.epsilon,
+        question.mode,
+        request.state.visitor.name,
+    )
 
 
 def answers(request: Request, dataset: str, last: int = _LAST) -> list[dict[str, Any]]:
@@ -119,14 +116,9 @@ def entries(request: Request, last: int = _LAST) -> list[dict[str, Any]]:
 
 
 def log_of(desk: Desk, last: int) -> list[dict[str, Any]]:
-    """Entries of the ledger as an auditor sees them."""
-    found = []
-    for entry in desk.ledger.entries(last=last):
-        shown = {**entry, "epsilon": epsilon_of(entry["micro"])}
-        if entry["kind"] == "settle":
-            shown["body"] = ""
-        found.append(shown)
-    return found
+    """Entries of the ledger as an auditor sees them: the chain can be checked, stored answers cannot be guessed."""
+    entries = desk.ledger.entries(last=last)
+    return [asdict(each.shown()) | {"epsilon": epsilon_of(each.micro)} for each in entries]
 
 
 def check(request: Request) -> dict[str, Any]:

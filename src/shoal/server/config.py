@@ -8,10 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
-from shoal.dp.unit import MODES
+from shoal.dp.anchor import Anchor
+from shoal.dp.ledger import Ledger
+from shoal.dp.session import LEAST
+from shoal.dp.unit import MODES as SOUND
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
+MODES = (*SOUND, "heuristic")
 _SERVER: dict[str, tuple[type | tuple[type, ...], str]] = {
     "ledger": (str, "a file or a database URL"),
     "accounts": (str, "a file or a database URL"),
@@ -19,7 +23,12 @@ _SERVER: dict[str, tuple[type | tuple[type, ...], str]] = {
     "port": (int, "a whole number from 1 to 65535"),
     "certificate": (str, "a file in PEM format"),
     "certificate_key": (str, "a file in PEM format"),
+    "secret": (str, "the path of a file"),
+    "anchor": (str, "the path of a file"),
+    "anchor_command": (list, "a list of words"),
+    "expects": (str, "a head of the ledger"),
     "slot_seconds": ((int, float), "a number of at least 0"),
+    "least_epsilon": ((int, float), "a number above 0"),
     "requests_per_minute": (int, "a whole number of at least 1"),
     "publish": (bool, "true or false"),
     "upload_megabytes": (int, "a whole number of at least 1"),
@@ -63,8 +72,19 @@ class Config:
     host, port : where to listen
     certificate, certificate_key : str, optional
         PEM files; with them the server speaks TLS.
-    slot_seconds : float, default 0
-        Answers leave at multiples of this after they were asked. It mitigates timing; it proves nothing.
+    secret : str, optional
+        File of the key of the ledger's store, made where there is none. Beside the ledger's file if left open; beside
+        the configuration where the ledger is a database.
+    anchor : str, optional
+        File, best on another machine, to which the ledger's head is added; its last line is asked for at the start.
+    anchor_command : tuple of str, default ()
+        Command that is given the ledger's head on its standard input.
+    expects : str, optional
+        A head kept elsewhere, which the ledger must hold.
+    slot_seconds : float, default 0.1
+        Answers and refusals leave, and are stored, at multiples of this after they were asked for; 0 turns it off.
+    least_epsilon : float, default 0.001
+        Of each figure.
     requests_per_minute : int, default 600
         Per account.
     publish : bool, default True
@@ -79,7 +99,12 @@ class Config:
     port: int = 8471
     certificate: str | None = None
     certificate_key: str | None = None
-    slot_seconds: float = 0.0
+    secret: str | None = None
+    anchor: str | None = None
+    anchor_command: tuple[str, ...] = ()
+    expects: str | None = None
+    slot_seconds: float = 0.1
+    least_epsilon: float = LEAST
     requests_per_minute: int = 600
     publish: bool = True
     upload_megabytes: int = 50
@@ -107,7 +132,10 @@ class Config:
         server["ledger"] = _located(server.get("ledger", "ledger.db"), path.parent)
         shared = server["ledger"] if "://" in server["ledger"] else "accounts.db"
         server["accounts"] = _located(server.get("accounts", shared), path.parent)
-        for name in ("certificate", "certificate_key"):
+        if "://" in server["ledger"]:
+            server.setdefault("secret", "ledger.secret")
+        server["anchor_command"] = tuple(str(each) for each in server.get("anchor_command", ()))
+        for name in ("certificate", "certificate_key", "secret", "anchor"):
             if name in server:
                 server[name] = str(path.parent / server[name])
         config = cls(_datasets(data.get("datasets", {}), path), **server)
@@ -118,6 +146,7 @@ class Config:
         """Raise a sentence about the first thing that cannot be right."""
         for name, value, low in (
             ("slot_seconds", self.slot_seconds, 0),
+            ("least_epsilon", self.least_epsilon, 0.000001),
             ("requests_per_minute", self.requests_per_minute, 1),
             ("upload_megabytes", self.upload_megabytes, 1),
             ("port", self.port, 1),
@@ -129,6 +158,19 @@ class Config:
         for file in (self.certificate, self.certificate_key):
             if file is not None and not Path(file).is_file():
                 raise ParameterError(f"No certificate file {file!r}.")
+
+    def open_ledger(self) -> Ledger:
+        """The ledger, with its secret, slots and anchor."""
+        anchor = None
+        if self.anchor or self.anchor_command:
+            anchor = Anchor(None if self.anchor is None else Path(self.anchor), self.anchor_command)
+        return Ledger(
+            self.ledger,
+            secret=self.secret,
+            expects=self.expects,
+            anchor=anchor,
+            slot_seconds=self.slot_seconds,
+        )
 
     def check_address(self, *, behind_proxy: bool) -> None:
         """Refuse to listen where others can reach it, unless the words between are hidden from third parties."""

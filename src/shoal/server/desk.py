@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import secrets
 import threading
 import time
 import warnings
@@ -10,8 +12,9 @@ from typing import Any
 
 from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon
+from shoal.dp.claims import Caps
 from shoal.dp.correlation import Grid
-from shoal.dp.ledger import Ledger
+from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.past import Past, past
 from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.errors import InputError, QueryError
@@ -38,10 +41,13 @@ class Desk:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.ledger = Ledger(config.ledger)
-        self._sessions = {name: self._open(each) for name, each in config.datasets.items()}
+        self.ledger = config.open_ledger()
+        self.ledger.ready()
+        # Workers of one server share what they call the state of a table that nobody named.
+        run = os.environ.get("SHOAL_RUN") or secrets.token_hex(16)
+        self._sessions = {name: self._open(each, f"{run}:{name}") for name, each in config.datasets.items()}
 
-    def session(self, dataset: str, mode: str | None = None) -> Session:
+    def session(self, dataset: str, mode: str | None = None) -> Session | Heuristic:
         """The session of a data set in one of its modes; its first mode if left open."""
         by_mode = self._sessions.get(dataset)
         if by_mode is None:
@@ -54,33 +60,38 @@ class Desk:
             )
         return by_mode[mode]
 
-    def ask(self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str) -> Answer:
+    def ask(
+        self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str
+    ) -> Answer | Reproduction:
         """One answer, charged to the analyst."""
         return self.session(dataset, mode).ask(_clean(sql), amount, analyst=analyst)
 
     def cost(self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str) -> Cost:
         """What that answer would cost."""
-        return self.session(dataset, mode).cost(_clean(sql), amount, analyst=analyst)
+        session = self.session(dataset, mode)
+        if isinstance(session, Heuristic):
+            raise QueryError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
+        return session.cost(_clean(sql), amount, analyst=analyst)
 
     def past(self, dataset: str, analyst: str, last: int = 100) -> list[Past]:
         """The newest answers that an analyst paid for."""
         self.session(dataset)
-        return past(list(self._sessions[dataset].values()), analyst, last)
+        sessions = [each for each in self._sessions[dataset].values() if isinstance(each, Session)]
+        return past(sessions, analyst, last) if sessions else []
 
     def budget(self, dataset: str, analyst: str) -> dict[str, Any]:
         """What an analyst spent on a data set and can still spend.
 
-        How much others spent is not told apart; what is left is the smaller of both caps, as a refusal tells.
+        What others spent is not told.
         """
-        session = self.session(dataset)
-        total, own = session._caps
-        spent = self.ledger.spent(dataset, analyst)
+        self.session(dataset)
+        caps = self._caps(dataset)
         return {
             "dataset": dataset,
             "analyst": analyst,
-            "cap": epsilon(min(own, total)),
-            "spent": epsilon(spent),
-            "remaining": session.remaining(analyst),
+            "cap": epsilon(min(caps.per_analyst, caps.total)),
+            "spent": epsilon(self.ledger.spent(dataset, analyst)),
+            "remaining": epsilon(self.ledger.remaining(dataset, analyst, caps)),
         }
 
     def public(self, dataset: str) -> dict[str, Any]:
@@ -98,16 +109,17 @@ class Desk:
 
     def spending(self, dataset: str, last: int = 5000) -> dict[str, Any]:
         """For the owner: caps, totals and charges over time."""
-        total, own = self.session(dataset)._caps
+        self.session(dataset)
+        caps = self._caps(dataset)
         charges, by_analyst = [], {}
         for entry in self.ledger.entries(dataset=dataset, last=last):
-            if entry["kind"] == "charge":
-                charges.append((entry["at"], epsilon(entry["dataset_total"])))
-            if entry["analyst"]:
-                by_analyst[entry["analyst"]] = epsilon(entry["analyst_total"])
+            if entry.kind == "charge":
+                charges.append((entry.at, epsilon(entry.dataset_total)))
+            if entry.analyst and entry.kind != "caps":
+                by_analyst[entry.analyst] = epsilon(entry.analyst_total)
         return {
-            "cap": epsilon(total),
-            "per_analyst": epsilon(own),
+            "cap": epsilon(caps.total),
+            "per_analyst": epsilon(caps.per_analyst),
             "spent": epsilon(self.ledger.spent(dataset)),
             "ended": self.ledger.ended(dataset),
             "charges": charges,
@@ -118,10 +130,19 @@ class Desk:
         """Let go of the ledger."""
         self.ledger.close()
 
-    def _open(self, facts: Dataset) -> dict[str, Session]:
-        frame, sessions = read_table(facts.file), {}
+    def _caps(self, dataset: str) -> Caps:
+        session = next((each for each in self._sessions[dataset].values() if isinstance(each, Session)), None)
+        caps = self.ledger.caps(dataset) or Caps(0, 0)
+        return caps if session is None else caps.within(session.limit)
+
+    def _open(self, facts: Dataset, version: str) -> dict[str, Session | Heuristic]:
+        frame = read_table(facts.file)
+        sessions: dict[str, Session | Heuristic] = {}
         for mode in facts.modes:
-            model = Grid.of_schema(facts.schema) if mode == "heuristic" and facts.schema.cells else None
+            if mode == "heuristic":
+                model = Grid.of_schema(facts.schema) if facts.schema.cells else None
+                sessions[mode] = Heuristic(frame, facts.schema, model, ledger=self.ledger)
+                continue
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", FewCellsWarning)  # the answers' notes say it
                 sessions[mode] = Session(
@@ -131,9 +152,9 @@ class Desk:
                     facts.budget,
                     per_analyst=facts.per_analyst,
                     ledger=self.ledger,
-                    model=model,
                     tau=facts.tau if mode == "correlated" else None,
-                    data_version=facts.version,
+                    data_version=facts.version or facts.schema.version or version,
+                    minimum=self.config.least_epsilon,
                 )
         return sessions
 

@@ -19,6 +19,7 @@ from starlette.concurrency import run_in_threadpool
 
 from shoal import __version__
 from shoal.dp.answer import Answer
+from shoal.dp.heuristic import Reproduction
 from shoal.errors import ParameterError, ShoalError
 from shoal.server import api, pictures
 from shoal.server.accounts import ROLES, VISIT_SECONDS
@@ -176,7 +177,7 @@ def _ask_page(
     request: Request,
     dataset: str,
     typed: dict[str, str],
-    answer: Answer | None = None,
+    answer: Answer | Reproduction | None = None,
     error: str = "",
     status: int = 200,
 ) -> Response:
@@ -240,7 +241,7 @@ def _csv(chosen: list[Any]) -> str:
     for each in chosen:
         for figure in pictures.flat(each.answer) if each.answer is not None else []:
             words = [each.query, figure.label, figure.value, figure.low, figure.high, each.epsilon]
-            writer.writerow([escape_cell(word) for word in (*words, each.answer.stamp)])
+            writer.writerow([escape_cell(word) for word in (*words, each.answer.guarantee)])
     return file.getvalue()
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from markupsafe import Markup, escape
 
 from shoal.dp.answer import Answer
+from shoal.dp.heuristic import Reproduction
 
 WIDTH = 640
 RIGHT = 36  # room for half of the last number on an axis
@@ -31,12 +32,12 @@ class Shown:
     parts: tuple[tuple[str, tuple[Figure, ...], Markup], ...]
 
 
-def flat(answer: Answer) -> list[Figure]:
+def flat(answer: Answer | Reproduction) -> list[Figure]:
     """All figures of an answer in order."""
     return [figure for _, figures in _by_name(answer) for figure in figures]
 
 
-def answer(given: Answer) -> Shown:
+def answer(given: Answer | Reproduction) -> Shown:
     """An answer with its pictures."""
     return Shown(tuple((name, tuple(each), intervals(each)) for name, each in _by_name(given)))
 
@@ -146,7 +147,7 @@ def spending(facts: dict[str, Any]) -> Markup:
     return _svg(height, "".join(parts), f"{facts['spent']:g} of {cap:g} epsilon spent", "spending")
 
 
-def _by_name(given: Answer) -> list[tuple[str, list[Figure]]]:
+def _by_name(given: Answer | Reproduction) -> list[tuple[str, list[Figure]]]:
     value, interval = given.value, given.interval
     if isinstance(value, list):
         first = interval[0] if interval else {}

@@ -38,8 +38,8 @@ MEANINGS = {
     "sensitive": "what is to be kept secret; left as it is, and checked",
     "weight": "survey weight; counts in the centres",
     "stratum": "groups never cross its values",
-    "group": "rows with the same value stay together, as in a household",
-    "untouched": "left as it is, and not protected",
+    "household": "rows with the same value stay together, as in a household",
+    "leave": "left as it is, and not protected",
 }
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 _MOST_AT_ONCE = 4

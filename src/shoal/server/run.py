@@ -7,6 +7,7 @@ import datetime
 import json
 import logging
 import os
+import secrets
 import shutil
 import signal
 import sys
@@ -62,6 +63,7 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     with tempfile.TemporaryDirectory(prefix=f"{_ROOM}{os.getpid()}-") as folder:
         os.environ["SHOAL_CONFIG"], os.environ["SHOAL_ROOM"] = str(path.absolute()), folder
+        os.environ["SHOAL_RUN"] = secrets.token_hex(16)
         try:
             uvicorn.run(
                 "shoal.server.app:from_environment",

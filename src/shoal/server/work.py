@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import InputError, ShoalError
-from shoal.schema import Schema
+from shoal.schema import Schema, decode_table
 from shoal.server.room import change, read, write
 
 MAP_SECONDS = 1.0
@@ -115,14 +115,7 @@ def compare(folder: Path) -> None:
 
 def _missing(frame: Any, schema: Schema) -> int:
     """Cells that are empty, or hold one of the codes that the schema declares as missing."""
-    import polars as pl
-
-    found = 0
-    for name in frame.columns:
-        codes = schema.columns[name].missing if name in schema.columns else ()
-        cells = frame[name].cast(pl.String, strict=False)
-        found += frame[name].null_count() + int(cells.is_in([str(code) for code in codes or ()]).sum())
-    return found
+    return sum(column.null_count() for column in decode_table(frame, schema).iter_columns())
 
 
 @contextlib.contextmanager

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from shoal.cli import app
 from shoal.datasets import load_survey, load_survey_schema
 from shoal.dp import Ledger
+from shoal.dp.accounting import rho_of_epsilon
 from shoal.errors import BudgetError, ParameterError, SchemaError
 from shoal.release import release_marginals
 from shoal.release.marginals._axes import axis
-from shoal.release.marginals._measure import measure
+from shoal.release.marginals._measure import MIDDLE, POOR, RICH, measure
 from shoal.release.marginals._mixture import draw, fit
 from shoal.release.marginals._residuals import count_table
 from shoal.release.marginals._spend import Measurement, Purse, residuals_of
@@ -56,8 +57,8 @@ def test_rows_are_as_many_as_asked_for():
 
 def test_a_release_is_charged_once_and_kept():
     ledger = Ledger(None)
-    first = release_marginals(table(), schema(), 1.0, ledger=ledger)
-    again = release_marginals(table(), schema(), 1.0, ledger=ledger)
+    first = release_marginals(table(), schema(), 1.0, ledger=ledger, data_version="1")
+    again = release_marginals(table(), schema(), 1.0, ledger=ledger, data_version="1")
     assert first.frame.equals(again.frame)
     assert first.remaining == again.remaining == 999.0
     with pytest.raises(BudgetError):
@@ -83,6 +84,11 @@ def test_what_is_measured_costs_no_more_than_the_purse(currency, rows, replaced,
 
             spent += Fraction(rows**2 * moved(each.key, sizes, replaced)) / (2 * scale**2)
     assert spent <= purse.amount * Fraction(93, 100)  # the scores cost the rest
+
+
+def test_every_division_adds_up_to_the_same():
+    assert {sum(vars(each).values()) for each in (POOR, MIDDLE, RICH)} == {100}
+    assert {each.total for each in (POOR, MIDDLE, RICH)} == {1}
 
 
 def test_measurements_read_back_as_written():
@@ -123,6 +129,20 @@ def test_a_person_counts_with_so_many_rows_at_most():
     out = release_marginals(frame, facts, 900.0)
     assert out.stamp == "guarantee: epsilon-DP, add or remove one person"
     assert out.frame.height <= 4
+
+
+def test_in_zcdp_the_stamp_says_what_holds_and_what_all_answers_keep():
+    ledger = Ledger(None)
+    facts = schema(budget=2.0, currency="zcdp", delta=1e-9)
+    out = release_marginals(table(), facts, 1.0, ledger=ledger)
+    assert out.stamp.startswith("guarantee: (1, 1e-09)-DP, add or remove one record; all answers")
+    assert "(1.99" in out.stamp
+    assert ledger.spent("t") == rho_of_epsilon(1.0, 1e-9)
+    assert release_marginals(table(), facts, 0.5, ledger=ledger).delta == 1e-9
+    with pytest.raises(BudgetError):
+        release_marginals(table(), facts, 1.9, ledger=ledger)
+    with pytest.raises(BudgetError, match="counted in rho for life"):
+        release_marginals(table(), schema(), 0.5, ledger=ledger)
 
 
 def test_the_number_of_records_is_public_where_they_are_replaced():

@@ -15,13 +15,15 @@ import numpy as np
 
 from shoal.dp import budget
 from shoal.dp.answer import Answer
-from shoal.dp.entries import Claim
+from shoal.dp.claims import Amount, Claim, Receipt
 from shoal.dp.ledger import Ledger
 from shoal.dp.mechanisms import laplace, laplace_radius
 from shoal.dp.pufferfish._chain import MarkovChain, chain_quilts
 from shoal.dp.pufferfish._quilt import Quilt, network_quilts, noise_per_lipschitz
 from shoal.dp.pufferfish._scenario import Scenario, Secret, exact
 from shoal.dp.pufferfish._wasserstein import w_infinity
+from shoal.dp.secret import random_word
+from shoal.dp.unit import ENDED, Stated
 from shoal.errors import ParameterError
 
 STAMP = (
@@ -29,6 +31,8 @@ STAMP = (
     "this one release, nothing else from this data set"
 )
 LARGEST_UNFOLDED = 100_000
+_LARGEST = 1 << 61
+_LARGEST_FLOAT = Fraction(10) ** 308
 
 
 class Pufferfish:
@@ -48,6 +52,8 @@ class Pufferfish:
         Names the data set in the ledger.
     ledger : Ledger, path or database URL, optional
         In memory if left open.
+    data_version : str, optional
+        The owner's word for this state of the data; drawn at random if left open.
 
     Notes
     -----
@@ -84,7 +90,9 @@ class Pufferfish:
         edges: Iterable[tuple[int, int]] | None = None,
         dataset: str = "table",
         ledger: Ledger | str | Path | None = None,
+        data_version: str | None = None,
     ) -> None:
+        self._version = data_version or random_word()
         self.secrets, self.pairs, self.dataset = dict(secrets), [tuple(each) for each in pairs], dataset
         if not scenarios:
             raise ParameterError("Pufferfish needs at least one scenario.")
@@ -175,20 +183,20 @@ class Pufferfish:
         base, quantum, noise = self.noise(
             query, epsilon, mechanism=mechanism, lipschitz=lipschitz, width=width
         )
+        scale = noise / quantum
+        check_range(scale, abs(base), quantum)
         self._allowed(world)
-        charge = self.ledger.charge(self._claim(micro, analyst, mechanism, text or repr(query), world))
-        steps = round((_value(query, world) - base) / quantum)
-        if charge.stored is None:
-            noisy = steps if not noise else int(laplace(np.array([steps]), noise / quantum)[0])
-            self.ledger.settle(charge, json.dumps(noisy))
-        else:
-            noisy = int(json.loads(charge.stored))
-        radius = laplace_radius(noise / quantum) if noise else 0
-        value, ends = (
-            float(base + noisy * quantum),
-            [float(base + (noisy + sign * radius) * quantum) for sign in (-1, 1)],
-        )
-        return Answer(value, STAMP, budget.epsilon(charge.charged), 0.0, (ends[0], ends[1]))
+        claim = self._claim(micro, analyst, mechanism, text or getattr(query, "__name__", "a query"))
+
+        def draw() -> str:
+            steps = _steps(query, world, base, quantum)
+            return json.dumps(steps if not noise else int(laplace(np.array([steps]), scale)[0]))
+
+        receipt = spend(self.ledger, claim, draw)
+        noisy, radius = int(json.loads(receipt.body)), laplace_radius(scale) if noise else 0
+        value, low, high = (float(base + (noisy + more) * quantum) for more in (0, -radius, radius))
+        guarantee = STAMP + (ENDED if receipt.ended else "")
+        return Answer(value, guarantee, budget.epsilon(receipt.charged), 0.0, (low, high))
 
     def _candidates(self, width: int) -> list[list[Quilt]]:
         if self.chains:
@@ -248,7 +256,9 @@ class Pufferfish:
         if not gaps:
             return values[0], Fraction(1)
         scale = lcm(*(gap.denominator for gap in gaps))
-        return values[0], Fraction(gcd(*(int(gap * scale) for gap in gaps)), scale)
+        quantum = Fraction(gcd(*(int(gap * scale) for gap in gaps)), scale)
+        check_range(gaps[-1] / quantum, abs(values[0]), quantum)
+        return values[0], quantum
 
     def _allowed(self, world: Any) -> None:
         if self.chains:
@@ -259,13 +269,37 @@ class Pufferfish:
         if not allowed:
             raise ParameterError("The table must be a world that some scenario allows.")
 
-    def _claim(self, micro: int, analyst: str, mechanism: str, text: str, world: Any) -> Claim:
+    def _claim(self, micro: int, analyst: str, mechanism: str, text: str) -> Claim:
         worlds = [] if self.chains else [sorted(map(repr, each.worlds.items())) for each in self.scenarios]
         chains = [(each.start, each.steps, each.length) for each in self.chains]
         stated = repr([sorted(self.secrets), self.pairs, worlds, chains])
-        unit = "pufferfish:" + hashlib.sha256(stated.encode()).hexdigest()[:16]
-        key = hashlib.sha256(json.dumps([unit, micro, mechanism, text, repr(world)]).encode()).hexdigest()
-        return Claim(self.dataset, analyst, key, micro, micro, micro, unit, lambda kept: False, text)
+        name = "pufferfish:" + hashlib.sha256(stated.encode()).hexdigest()[:16]
+        state = json.dumps([mechanism, self._version])
+        return Claim(self.dataset, analyst, text, state, Amount(micro), Stated(name, STAMP))
+
+
+def spend(ledger: Ledger, claim: Claim, draw: Callable[[], str]) -> Receipt:
+    """One release, whose cost is all that its data set may ever spend where nobody declared more."""
+    if ledger.caps(claim.dataset) is None:
+        ledger.declare(claim.dataset, claim.cost.millionths)
+    return ledger.once(claim, draw)
+
+
+def check_range(scale: Fraction, base: Fraction, quantum: Fraction) -> None:
+    """Refuse, by what was stated alone, an answer that numbers of 64 bits could not hold in some world."""
+    if scale > _LARGEST or base + 2 * (1 << 63) * quantum > _LARGEST_FLOAT:
+        raise ParameterError(
+            "The answers that are possible lie too far apart for numbers of 64 bits: round the query."
+        )
+
+
+def _steps(query: Callable[[Any], Any], world: Any, base: Fraction, quantum: Fraction) -> int:
+    """The query's place on the lattice; after the charge nothing fails, so a world on which it fails counts as its base."""
+    try:
+        steps = round((_value(query, world) - base) / quantum)
+    except Exception:  # whatever a query may raise about one world
+        steps = 0
+    return min(max(steps, -_LARGEST), _LARGEST)
 
 
 def _value(query: Callable[[Any], Any], world: Any) -> Fraction:

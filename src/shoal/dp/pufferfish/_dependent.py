@@ -14,10 +14,13 @@ import numpy as np
 
 from shoal.dp import budget
 from shoal.dp.answer import Answer
-from shoal.dp.entries import Claim
+from shoal.dp.claims import Amount, Claim
 from shoal.dp.ledger import Ledger
 from shoal.dp.mechanisms import laplace, laplace_radius
+from shoal.dp.pufferfish._answer import check_range, spend
 from shoal.dp.pufferfish._scenario import exact
+from shoal.dp.secret import random_word
+from shoal.dp.unit import ENDED, Stated
 from shoal.errors import ParameterError
 
 STAMP = "guarantee: for the stated coefficients, pairwise dependence only; one release"
@@ -39,6 +42,8 @@ class DependentDP:
         Declared bounds of a record's number; numbers beyond are clamped.
     dataset : str, default "table"
     ledger : Ledger, path or database URL, optional
+    data_version : str, optional
+        The owner's word for this state of the data; drawn at random if left open.
 
     Notes
     -----
@@ -70,7 +75,9 @@ class DependentDP:
         *,
         dataset: str = "table",
         ledger: Ledger | str | Path | None = None,
+        data_version: str | None = None,
     ) -> None:
+        self._version = data_version or random_word()
         self.coefficients = [[exact(each, "A coefficient") for each in row] for row in coefficients]
         size = len(self.coefficients)
         if not size or any(len(row) != size for row in self.coefficients):
@@ -113,22 +120,26 @@ class DependentDP:
             )
         micro, noise = budget.micro(epsilon), self.scale(epsilon)
         quantum = (self.high - self.low) / _STEPS
-        steps = sum(
-            round((min(max(exact(each, "A value"), self.low), self.high) - self.low) / quantum)
-            for each in values
-        )
+        base, scale = len(values) * self.low, noise / quantum
+        check_range(scale, abs(base), quantum)
         stated = hashlib.sha256(repr([self.coefficients, self.low, self.high]).encode()).hexdigest()[:16]
-        unit = f"dependent:{stated}"
-        key = hashlib.sha256(
-            json.dumps([unit, micro, text, [str(each) for each in values]]).encode()
-        ).hexdigest()
-        claim = Claim(self.dataset, analyst, key, micro, micro, micro, unit, lambda kept: False, text)
-        charge = self.ledger.charge(claim)
-        if charge.stored is None:
-            noisy = int(laplace(np.array([steps]), noise / quantum)[0])
-            self.ledger.settle(charge, json.dumps(noisy))
-        else:
-            noisy = int(json.loads(charge.stored))
-        base, radius = len(values) * self.low, laplace_radius(noise / quantum)
+        unit = Stated(f"dependent:{stated}", STAMP)
+        claim = Claim(self.dataset, analyst, text, self._version, Amount(micro), unit)
+
+        def draw() -> str:
+            steps = sum(self._steps(each, quantum) for each in values)
+            return json.dumps(int(laplace(np.array([steps]), scale)[0]))
+
+        receipt = spend(self.ledger, claim, draw)
+        noisy, radius = int(json.loads(receipt.body)), laplace_radius(scale)
         value, low, high = (float(base + (noisy + more) * quantum) for more in (0, -radius, radius))
-        return Answer(value, STAMP, budget.epsilon(charge.charged), 0.0, (low, high))
+        guarantee = STAMP + (ENDED if receipt.ended else "")
+        return Answer(value, guarantee, budget.epsilon(receipt.charged), 0.0, (low, high))
+
+    def _steps(self, value: Any, quantum: Fraction) -> int:
+        """A record's number in quanta above the lower bound; what is no number counts as that bound."""
+        try:
+            known = exact(value, "A value")
+        except ParameterError:  # its sentence would quote a private cell
+            return 0
+        return round((min(max(known, self.low), self.high) - self.low) / quantum)

@@ -45,7 +45,7 @@ def ask_release(
     query: str | Query,
     stamp: str,
     currency: str,
-    remaining: float | None = None,
+    remaining: float = 0.0,
 ) -> Answer:
     """Answer a query from a release.
 
@@ -60,7 +60,7 @@ def ask_release(
         Of the release.
     currency : {"pure", "zcdp"}
         What its noise is.
-    remaining : float, optional
+    remaining : float
         What is left of the budget, for the answer to say.
 
     Returns

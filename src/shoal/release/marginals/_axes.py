@@ -206,15 +206,13 @@ def encode(loaded: pl.DataFrame, axes: Sequence[Axis]) -> np.ndarray:
 
 
 def _has_missing(column: Column) -> bool:
-    codes = getattr(column, "missing_codes", None) or getattr(column, "missing", ())
-    return bool(codes) or getattr(column, "on_missing", "") == "category"
+    return bool(column.missing_codes) or column.on_missing == "category"
 
 
 def _edges(column: Column, bins: Bins | None, grid: int) -> tuple[float, ...]:
     low, high = finite_bounds(column)
-    breaks = getattr(column, "breaks", None)
-    if bins is None and breaks is not None:
-        bins = [number(column, each) for each in breaks]
+    if bins is None and column.breaks is not None:
+        bins = [number(column, each) for each in column.breaks]
     if bins is not None and not isinstance(bins, int):
         inner = [float(each) for each in bins if low < float(each) < high]
         if any(not math.isfinite(float(each)) for each in bins) or sorted(set(inner)) != inner:

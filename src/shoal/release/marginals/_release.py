@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
@@ -15,16 +14,17 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget as micros
-from shoal.dp.accounting import rho_of_epsilon
+from shoal.dp.accounting import epsilon_of_rho, rho_of_epsilon
 from shoal.dp.answer import Answer
+from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
-from shoal.dp.entries import Claim
 from shoal.dp.ledger import Ledger
-from shoal.dp.load import load, protect_rows, version
+from shoal.dp.load import load, protect_rows
 from shoal.dp.plan import CELL, UNIT
 from shoal.dp.query import Query
-from shoal.dp.unit import ENDED, REPLACED, Protected, resolve
+from shoal.dp.secret import random_word
+from shoal.dp.unit import ENDED, Protected, ReplaceRecord, resolve
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Axis, Bins, axes_of, encode
 from shoal.release.marginals._haar import MOST_CELLS, MOST_COLUMNS, MOST_VALUES, fits, measure_blocks
@@ -37,7 +37,6 @@ NEIGHBOURS = ("add-remove", "replace")
 WORKLOADS = ("auto", "tables", "ranges")
 MODES = ("dp", "group", "correlated")
 _MISSING = "Missing cells of columns that declare none count as the middle bin of the declared range, of levels as the first."
-_REPLACED_STAMP = "guarantee: epsilon-DP, replace one record, number of records public"
 
 
 @dataclass(frozen=True)
@@ -57,15 +56,15 @@ class Plan:
     def purse(self) -> Purse:
         """What may be spent."""
         amount = Fraction(self.millionths, micros.MICRO)
-        return Purse(self.currency, amount, self.unit.rows, self.neighbours == "replace")
+        return Purse(self.currency, amount, self.unit.rows, isinstance(self.unit, ReplaceRecord))
 
-    @property
-    def stamp(self) -> str:
+    def stamp(self, caps: Caps) -> str:
         """What is promised, word for word."""
-        said = _REPLACED_STAMP if self.neighbours == "replace" else self.unit.stamp
         if self.delta is None:
-            return said
-        return said.replace("epsilon-DP", f"({self.epsilon:g}, {self.delta:g})-DP", 1)
+            return self.unit.stamp
+        whole = f"({epsilon_of_rho(caps.total, self.delta):g}, {self.delta:g})-DP"
+        said = self.unit.stamp.replace("epsilon-DP", f"({self.epsilon:g}, {self.delta:g})-DP", 1)
+        return f"{said}; all answers about this data set together {whole}"
 
 
 @dataclass(frozen=True)
@@ -83,7 +82,7 @@ class MarginalRelease:
     delta : float or None
         None in pure differential privacy.
     remaining : float
-        What is left, in the ledger's currency.
+        What this analyst can still spend: epsilon, or rho where `delta` is given.
     notes : tuple of str
     model : Model
         All that was bought.
@@ -130,6 +129,7 @@ def release_marginals(
     budget: float | None = None,
     analyst: str = "me",
     ledger: Ledger | str | Path | None = None,
+    data_version: str | None = None,
 ) -> MarginalRelease:
     """Release a whole table under differential privacy through its most telling marginals.
 
@@ -140,7 +140,8 @@ def release_marginals(
         Declares the bounds or levels of every released column.
     epsilon : float
     delta : float, optional
-        Where given, noise is Gaussian and counted in zCDP; without it the release is pure.
+        Where given, noise is Gaussian and counted in zCDP, which is then the data set's currency for life; the
+        schema's if its currency is "zcdp", else the release is pure.
     columns : sequence of str, optional
         Those to release; all quasi-identifying and sensitive ones if left open.
     bins : mapping of column to int or numbers, or int, optional
@@ -162,6 +163,8 @@ def release_marginals(
         Who is charged.
     ledger : Ledger, path or database URL, optional
         In memory if left open.
+    data_version : str, optional
+        The owner's word for this state of the table; the schema's if left open, else drawn at random.
 
     Returns
     -------
@@ -198,25 +201,21 @@ def release_marginals(
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ParameterError(f"'rows' must be an int of at least 1. Got {rows!r}.")
     cells = cells or (Grid.of_schema(schema) if mode == "correlated" and schema.cells is not None else None)
-    codes, data = load_codes(frame, schema, plan, cells)
+    codes = load_codes(frame, schema, plan, cells)
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
-        charge = kept.charge(_claim(schema, plan, data, analyst, budget))
-        if charge.stored is None:
-            body = buy(plan, codes)
-            kept.settle(charge, body)
-        else:
-            body = charge.stored
+        caps, limit = kept.declare(schema.id, *_caps(schema, plan, budget), plan.currency)
+        receipt = kept.once(_claim(schema, plan, data_version, analyst, limit), lambda: buy(plan, codes))
     finally:
         if kept is not ledger:
             kept.close()
-    model = model_of(plan, body)
+    model = model_of(plan, receipt.body)
     return MarginalRelease(
         model.rows(rows),
-        plan.stamp + (ENDED if charge.ended else ""),
+        plan.stamp(caps) + (ENDED if receipt.ended else ""),
         plan.epsilon,
         plan.delta,
-        micros.epsilon(charge.remaining),
+        micros.epsilon(receipt.remaining),
         _notes(plan, model),
         model,
         plan,
@@ -251,11 +250,24 @@ def make_plan(
         raise ParameterError(
             "'neighbours' may be 'replace' for single records only: a unit is added or removed."
         )
+    if neighbours == "replace":
+        unit = ReplaceRecord()
+    delta = _delta(schema, delta)
     millionths = micros.micro(epsilon) if delta is None else rho_of_epsilon(epsilon, delta)
     spent = micros.epsilon(micros.micro(epsilon))
     axes, chosen = _axes(schema, columns, bins, workload)
     currency = "pure" if delta is None else "zcdp"
     return Plan(axes, unit, neighbours, chosen, currency, millionths, spent, delta)
+
+
+def _delta(schema: Schema, given: float | None) -> float | None:
+    """The delta of a release in zCDP: the one given, else that of a schema which counts in zCDP."""
+    declared = schema.delta if schema.currency == "zcdp" else None
+    if schema.currency == "zcdp" and given is None and declared is None:
+        raise ParameterError("'delta' must be given, or declared in the schema, to count in zCDP.")
+    if None not in (given, schema.delta) and given != schema.delta:
+        raise ParameterError(f"'delta' must be the schema's, {schema.delta!r}. Got {given!r}.")
+    return declared if given is None else given
 
 
 def _axes(
@@ -277,8 +289,8 @@ def _axes(
     return coarse, "tables"
 
 
-def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> tuple[np.ndarray, str]:
-    """Positions of the rows that count, at most so many of each unit, and the state of the data."""
+def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> np.ndarray:
+    """Positions of the rows that count, at most so many of each unit."""
     names = {each.name for each in plan.axes}
     if plan.unit.kind == "cell":
         names |= set(schema.columns)
@@ -288,14 +300,18 @@ def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> t
     if plan.unit.kind in ("column", "cell"):
         unit = UNIT if plan.unit.kind == "column" else CELL
         rows = rows.filter(pl.int_range(pl.len()).over(unit) < plan.unit.rows)
-    return encode(rows, plan.axes), version(loaded)
+    return encode(rows, plan.axes)
 
 
 def buy(plan: Plan, codes: np.ndarray) -> str:
     """All that is drawn from the private table, as the ledger keeps it."""
     sizes = [each.size for each in plan.axes]
-    bought = (measure_blocks if plan.workload == "ranges" else measure)(codes, sizes, plan.purse)
-    return json.dumps({"seed": secrets.randbits(63), "measurements": [each.to_json() for each in bought]})
+    seed = secrets.randbits(63)
+    if plan.workload == "ranges":
+        bought = measure_blocks(codes, sizes, plan.purse)
+    else:
+        bought = measure(codes, sizes, plan.purse, seed)
+    return json.dumps({"seed": seed, "measurements": [each.to_json() for each in bought]})
 
 
 def model_of(plan: Plan, body: str) -> Model:
@@ -304,25 +320,25 @@ def model_of(plan: Plan, body: str) -> Model:
     return Model(plan.axes, tuple(Measurement.from_json(each) for each in kept["measurements"]), kept["seed"])
 
 
-def _claim(schema: Schema, plan: Plan, data: str, analyst: str, total: float | None) -> Claim:
-    if plan.currency != "pure":
-        raise ParameterError("'delta' needs a data set whose budget is counted in zCDP.")
-    total = schema.budget if total is None else total
-    if total is None:
-        raise ParameterError("'budget' must be given, or declared in the schema: it has no default.")
-    cap = micros.micro(total, "budget")
-    own = cap if schema.per_analyst is None else min(cap, micros.micro(schema.per_analyst, "per_analyst"))
-    text = f"RELEASE marginals {plan.workload} {plan.neighbours} columns={','.join(each.name for each in plan.axes)}"
+def _caps(schema: Schema, plan: Plan, total: float | None) -> tuple[int | None, int | None]:
+    """What the data set and each analyst may spend, in millionths of the plan's currency."""
+    total, own = schema.budget if total is None else total, schema.per_analyst
+    return _cap(total, plan, "budget"), _cap(own, plan, "per_analyst")
+
+
+def _cap(epsilon: float | None, plan: Plan, name: str) -> int | None:
+    if epsilon is None:
+        return None
+    return micros.micro(epsilon, name) if plan.delta is None else rho_of_epsilon(epsilon, plan.delta)
+
+
+def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Caps | None) -> Claim:
+    names = ",".join(each.name for each in plan.axes)
+    text = f"RELEASE marginals {plan.workload} {plan.neighbours} columns={names}"
     facts = replace(schema, budget=None, per_analyst=None).to_toml()
     bins = [[*each.edges] for each in plan.axes]
-    state = json.dumps([text, bins, plan.millionths, plan.unit.key, plan.unit.rows, facts, data])
-    key = hashlib.sha256(state.encode()).hexdigest()
-    if plan.neighbours == "replace":
-        return Claim(
-            schema.id, analyst, key, plan.millionths, cap, own, REPLACED, lambda kept: kept == REPLACED, text
-        )
-    kept_unit = plan.unit.to_keep(schema)
-    return Claim(schema.id, analyst, key, plan.millionths, cap, own, kept_unit, plan.unit.times, text)
+    state = json.dumps([bins, plan.unit.rows, facts, data or schema.version or random_word()])
+    return Claim(schema.id, analyst, text, state, Amount(plan.millionths, plan.currency), plan.unit, limit)
 
 
 def _notes(plan: Plan, model: Model) -> tuple[str, ...]:

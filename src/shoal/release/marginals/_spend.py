@@ -13,7 +13,8 @@ from typing import Any, Self
 import numpy as np
 
 from shoal.dp.gaussian import gaussian, gaussian_scale
-from shoal.dp.mechanisms import exponential, laplace, rounded_up
+from shoal.dp.mechanisms import laplace, rounded_up
+from shoal.dp.selection import exponential
 from shoal.errors import InternalError
 from shoal.release.marginals._residuals import (
     Key,
@@ -102,6 +103,11 @@ class Purse:
     rows: int = 1
     replaced: bool = False
 
+    @property
+    def moves(self) -> int:
+        """Counts that one unit can move by 1."""
+        return self.rows * (2 if self.replaced else 1)
+
     def part(self, share: Fraction) -> Purse:
         """A share of it."""
         return Purse(self.currency, self.amount * share, self.rows, self.replaced)
@@ -114,7 +120,7 @@ class Purse:
     def measure(self, table: np.ndarray, key: Key, sizes: Sizes) -> Measurement:
         """Spend all of it on one marginal: on its residual in zCDP, on the marginal itself in pure DP."""
         if self.currency == "pure":
-            scale = rounded_up(Fraction(self.rows * (2 if self.replaced else 1)) / self.amount)
+            scale = rounded_up(Fraction(self.moves) / self.amount)
             return Measurement(key, "table", scale, laplace(table, Fraction(scale)))
         square = self.rows**2 * moved(key, sizes, self.replaced)
         scale = gaussian_scale(Fraction(square) / (2 * self.amount)) if square else 0.0
@@ -122,7 +128,7 @@ class Purse:
 
     def measure_block(self, exact: np.ndarray, key: Key, levels: tuple[int, ...]) -> Measurement:
         """Spend all of it on one block, of which a record moves a single number by 1."""
-        each = self.rows * (2 if self.replaced else 1)
+        each = self.moves
         if self.currency == "pure":
             scale = rounded_up(Fraction(each) / self.amount)
             return Measurement(key, "laplace block", scale, laplace(exact, Fraction(scale)), levels)
@@ -131,7 +137,7 @@ class Purse:
 
     def noisy_scores(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         """Whole-number scores, each moved by at most 1 by a record, with noise; and its standard deviation."""
-        each = self.rows * (2 if self.replaced else 1)
+        each = self.moves
         if self.currency == "pure":
             scale = rounded_up(Fraction(each * len(scores)) / self.amount)
             return laplace(scores, Fraction(scale)), math.sqrt(laplace_variance(scale))
@@ -160,7 +166,7 @@ class Purse:
             epsilon = Fraction(math.sqrt(8 * float(self.amount) / draws) * (1 - 1e-12))
             if epsilon**2 / 8 * draws > self.amount:
                 raise InternalError("The share of the selection was rounded the wrong way.")
-        return epsilon / (2 * self.rows * (2 if self.replaced else 1))
+        return epsilon / (2 * self.moves)
 
 
 def laplace_variance(scale: float) -> float:

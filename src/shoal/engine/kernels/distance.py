@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from shoal.engine.compile import kernel
 
 
@@ -31,20 +33,27 @@ def squares_to(columns, point, ds):
 
 
 @kernel()
-def sort_in(found, distance, filled, i, d):
-    """Put record i, at distance d, into a list of the nearest, nearest first; how many the list then holds.
+def squared_distance(X, i, Y, j):
+    """Squared distance of two rows of float32, padded with zeros to a multiple of eight columns.
 
-    Of equals the earlier stays before the later; the last falls out of a full list.
+    Eight running sums become one vector register.
     """
-    at = filled
-    if filled == found.size:
-        at -= 1
-        if d >= distance[at]:
-            return filled
-    while at > 0 and distance[at - 1] > d:
-        distance[at] = distance[at - 1]
-        found[at] = found[at - 1]
-        at -= 1
-    distance[at] = d
-    found[at] = i
-    return min(filled + 1, found.size)
+    s0 = s1 = s2 = s3 = s4 = s5 = s6 = s7 = np.float32(0.0)
+    for b in range(0, X.shape[1], 8):
+        d0 = X[i, b] - Y[j, b]
+        d1 = X[i, b + 1] - Y[j, b + 1]
+        d2 = X[i, b + 2] - Y[j, b + 2]
+        d3 = X[i, b + 3] - Y[j, b + 3]
+        d4 = X[i, b + 4] - Y[j, b + 4]
+        d5 = X[i, b + 5] - Y[j, b + 5]
+        d6 = X[i, b + 6] - Y[j, b + 6]
+        d7 = X[i, b + 7] - Y[j, b + 7]
+        s0 += d0 * d0
+        s1 += d1 * d1
+        s2 += d2 * d2
+        s3 += d3 * d3
+        s4 += d4 * d4
+        s5 += d5 * d5
+        s6 += d6 * d6
+        s7 += d7 * d7
+    return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))

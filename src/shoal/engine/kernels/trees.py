@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.scan import squares_to
+from shoal.engine.kernels.distance import squares_to
 
 LEAF = 32
 FAN = 16

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.trees import FAN, LEAF, Tree, tighten
+from shoal.engine.kernels.trees import FAN, LEAF, Tree, tighten
 
 
 def grow_tree(X: np.ndarray, rows: np.ndarray) -> Tree:
@@ -23,8 +23,8 @@ def grow_tree(X: np.ndarray, rows: np.ndarray) -> Tree:
     Examples
     --------
     >>> import numpy as np
-    >>> from shoal.engine.tree_growth import grow_tree
-    >>> from shoal.engine.trees import farthest, take
+    >>> from shoal.engine.kernels.tree_growth import grow_tree
+    >>> from shoal.engine.kernels.trees import farthest, take
     >>> X = np.array([[0.0], [1.0], [5.0], [9.0]])
     >>> tree = grow_tree(X, np.arange(4))
     >>> int(farthest(tree, X[0])[0])

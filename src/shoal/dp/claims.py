@@ -1,0 +1,211 @@
+"""What a charge asks for, what comes back, and when it is refused."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from shoal.dp.budget import epsilon
+from shoal.errors import BudgetError, LedgerError, ParameterError
+
+CURRENCIES = {"pure": "epsilon", "zcdp": "rho"}
+NO_UNIT = "none yet"
+
+
+class Counted(Protocol):
+    """A unit as the ledger needs it (`shoal.dp.unit`)."""
+
+    @property
+    def key(self) -> str:
+        """The unit as the ledger knows it."""
+
+    def times(self, kept: str) -> int:
+        """How often a cost counts in the unit that is kept; 0 if it promises nothing there."""
+
+    def keep(self, kept: str) -> str:
+        """The unit that is kept from now on."""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """A cost in whole millionths of a currency: of epsilon (`pure`) or of rho (`zcdp`)."""
+
+    millionths: int
+    currency: str = "pure"
+
+    def __post_init__(self) -> None:
+        if self.currency not in CURRENCIES or self.millionths < 1:
+            raise ParameterError(
+                f"A cost must be a whole number of millionths above 0 in one of {', '.join(CURRENCIES)}. "
+                f"Got {self.millionths!r} in {self.currency!r}."
+            )
+
+
+@dataclass(frozen=True)
+class Caps:
+    """What may be spent on a data set: in all, and by each analyst; its currency is for life."""
+
+    total: int
+    per_analyst: int
+    currency: str = "pure"
+
+    def to_json(self) -> str:
+        """As an entry keeps it."""
+        return json.dumps([self.currency, self.total, self.per_analyst])
+
+    @classmethod
+    def from_json(cls, body: str) -> Self:
+        """As an entry kept it."""
+        currency, total, per_analyst = json.loads(body)
+        return cls(int(total), int(per_analyst), str(currency))
+
+    def within(self, other: Caps | None) -> Caps:
+        """The tighter of two."""
+        if other is None:
+            return self
+        return Caps(min(self.total, other.total), min(self.per_analyst, other.per_analyst), self.currency)
+
+
+@dataclass(frozen=True)
+class Claim:
+    """What a charge asks for.
+
+    Parameters
+    ----------
+    dataset, analyst : str
+    question : str
+        In canonical form, for the record.
+    state : str
+        Whatever else tells this answer from others: schema, model, data version. The store's key is a keyed hash of
+        question, cost, unit and state; no part of it may be computed from private rows.
+    cost : Amount
+    unit : Counted
+    limit : Caps, optional
+        Tighter caps that a session was opened with; the ledger's own always hold.
+    """
+
+    dataset: str
+    analyst: str
+    question: str
+    state: str
+    cost: Amount
+    unit: Counted
+    limit: Caps | None = None
+
+    @property
+    def facts(self) -> str:
+        """What the store's key is made of."""
+        return json.dumps(
+            [self.question, self.state, self.cost.currency, self.cost.millionths, self.unit.key]
+        )
+
+
+@dataclass(frozen=True)
+class Receipt:
+    """What `Ledger.once` gives: the answer that was drawn now, or the one that is kept.
+
+    Parameters
+    ----------
+    body : str
+    charged : int
+        Millionths taken from this analyst; 0 for an answer already received.
+    remaining : int
+        Millionths that this analyst can still spend.
+    ended : bool
+        Whether the data set's total has ended.
+    weaker : bool
+        Whether earlier answers were given in a weaker unit than the ledger keeps now.
+    """
+
+    body: str
+    charged: int
+    remaining: int
+    ended: bool
+    weaker: bool = False
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A committed charge, or a stored answer that came in its place."""
+
+    seq: int
+    at: str
+    charged: int
+    remaining: int
+    ended: bool
+    weaker: bool
+    stored: str | None = None
+
+
+@dataclass(frozen=True)
+class Last:
+    """Where a data set and one of its analysts stand."""
+
+    dataset: str
+    unit: str
+    dataset_total: int
+    analyst_total: int
+    ended: int
+
+    @property
+    def new(self) -> bool:
+        """Whether no answer has been given yet."""
+        return self.unit in ("", NO_UNIT)
+
+
+@dataclass(frozen=True)
+class Price:
+    """What a claim costs where the data set stands now, and the unit that is kept from then on."""
+
+    times: int
+    asked: int
+    unit: str
+
+
+def price(claim: Claim, last: Last) -> Price:
+    """How often a claim counts in the kept unit."""
+    times = 1 if last.new else claim.unit.times(last.unit)
+    kept = claim.unit.key if last.new else claim.unit.keep(last.unit)
+    return Price(times, claim.cost.millionths * times, kept)
+
+
+def refuse(claim: Claim, last: Last, caps: Caps, cost: Price) -> None:
+    """Raise `BudgetError` unless the claim is allowed.
+
+    The sentence tells an analyst about that analyst only: not what others have spent, and, as the data set's own cap
+    is held against every answer that the analyst does not hold yet, not whether somebody has asked it before.
+    """
+    word = CURRENCIES[caps.currency]
+    if claim.cost.currency != caps.currency:
+        raise BudgetError(
+            f"Data set {claim.dataset!r} is counted in {word} for life. Got a cost in "
+            f"{CURRENCIES[claim.cost.currency]}."
+        )
+    if cost.times == 0:
+        raise BudgetError(
+            f"The ledger keeps data set {claim.dataset!r} in the unit {last.unit!r} for life; "
+            "an answer in a weaker or different unit is refused."
+        )
+    again = f" In this ledger's unit, {last.unit!r}, it counts {cost.times} times." if cost.times > 1 else ""
+    if last.analyst_total + cost.asked > caps.per_analyst:
+        left = epsilon(max(0, caps.per_analyst - last.analyst_total))
+        raise BudgetError(
+            f"The budget of this analyst does not allow {word} {epsilon(cost.asked)}: {left} of "
+            f"{epsilon(caps.per_analyst)} is left.{again}"
+        )
+    if last.dataset_total + cost.asked > caps.total:
+        raise BudgetError(
+            f"The budget of this data set does not allow {word} {epsilon(cost.asked)} any more; only its owner "
+            f"can raise it.{again}"
+        )
+
+
+def left_over(caps: Caps, analyst_total: int) -> int:
+    """What an analyst can still spend, as far as it depends on that analyst."""
+    return max(0, min(caps.per_analyst, caps.total) - analyst_total)
+
+
+def no_caps(dataset: str) -> LedgerError:
+    """The error of a data set that nobody has declared."""
+    return LedgerError(f"The ledger has no budget for data set {dataset!r}: its owner declares one first.")

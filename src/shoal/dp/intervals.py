@@ -1,0 +1,102 @@
+"""95 % intervals from noisy numbers and public scales alone; docs/theory/intervals.md has the proofs."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from shoal.dp.mechanisms import CONFIDENCE
+
+Interval = tuple[float, float]
+
+
+def share_interval(above: float, below: float, scale: float) -> Interval:
+    """Of p = A / (A + B), where A and B are known with independent Laplace noise of one scale.
+
+    Parameters
+    ----------
+    above, below : float
+        Noisy A and B, whose true values are at least 0.
+    scale : float
+
+    Returns
+    -------
+    (float, float)
+        Every p with |(1-p) above - p below| within the 95 % radius of (1-p) Z1 - p Z2.
+    """
+    total = above + below
+    if total <= 4 * scale:  # the radius' slope in p is below 3.1 scales: from here on the set is an interval
+        return 0.0, 1.0
+    middle = min(max(above / total, 0.0), 1.0)
+    low = _crossing(lambda p: above - p * total - difference_radius(p, scale), 0.0, middle)
+    high = _crossing(lambda p: p * total - above - difference_radius(p, scale), 1.0, middle)
+    return low, high
+
+
+def difference_radius(p: float, scale: float, confidence: float = CONFIDENCE) -> float:
+    """Half the width that holds (1-p) Z1 - p Z2 with this probability, Z1 and Z2 Laplace of one scale, rounded up."""
+    u, v = max(p, 1 - p), min(p, 1 - p)
+    low, high = 0.0, -math.log(1 - confidence) + 2.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if _outside(middle, u, v) <= 1 - confidence else (middle, high)
+    # Discrete noise is continuous noise rounded by less than one on either side.
+    return high * scale * (1 + 1e-9) + 2.0
+
+
+def _outside(c: float, u: float, v: float) -> float:
+    """P(|u Z1 - v Z2| > c) for Laplace noise of scale 1 and u >= v >= 0."""
+    if v < 1e-9:
+        return math.exp(-c / u)
+    if u - v < 1e-6 * u:
+        return (1 + c / (2 * u)) * math.exp(-c / u)
+    return (u * u * math.exp(-c / u) - v * v * math.exp(-c / v)) / (u * u - v * v)
+
+
+def _crossing(positive: Callable[[float], float], outer: float, inner: float) -> float:
+    """Where a function that is negative at `inner` becomes positive on the way to `outer`."""
+    if positive(outer) <= 0:
+        return outer
+    for _ in range(80):
+        middle = (outer + inner) / 2
+        outer, inner = (middle, inner) if positive(middle) > 0 else (outer, middle)
+    return outer
+
+
+def variance_interval(
+    terms: Sequence[float], radius: float, whole: Callable[..., np.ndarray]
+) -> Interval | None:
+    """Of the variance, if each of three noisy sums is right within a radius.
+
+    Parameters
+    ----------
+    terms : three float
+        Noisy sums.
+    radius : float
+    whole : callable
+        Three sums to number of rows, sum and sum of squares.
+
+    Returns
+    -------
+    (float, float) or None
+        None where the number of rows may be nought.
+
+    Notes
+    -----
+    Variance is concave in the distribution, so that its least value over the box lies at a corner. It is at most
+    the mean square about any fixed point, which is a quotient of linear functions: largest at a corner.
+    """
+    corners = [
+        whole(*(each + sign * radius for each, sign in zip(terms, signs, strict=True)))
+        for signs in itertools.product((-1, 1), repeat=3)
+    ]
+    if min(rows for rows, _, _ in corners) < 1:
+        return None
+    rows, first, _ = whole(*terms)
+    centre = first / rows
+    low = min(second / n - (first / n) ** 2 for n, first, second in corners)
+    high = max((second - 2 * centre * first) / n + centre**2 for n, first, second in corners)
+    return max(low, 0.0), max(high, 0.0)

@@ -1,0 +1,1 @@
+"""Compiled kernels that know arrays only: distances, axes, nearest records, trees, exchanges between groups."""

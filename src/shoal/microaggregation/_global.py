@@ -1,0 +1,233 @@
+"""The search on large tables: one annealing of the whole table from a good start, at low temperature."""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from itertools import pairwise
+
+import numpy as np
+
+from shoal.engine.kernels.axes import blocks_of, random_cuts
+from shoal.engine.kernels.nearest import Rows, neighbour_lists
+from shoal.microaggregation._anneal_kernels import LOGS
+from shoal.microaggregation._fixed_size import _mdav
+from shoal.microaggregation._global_kernels import (
+    DISSOLVE,
+    FOUND,
+    Groups,
+    Table,
+    count_groups,
+    rows_by_job,
+    sweep,
+)
+from shoal.microaggregation._mend import mend
+from shoal.microaggregation._mixed import Mixed
+from shoal.microaggregation._regions import contributions
+from shoal.microaggregation._work import Report, Work
+
+BLOCK = 2_000
+"""Records of a block in which the first partition is made."""
+
+MENDING = 3
+"""Rounds of exchanges across the borders of these blocks."""
+
+LEAF = 1024
+"""Records of a leaf of the tree: their neighbours are found by looking at all of them."""
+
+AXES, SAMPLE = 16, 4_000
+"""Columns up to which trees are cut by all of them; records from which the principal axes of more are found."""
+
+JOB = 60_000
+"""Records up to which a job has the whole table; a constant, so that the result does not depend on the machine."""
+
+SWEEPS = 5
+"""Sweeps over the table with the same jobs."""
+
+LAST, QUENCH = 4, (0.02, 0.01)
+"""Sweeps at the end in which groups are neither founded nor dissolved, and their temperatures."""
+
+
+COOLING = 0.2
+"""The last temperature in units of the first, however many sweeps there are."""
+
+LONGEST = 10_000
+"""Sweeps beyond which annealing brings nothing."""
+
+
+def hottest(k: int) -> float:
+    """The first temperature, in units of SSE per record."""
+    return 0.9 / k**0.5
+
+
+def screen(k: int) -> float:
+    """How much farther than its own group another may be for a record to look at it, in its own units."""
+    return 1.5 if k >= 5 else 1.8 if k == 4 else 2.2
+
+
+def list_length(n: int, k: int) -> int:
+    """Neighbours that are listed for each record."""
+    return max(1, min(n - 1, max(12, 2 * k + 2)))
+
+
+def start_in_blocks(Z: np.ndarray, k: int, workers: ThreadPoolExecutor) -> np.ndarray:
+    """MDAV within blocks, which costs O(n) instead of O(n^2), then exchanges across their borders."""
+    blocks = [np.sort(rows) for rows in blocks_of(Z, max(BLOCK, 10 * k))]
+    labels, following = np.empty(Z.shape[0], np.int64), 0
+    found = workers.map(lambda rows: _mdav(np.take(Z, rows, axis=0, mode="clip"), k), blocks)
+    for rows, part in zip(blocks, found, strict=True):
+        labels[rows] = part + following
+        following += int(part.max()) + 1
+    return mend(Z, labels, MENDING)
+
+
+def cutting(Z: np.ndarray) -> np.ndarray:
+    """Coordinates by which trees are cut: as they are, or along the first principal axes where there are many."""
+    if Z.shape[1] <= AXES:
+        return Z.astype(np.float32)
+    sample = Z[:: max(1, Z.shape[0] // SAMPLE)]
+    centred = sample - sample.mean(axis=0)
+    axes = np.linalg.eigh(centred.T @ centred)[1][:, -AXES:]
+    return (Z @ axes).astype(np.float32)
+
+
+class GlobalSearch:
+    """The search on a large table; the same parameters as `Search`, and the coordinates taken apart."""
+
+    def __init__(
+        self,
+        Z: np.ndarray,
+        k: int,
+        labels: np.ndarray,
+        work: Work,
+        workers: ThreadPoolExecutor,
+        rng: np.random.Generator,
+        report: Report,
+        mixed: Mixed | None = None,
+    ) -> None:
+        self.k, self.first = k, labels
+        self.work, self.workers, self.rng, self.report = work, workers, rng, report
+        mixed = Mixed.of(Z) if mixed is None else mixed
+        n, p = mixed.numbers.shape
+        m = list_length(n, k)
+        leaf = max(LEAF, 8 * m)
+        M = cutting(Z)
+        leaves = [np.sort(rows) for rows in blocks_of(M, leaf)]
+        self.order = np.concatenate(leaves)
+        rows = self._rows(mixed)
+        edges = np.cumsum([0, *(inside.size for inside in leaves)])
+        M = np.take(M, self.order, axis=0, mode="clip")
+        near, distance = neighbour_lists(rows, p, M, edges, leaf, m, workers.map)
+        spread = distance[:, : k - 1].sum(axis=1, dtype=np.float64)
+        del distance, M
+        floor = np.quantile(spread, 0.05)
+        spread = np.maximum(spread, floor if floor > 0 else spread.mean() * 1e-3)
+        heat = spread / spread.mean() if spread.mean() > 0 else np.ones(n)
+        self.table = Table(*rows, near, heat.astype(np.float32))
+        self.groups = self._build()
+        self.begun = self.sse
+        self.table.heat[:] *= np.float32(self.begun / n)
+
+    def _rows(self, mixed: Mixed) -> Rows:
+        """The records in the order of the tree, padded."""
+        n, p = mixed.numbers.shape
+        X = np.zeros((n, -(-p // 8) * 8), np.float32)
+        X[:, :p] = np.take(mixed.numbers, self.order, axis=0, mode="clip")
+        q = mixed.worth.size
+        codes = np.zeros((n, -(-q // 8) * 8), np.int16)  # what is padded is worth nothing
+        codes[:, :q] = np.take(mixed.codes, self.order, axis=0, mode="clip")
+        worth = np.zeros(codes.shape[1], np.float32)
+        worth[:q] = mixed.worth
+        return Rows(X, codes, worth)
+
+    def _build(self) -> Groups:
+        (n, p), q, k = self.table.X.shape, self.table.worth.size, self.k
+        most = n // k
+        groups = Groups(
+            self.first[self.order].astype(np.int32),
+            np.zeros(most, np.int32),
+            np.empty((most, 2 * k - 1), np.int32),
+            np.empty(n, np.int32),
+            np.empty((most, p), np.float32),
+            np.zeros(most, np.int32),
+            np.zeros((n, q), np.int16),
+            np.zeros((most, q), np.int16),
+            np.zeros((most, q), np.int16),
+        )
+        count_groups(self.table, groups)
+        return groups
+
+    @property
+    def sse(self) -> float:
+        """What is lost by the partition as it is now: squared distances to means, and to modes of categories."""
+        groups = self.groups
+        lost = float(contributions(self.table.X, groups.labels, groups.sizes.size).sum())
+        differ = groups.sizes.sum() - groups.top.sum(axis=0, dtype=np.int64, where=groups.sizes[:, None] > 0)
+        return lost + float(differ @ self.table.worth.astype(np.float64))
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The partition as it is now, in the order of the table."""
+        labels = np.empty(self.order.size, np.int64)
+        labels[self.order] = self.groups.labels
+        return np.unique(labels, return_inverse=True)[1].reshape(-1)
+
+    def run(self) -> None:
+        """Cool the table down, then let it settle."""
+        n = self.order.size
+        per = self.work.whole_plan(self._speed, LONGEST * n, unit=LAST * n) // n
+        if per < 1 or self.begun <= 0 or self.work.over():
+            return
+        last = min(LAST, per)
+        levels = max(1, (per - last) // SWEEPS)
+        sweeps = np.diff(np.linspace(0, per - last, levels + 1).astype(np.int64))
+        heats = hottest(self.k) * np.geomspace(1.0, COOLING, levels + 1)
+        for (warm, cold), count in zip(pairwise(heats), sweeps, strict=True):
+            if self.work.over_after(last * n):
+                break
+            self._level(warm, cold, int(count), FOUND, DISSOLVE)
+        self._level(*QUENCH, last, 0, 0)
+
+    def _speed(self) -> float:
+        """Proposals per second of all threads, from a short trial, after which the first partition is put back."""
+        hot, rng = hottest(self.k), self.rng
+        self.rng = np.random.default_rng(0)
+        self._level(hot, hot, 1, FOUND, DISSOLVE)
+        started = time.perf_counter()
+        self._level(hot, hot, 2, FOUND, DISSOLVE)
+        seconds = time.perf_counter() - started
+        self.groups = self._build()
+        self.work.proposals, self.rng = 0, rng
+        return 2 * self.order.size / seconds
+
+    def _level(self, hot: float, cold: float, sweeps: int, found: int, dissolved: int) -> None:
+        """Sweep the table with jobs of a fresh draw."""
+        groups, k = self.groups, self.k
+        live = np.flatnonzero(groups.sizes)
+        jobs = 1
+        groups.owner[:] = 0
+        if self.order.size > JOB:
+            p = self.table.X.shape[1]
+            draws = self.rng.normal(size=(256, p + 1))
+            draws[:, p] = self.rng.random(256)
+            mass = groups.sizes[live]
+            groups.owner[live], jobs = random_cuts(groups.centres[live], mass, JOB, draws)
+        rows, starts = rows_by_job(groups.labels, groups.owner, jobs)
+        unused = np.flatnonzero(groups.sizes == 0)
+        made = np.bincount(groups.owner[live], minlength=jobs)
+        room = np.diff(starts) // k - made
+        seeds = self.rng.integers(1, 2**62, jobs)
+        waiting = []
+        for job, free in enumerate(np.split(unused[: room.sum()], np.cumsum(room)[:-1])):
+            groups.owner[free] = job
+            numbers = np.zeros(free.size + made[job] + 1, np.int32)
+            numbers[0], numbers[1 : free.size + 1] = free.size, free
+            span = rows[starts[job] : starts[job + 1]]
+            how = k, hot, cold, sweeps, found, dissolved, screen(k), seeds[job], LOGS
+            waiting.append(partial(sweep, self.table, groups, job, span, numbers, *how))
+        running = [self.workers.submit(each) for each in waiting]
+        for future in running:
+            future.result()
+        self.work.proposals += sweeps * self.order.size
+        self.report(lambda: min(self.begun, self.sse))

@@ -1,0 +1,40 @@
+"""Public facts about a table: what each column is, how its file is read, and who must be protected.
+
+One schema serves both jobs. It holds nothing that was read from private data: bounds and levels come from
+the codebook, and a guessed schema leaves them open. `model` holds the values, `checks` their rules, `toml` the
+file, `missing` the one decoder of missing cells.
+"""
+
+from __future__ import annotations
+
+from shoal.schema.missing import decode_missing, decode_table
+from shoal.schema.model import (
+    AGGREGATES,
+    CURRENCIES,
+    KINDS,
+    MISSING_POLICIES,
+    ROLES,
+    Cells,
+    Column,
+    Schema,
+    Unit,
+)
+from shoal.schema.parts import FileFormat, Indicator, Link, Rule
+
+__all__ = [
+    "AGGREGATES",
+    "CURRENCIES",
+    "KINDS",
+    "MISSING_POLICIES",
+    "ROLES",
+    "Cells",
+    "Column",
+    "FileFormat",
+    "Indicator",
+    "Link",
+    "Rule",
+    "Schema",
+    "Unit",
+    "decode_missing",
+    "decode_table",
+]

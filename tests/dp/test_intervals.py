@@ -1,0 +1,208 @@
+"""Intervals hold what they say with the probability they say, whatever the table."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+import pytest
+from scipy import stats
+
+from shoal.dp.check import check
+from shoal.dp.correlation import Grid
+from shoal.dp.exact import compute
+from shoal.dp.figures import figures, most_cut_off, notes
+from shoal.dp.intervals import difference_radius, share_interval
+from shoal.dp.load import load, protect_rows
+from shoal.dp.noise import add_noise
+from shoal.dp.plan import make_plan
+from shoal.dp.sql import parse
+from shoal.dp.unit import resolve
+from shoal.schema import Cells, Column, Schema, Unit
+
+DRAWS = 400
+LEAST = int(stats.binom.ppf(1e-5, DRAWS, 0.95))  # fewer hits speak against 95 %
+SCHEMA = Schema(
+    {
+        "x": Column("x", bounds=(0, 100)),
+        "coarse": Column("coarse", bounds=(0, 100), step=7),
+        "sign": Column("sign", bounds=(-30, 50), step=10),
+        "g": Column("g", kind="category", levels=("a", "b")),
+        "who": Column("who", kind="category"),
+    },
+    cells=Cells(("x", "sign"), (20, 20), 12),
+)
+
+
+def table(n=400, seed=0, people=40):
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "x": rng.beta(2, 5, n) * 100,
+            "coarse": rng.uniform(0, 100, n),
+            "sign": rng.normal(10, 12, n).clip(-30, 50),
+            "g": rng.choice(["a", "b"], n),
+            "who": rng.integers(0, people, n).astype(str),
+        }
+    )
+
+
+def drawn(sql, frame, epsilon=1.0, mode="dp", schema=SCHEMA, **options):
+    """Figures and notes of many draws on one table, with their plan."""
+    model = Grid.of_schema(schema) if mode == "correlated" else None
+    query = parse(sql)
+    check(query, schema)
+    unit = resolve(mode, schema, model=model, **options)
+    plan = make_plan(query, schema, unit, round(epsilon * 1_000_000))
+    exact = compute(protect_rows(load(frame, schema), frame, schema, unit, model), plan)
+    noisy = add_noise(plan, exact, DRAWS)
+    single = [tuple(each[i : i + 1] for each in noisy) for i in range(DRAWS)]
+    return plan, [figures(plan, each) for each in single], [notes(plan, each) for each in single], noisy
+
+
+def covered(answers, true, name=None):
+    return sum(
+        low <= true <= high
+        for _, interval in answers
+        for low, high in [interval if name is None else interval[name]]
+    )
+
+
+FIGURES = {
+    "COUNT(*)": lambda f, c: f.height,
+    "SUM": lambda f, c: f[c].sum(),
+    "AVG": lambda f, c: f[c].mean(),
+    "VAR_POP": lambda f, c: f[c].var(ddof=0),
+}
+
+
+@pytest.mark.parametrize("column", ["x", "coarse", "sign"])
+@pytest.mark.parametrize("figure", FIGURES)
+@pytest.mark.parametrize(("n", "epsilon"), [(400, 1.0), (400, 0.05), (3, 1.0)])
+def test_intervals_of_records_hold_the_figure_asked_for(figure, column, n, epsilon):
+    frame = table(n)
+    sql = f"SELECT {figure if '*' in figure else f'{figure}({column})'} FROM t"
+    answers = drawn(sql, frame, epsilon)[1]
+    assert covered(answers, FIGURES[figure](frame, column)) >= LEAST
+
+
+def test_a_step_is_no_quantum_of_sums():
+    """4,000 rows just below half a step: their sum is theirs, not nought."""
+    schema = Schema({"v": Column("v", bounds=(-100, 100), step=10)})
+    frame = pl.DataFrame({"v": [1.0] * 4000})
+    for sql, true in (("SELECT SUM(v) FROM t", 4000), ("SELECT AVG(v) FROM t", 1.0)):
+        assert covered(drawn(sql, frame, schema=schema)[1], true) >= LEAST
+
+
+@pytest.mark.parametrize("figure", ["MIN", "MAX"])
+def test_extremes_off_the_grid_are_held(figure):
+    frame = table(400).with_columns(pl.col("coarse").clip(17.3, 80.4))
+    true = frame["coarse"].min() if figure == "MIN" else frame["coarse"].max()
+    assert covered(drawn(f"SELECT {figure}(coarse) FROM t", frame)[1], true) >= LEAST
+
+
+def test_a_quantile_keeps_to_the_ranks_stated():
+    frame = table(400)
+    plan, answers, said, _ = drawn("SELECT QUANTILE(x, 0.25) FROM t", frame, 0.2)
+    ranks = int(next(note for note in said[0] if "rank" in note).split("within ")[1].split(" ")[0])
+    x = np.sort(frame["x"].to_numpy())
+    half = plan.releases[0].grid.step / 2
+    near = [
+        np.searchsorted(x, value - half) - ranks <= 100 <= np.searchsorted(x, value + half, "right") + ranks
+        for value, _ in answers
+    ]
+    assert sum(near) >= LEAST
+    assert all(interval == (0.0, 100.0) for _, interval in answers)
+
+
+@pytest.mark.parametrize("figure", ["COUNT(*)", "SUM(x)", "AVG(x)", "VAR_POP(x)"])
+def test_a_person_within_the_declared_rows_is_held(figure):
+    """Nobody has more rows than declared, so that nothing is cut and the full figure is held."""
+    frame = table(120, people=40).with_columns(who=(pl.int_range(120) // 3).cast(pl.String))
+    schema = Schema(SCHEMA.columns, unit=Unit("who", 3))
+    answers = drawn(f"SELECT {figure} FROM t", frame, schema=schema)[1]
+    kind = figure.split("(")[0]
+    true = frame.height if kind == "COUNT" else FIGURES[kind](frame, "x")
+    assert covered(answers, true) >= LEAST
+
+
+@pytest.mark.parametrize("figure", ["COUNT(*)", "SUM(x)"])
+def test_what_is_cut_off_stays_within_its_stated_bound(figure):
+    frame = table(600, people=30)
+    schema = Schema(SCHEMA.columns, unit=Unit("who", 60))
+    plan, answers, _, noisy = drawn(f"SELECT {figure} FROM t", frame, schema=schema)
+    true = frame.height if "*" in figure else frame["x"].sum()
+    quantum = 1.0 if "*" in figure else float(plan.releases[0].fixed.quantum)
+    held = [
+        interval[0] <= true <= interval[1] + quantum * most_cut_off(plan.releases[0], int(limit))
+        for (_, interval), limit in zip(answers, noisy[0][:, 0], strict=True)
+    ]
+    assert sum(held) >= int(stats.binom.ppf(1e-5, DRAWS, 0.9))
+
+
+def test_an_average_over_cells_holds_the_average_it_names():
+    """The false interval of old: two heaps, one of them cut. Now both sides are cut alike and it is said."""
+    rng = np.random.default_rng(1)
+    frame = pl.DataFrame(
+        {
+            "x": np.concatenate([np.full(300, 99.9), rng.uniform(0, 100, 400)]),
+            "coarse": 1.0,
+            "sign": rng.uniform(-30, 50, 700),
+            "g": "a",
+            "who": "p",
+        }
+    )
+    plan, answers, said, noisy = drawn("SELECT AVG(x) FROM t", frame, mode="correlated", tau=12)
+    release = plan.releases[0]
+    unit = resolve("correlated", SCHEMA, model=Grid.of_schema(SCHEMA), tau=12)
+    loaded = protect_rows(load(frame, SCHEMA), frame, SCHEMA, unit, Grid.of_schema(SCHEMA))
+    exact = compute(loaded, plan)[0]
+    hits = 0
+    for (_, (low, high)), place in zip(answers, noisy[0][:, 0], strict=True):
+        hits += low <= _root(exact, release, release.steps.limits[place]) <= high
+    assert hits >= LEAST
+    assert all("the interval is of that average" in " ".join(each) for each in said)
+    widths = np.array([high - low for _, (low, high) in answers])
+    assert np.median(widths) < 100
+
+
+def _root(exact, release, limit):
+    """Where the cut pulls of all units balance, by bisection."""
+    n, s = exact.moments[:, 0].astype(float), exact.moments[:, 1].astype(float)
+    low, high = 0.0, float(release.fixed.most)
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.clip(s - middle * n, -limit, limit).sum() > 0 else (low, middle)
+    return low * float(release.fixed.quantum)
+
+
+def test_a_group_by_holds_each_group():
+    frame = table(400)
+    answers = drawn("SELECT g, COUNT(*), AVG(x) FROM t GROUP BY g", frame)[1]
+    for at, level in enumerate("ab"):
+        rows = frame.filter(pl.col("g") == level)
+        for name, true in (("count", rows.height), ("avg_x", rows["x"].mean())):
+            hits = sum(row[at][name][0] <= true <= row[at][name][1] for _, row in answers)
+            assert hits >= LEAST
+
+
+@pytest.mark.parametrize("p", [0.0, 0.1, 0.3, 0.5])
+def test_the_radius_of_a_weighted_difference_is_exact(p):
+    rng = np.random.default_rng(2)
+    z = (1 - p) * rng.laplace(0, 1000, 400_000) - p * rng.laplace(0, 1000, 400_000)
+    inside = (np.abs(z) <= difference_radius(p, 1000.0)).mean()
+    assert inside == pytest.approx(0.95, abs=0.003)
+
+
+def test_a_share_without_rows_is_anything():
+    assert share_interval(-3.0, 5.0, 10.0) == (0.0, 1.0)
+    low, high = share_interval(5_000.0, 5_000.0, 10.0)
+    assert high - low == pytest.approx(2 * 20.6 / 10_000, rel=0.15)
+    assert low < 0.5 < high
+
+
+def test_notes_say_what_an_interval_covers():
+    said = drawn("SELECT SUM(x), COUNT(*) FROM t", table(30))[2][0]
+    assert any("values beyond [0, 100]" in each for each in said)
+    schema = Schema(SCHEMA.columns, unit=Unit("who", 60))
+    said = drawn("SELECT COUNT(*) FROM t", table(30), schema=schema)[2][0]
+    assert any("cut" in each and "95 %" in each for each in said)

@@ -1,0 +1,271 @@
+"""The search on large tables: its state, its promises, and that no other method of ours is ahead of it."""
+
+from __future__ import annotations
+
+import re
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from shoal.engine.encode import standardise, sum_of_squares
+from shoal.engine.kernels import modes
+from shoal.engine.kernels.exchange import shift_cost, swap_cost
+from shoal.microaggregation import MDAV, Anneal, mend, partition_within
+from shoal.microaggregation import _global as module
+from shoal.microaggregation import _work as budget
+from shoal.microaggregation._global import GlobalSearch, start_in_blocks
+from shoal.microaggregation._mixed import Mixed
+from shoal.microaggregation._work import Shape, Work
+
+
+@pytest.fixture
+def small_jobs(monkeypatch):
+    """Large tables begin at 100 records, and jobs hold 300."""
+    monkeypatch.setattr(budget, "ONE_BLOCK", 100)
+    monkeypatch.setattr(module, "JOB", 300)
+    monkeypatch.setattr(module, "LEAF", 128)
+    monkeypatch.setattr(module, "BLOCK", 200)
+
+
+def clusters(n, seed=7):
+    g = np.random.default_rng(seed)
+    centres = g.normal(size=(40, 10)) * 3
+    return centres[g.integers(0, 40, n)] + g.normal(size=(n, 10)) @ np.diag(np.linspace(0.2, 2, 10))
+
+
+def searched(Z, k, sweeps, seed=0, threads=2):
+    with ThreadPoolExecutor(threads) as workers:
+        labels = start_in_blocks(Z, k, workers)
+        work = Work(None, -(-sweeps * len(Z) // 100) * 100)
+        search = GlobalSearch(Z, k, labels, work, workers, np.random.default_rng(seed), lambda _: None)
+        search.run()
+    return labels, search
+
+
+def check(search, k):
+    """The state is that of the labels, and sizes are kept."""
+    groups, X = search.groups, search.table.X
+    sizes = np.bincount(groups.labels, minlength=groups.sizes.size)
+    np.testing.assert_array_equal(groups.sizes, sizes)
+    assert set(np.unique(sizes)) <= {0, *range(k, 2 * k)}
+    for i, g in enumerate(groups.labels):
+        assert groups.members[g, groups.place[i]] == i
+    for g in np.flatnonzero(sizes):
+        np.testing.assert_allclose(groups.centres[g], X[groups.labels == g].mean(axis=0), atol=1e-4)
+
+
+@pytest.mark.parametrize("k", [2, 3, 5, 12])
+@pytest.mark.parametrize("sweeps", [1, 4, 40])
+def test_the_state_stays_true_and_jobs_keep_apart(k, sweeps, small_jobs):
+    Z = standardise(np.random.default_rng(k).normal(size=(1_003, 5)) ** 3)
+    first, search = searched(Z, k, sweeps)
+    check(search, k)
+    assert search.work.proposals <= search.work.max_proposals
+    if sweeps == 40:
+        assert sum_of_squares(Z, search.labels) < 0.99 * sum_of_squares(Z, first)
+
+
+def test_all_exchanges_with_a_group_cost_what_one_does():
+    rng = np.random.default_rng(0)
+    X, centres = rng.normal(size=(9, 16)).astype(np.float32), rng.normal(size=(2, 16)).astype(np.float32)
+    step, w = 2 * (centres[1] - centres[0]), np.float32(0.3)
+    for m in range(1, 9):
+        assert shift_cost(X, 0, m, step, w) == pytest.approx(swap_cost(X, centres, 0, m, 0, 1, w), rel=1e-3)
+
+
+def test_threads_do_not_matter_and_seeds_do(small_jobs):
+    X = clusters(2_000)
+    runs = [Anneal(k=4, max_proposals=60_000, random_state=5, n_threads=t).fit(X) for t in (1, 2, 3)]
+    for other in runs[1:]:
+        np.testing.assert_array_equal(other.labels_, runs[0].labels_)
+    assert runs[0].n_proposals_ == 60_000
+    again = Anneal(k=4, max_proposals=60_000, random_state=6).fit(X)
+    assert not np.array_equal(again.labels_, runs[0].labels_)
+
+
+@pytest.mark.parametrize("seconds", [0.3, 1.5])
+def test_a_run_by_the_clock_is_repeated_by_its_proposals(seconds, small_jobs):
+    X = clusters(3_000)
+    first = Anneal(k=5, time_limit=seconds, random_state=1).fit(X)
+    again = Anneal(k=5, max_proposals=first.n_proposals_, random_state=1, n_threads=1).fit(X)
+    np.testing.assert_array_equal(again.labels_, first.labels_)
+    assert again.n_proposals_ == first.n_proposals_
+
+
+@pytest.mark.parametrize("n", [7_000, 20_000, 50_000])
+def test_not_behind_the_other_methods_at_any_size(n):
+    """A tenth of the usual work and less is enough to be ahead of exact MDAV and of blocks with exchanges."""
+    X = clusters(n)
+    Z = standardise(X)
+    proposals = 30 * n
+    assert proposals < 0.1 * Shape(n, 5, 10).usual_proposals()
+    fitted = Anneal(k=5, max_proposals=proposals, random_state=0).fit(X)
+    mdav = MDAV(k=5).fit(X)
+    mended = 100 * sum_of_squares(Z, mend(Z, mdav.labels_, 6)) / np.sum(Z * Z)
+    assert fitted.information_loss_ < 0.96 * min(mdav.information_loss_, mended, fitted.start_loss_)
+    assert np.bincount(fitted.labels_).min() >= 5
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda g: np.repeat(g.normal(size=(120, 3)), 25, axis=0),  # duplicates only
+        lambda g: np.round(g.normal(size=(3_000, 2))),  # heavy ties
+        lambda g: np.vstack([g.normal(size=(2_999, 4)), np.full((1, 4), 1e12)]),  # one far away
+        lambda g: np.hstack([g.normal(size=(3_000, 1)), np.ones((3_000, 3))]),  # constant columns
+        lambda g: np.ones((3_000, 2)),  # all alike
+        lambda g: 1e300 * g.uniform(-1, 1, size=(3_000, 2)),  # squares overflow in the units of the data
+        lambda g: g.normal(size=(1_500, 130)),  # many columns
+        lambda g: g.integers(0, 2, size=(3_000, 1)).astype(float),
+    ],
+)
+def test_odd_tables(make, small_jobs):
+    X = make(np.random.default_rng(0))
+    fitted = Anneal(k=4, max_proposals=len(X) * 30, random_state=0).fit(X)
+    assert np.bincount(fitted.labels_).min() >= 4
+    assert np.bincount(fitted.labels_).max() <= 7
+    assert fitted.information_loss_ <= fitted.start_loss_ * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(("n", "k"), [(101, 51), (101, 50), (119, 60), (200, 25)])
+def test_large_groups_and_few(n, k, small_jobs):
+    fitted = Anneal(k=k, max_proposals=20_000, random_state=0).fit(clusters(n))
+    assert np.bincount(fitted.labels_).min() >= k
+
+
+def test_progress_is_told_with_what_an_interrupt_would_give(small_jobs):
+    told = []
+
+    def listen(stage, done, of):
+        told.append((stage, done, of))
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    fitted = Anneal(k=4, max_proposals=10**9, random_state=0, progress=listen).fit(clusters(2_000))
+    assert fitted.interrupted_
+    losses = [float(found[1]) for stage, _, _ in told if (found := re.search(r"([0-9.]+) % lost", stage))]
+    assert fitted.information_loss_ <= losses[-1] * (1 + 1e-4)
+    assert all(0 <= done <= of for _, done, of in told)
+
+
+@pytest.mark.parametrize("categories", [0, 4])
+def test_parts_take_their_part_of_the_time_whatever_kind_of_search_they_get(categories):
+    whole = Shape(100_000, 5, 10, categories)
+    proposals = whole.usual_proposals()
+    for n in (1_000, 50_000):
+        part = Shape(n, 5, 10, categories)
+        seconds = whole.part(n, proposals) * part.seconds_per_proposal()
+        assert seconds == pytest.approx(proposals * whole.seconds_per_proposal() * n / 100_000, rel=0.01)
+    assert Shape(1_000, 5, 10).one_block != bool(Shape(1_000, 5, 10, 1).one_block)
+
+
+# Categories
+
+
+def mixed_table(n, seed=0):
+    """Coordinates of two numbers and three categories that go with them, and where these are."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(size=(n, 2))
+    parts, at, categories = [standardise(numbers)], 2, []
+    for levels in (2, 5, 9):
+        codes = np.clip(np.round(numbers[:, 0] + rng.normal(size=n) * 0.7 + levels / 2), 0, levels - 1)
+        block = np.eye(levels)[codes.astype(int)]
+        share = block.mean(axis=0)
+        parts.append((block - share) / np.sqrt(1 - share @ share))
+        categories.append((at, at + levels))
+        at += levels
+    return np.ascontiguousarray(np.hstack(parts)), categories
+
+
+def lost(Z, categories, labels):
+    """What is published is lost, slowly: means of numbers, modes of categories."""
+    total = 0.0
+    first = categories[0][0]
+    for g in range(labels.max() + 1):
+        group = Z[labels == g]
+        total += ((group[:, :first] - group[:, :first].mean(axis=0)) ** 2).sum()
+        for start, stop in categories:
+            rows = group[:, start:stop]
+            total += min(((rows - row) ** 2).sum() for row in rows)
+    return total
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_loss_of_modes_is_what_it_is_said_to_be(seed):
+    Z, categories = mixed_table(200, seed)
+    labels = np.random.default_rng(seed).integers(0, 40, 200)
+    labels = np.unique(labels, return_inverse=True)[1]
+    assert Mixed.of(Z, categories).loss(labels) == pytest.approx(lost(Z, categories, labels))
+
+
+@pytest.mark.parametrize("k", [2, 4, 9])
+def test_modes_stay_true_under_all_moves(k, small_jobs):
+    Z, categories = mixed_table(700, k)
+    mixed = Mixed.of(Z, categories)
+    with ThreadPoolExecutor(2) as workers:
+        first = start_in_blocks(Z, k, workers)
+        work, rng = Work(None, 21_000), np.random.default_rng(0)
+        search = GlobalSearch(Z, k, first, work, workers, rng, lambda _: None, mixed)
+        assert search.sse == pytest.approx(lost(Z, categories, first), rel=1e-5)
+        search.run()
+    check(search, k)
+    assert search.sse == pytest.approx(lost(Z, categories, search.labels), rel=1e-5)
+    assert search.sse < 0.95 * mixed.loss(first)
+    groups, codes = search.groups, search.table.codes
+    for g in np.flatnonzero(groups.sizes):
+        members = np.flatnonzero(groups.labels == g)
+        same = codes[members][:, None] == codes[members][None]
+        np.testing.assert_array_equal(groups.alike[members], same.sum(axis=1))
+        np.testing.assert_array_equal(groups.top[g], same.sum(axis=1).max(axis=0))
+
+
+def test_an_exchange_of_categories_costs_what_it_is_said_to(small_jobs):
+    Z, categories = mixed_table(60)
+    labels = np.arange(60) % 12
+    with ThreadPoolExecutor(1) as workers:
+        rng, mixed = np.random.default_rng(0), Mixed.of(Z, categories)
+        search = GlobalSearch(Z, 4, labels, Work(None, 100), workers, rng, lambda _: None, mixed)
+    table, groups, only = search.table, search.groups, Mixed(np.zeros((60, 0)), mixed.codes, mixed.worth)
+    q = table.worth.size
+    left, same, inside = (np.empty(q, np.int16) for _ in range(3))
+    state = groups.alike, groups.top, groups.tied
+    for _ in range(100):
+        i, j = rng.integers(0, 60, 2)
+        A, B = groups.labels[i], groups.labels[j]
+        if A == B:
+            continue
+        modes.prepare_exchange(table.codes, groups.members, 5, A, B, i, *state, left, same)
+        cost = modes.exchange_cost(
+            table.codes, table.worth, groups.members, 5, A, B, i, j, *state, left, same, inside
+        )
+        new = labels.copy()
+        new[search.order[i]], new[search.order[j]] = B, A
+        assert cost == pytest.approx(only.loss(new) - only.loss(labels), abs=1e-3)
+
+
+def test_what_is_published_is_lowered_on_small_tables_too():
+    Z, categories = mixed_table(1_500)
+    around_means = Anneal(k=4, max_proposals=2_000_000, random_state=0).partition(Z)
+    search = Anneal(k=4, max_proposals=150_000, random_state=0)
+    labels = search.partition(Z, categories)
+    assert lost(Z, categories, labels) < 0.985 * lost(Z, categories, around_means)
+    again = Anneal(k=4, max_proposals=150_000, random_state=0, n_threads=1).partition(Z, categories)
+    np.testing.assert_array_equal(labels, again)
+    assert search.start_loss_ > 100 * lost(Z, categories, labels) / np.sum(Z * Z)
+
+
+def test_strata_hand_the_categories_on():
+    Z, categories = mixed_table(400)
+    strata = np.arange(400) % 2
+    method = Anneal(k=4, max_proposals=40_000, random_state=0)
+    labels, parts = partition_within(Z, method, strata, categories=categories)
+    assert all(part._categories == tuple(categories) for part in parts)
+    assert all(len(set(strata[labels == g])) == 1 for g in range(labels.max() + 1))
+
+
+def test_tables_of_categories_alone(small_jobs):
+    Z, categories = mixed_table(300)
+    only = [(start - 2, stop - 2) for start, stop in categories]
+    labels = Anneal(k=4, max_proposals=9_000, random_state=0).partition(Z[:, 2:], only)
+    assert np.bincount(labels).min() >= 4
