@@ -24,7 +24,7 @@ from shoal.engine.encode import group_means, standardise, sum_of_squares
 from shoal.measures import dld
 from shoal.microaggregation import MDAV
 from shoal.microaggregation._fast_fixed_size import fast_cbfs, fast_mdav, fast_v_mdav
-from shoal.microaggregation._fixed_size import _cbfs, _mdav, _v_mdav
+from shoal.microaggregation._fixed_size_kernels import _cbfs, _mdav, _v_mdav
 
 # Columns, k, and the records for which both kernels run; more of them with `full`.
 SIZES = {

@@ -6,7 +6,32 @@ import numpy as np
 
 
 def mdav(X: np.ndarray, k: int) -> np.ndarray:
-    """MDAV by its definition, with full sorts."""
+    """MDAV as printed, with full sorts: two groups a round while 2k are left, leftovers to moving centroids."""
+    labels, group = _ends(X, k, 2)
+    free = np.flatnonzero(labels < 0)
+    if len(free) >= k:
+        labels[free] = group
+        return labels
+    for i in free:
+        centroids = [X[labels == g].mean(axis=0) for g in range(group)]
+        labels[i] = np.argmin([((X[i] - each) ** 2).sum() for each in centroids])
+    return labels
+
+
+def mdav_generic(X: np.ndarray, k: int) -> np.ndarray:
+    """MDAV by the textbook, with full sorts: two groups a round while 3k are left."""
+    labels, group = _ends(X, k, 3)
+    free = np.flatnonzero(labels < 0)
+    if len(free) >= 2 * k:
+        r = free[np.argmax(((X[free] - X[free].mean(axis=0)) ** 2).sum(axis=1))]
+        labels[free[np.argsort(((X[free] - X[r]) ** 2).sum(axis=1), kind="stable")[:k]]] = group
+        group += 1
+    labels[labels < 0] = group
+    return labels
+
+
+def _ends(X: np.ndarray, k: int, times: int) -> tuple[np.ndarray, int]:
+    """Groups around r and s while `times` k records are left."""
     labels = np.full(len(X), -1)
     group = 0
 
@@ -19,21 +44,14 @@ def mdav(X: np.ndarray, k: int) -> np.ndarray:
     def farthest(point):
         return free()[np.argmax(distances(point))]
 
-    def claim(record):
-        nonlocal group
-        labels[free()[np.argsort(distances(X[record]), kind="stable")[:k]]] = group
-        group += 1
-
-    while len(free()) >= 3 * k:
+    while len(free()) >= times * k:
         r = farthest(X[free()].mean(axis=0))
         s = farthest(X[r])
-        claim(r)
-        if labels[s] < 0:
-            claim(s)
-    if len(free()) >= 2 * k:
-        claim(farthest(X[free()].mean(axis=0)))
-    labels[labels < 0] = group
-    return labels
+        for record in (r, s):
+            if labels[record] < 0:
+                labels[free()[np.argsort(distances(X[record]), kind="stable")[:k]]] = group
+                group += 1
+    return labels, group
 
 
 def cbfs(X: np.ndarray, k: int) -> np.ndarray:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from shoal import reproduce
-from shoal.errors import ParameterError
+from shoal.errors import InputError, ParameterError
 from shoal.microaggregation import methods
-from shoal.reproduce._microaggregation import _run
+from shoal.reproduce._cells import Cell, Resumed, run_cells
 from shoal.reproduce._published import DERIVATIVE_FREE, SPLIT_RANKS, TABLE1, TABLE2
-from shoal.reproduce._rows import Reproduction, Row
+from shoal.reproduce._rows import Claim, Reproduction, Row, agreement
 
 
 def test_printed_figures_are_complete():
@@ -29,8 +29,8 @@ def test_printed_figures_are_complete():
 
 
 def test_cells_are_run_and_compared(census, tarragona):
-    cells = [(data, methods()["mdav"](k=3), TABLE1[data]["mdav"][0], {}) for data in ("tarragona", "census")]
-    rows = _run(cells, None)
+    cells = [Cell(data, methods()["mdav"](k=3), TABLE1[data]["mdav"][0]) for data in ("tarragona", "census")]
+    rows = run_cells(cells)
     for row in rows:
         assert row.sizes_kept
         assert abs(row.difference) < 0.01
@@ -38,7 +38,7 @@ def test_cells_are_run_and_compared(census, tarragona):
 
 
 def test_random_methods_are_means_over_seeds(tarragona):
-    (row,) = _run([("tarragona", methods()["kc"](k=3, rounds=2), None, {"seeds": 3})], None)
+    (row,) = run_cells([Cell("tarragona", methods()["kc"](k=3, rounds=2), seeds=3)])
     assert row.spread > 0
     assert row.published is None
     assert row.difference is None
@@ -50,6 +50,38 @@ def test_tables_are_written_in_every_form():
     assert "| census | mdav | 3 | 5.692 | 5.692 | +0.00 |" in result.to_markdown()
     assert "A note." in result.to_html()
     assert result.to_dict()["rows"][0]["rank_ours"] == 2
+
+
+def test_a_stopped_run_goes_on(tarragona, tmp_path):
+    file = tmp_path / "cells.jsonl"
+    first = Cell("tarragona", methods()["mdav"](k=3), 16.932, {"reading": "as printed"})
+    run_cells([first], None, Resumed(file))
+    known = Resumed(file)
+    assert list(known.rows) == [first.key]
+    told = []
+    rows = run_cells([first, Cell("tarragona", methods()["cbfs"](k=3))], told.append, known)
+    assert [row.method for row in rows] == ["mdav", "cbfs"]
+    assert len(told) == 1  # the first was not measured again
+    file.write_text("no cells", encoding="utf-8")
+    with pytest.raises(InputError, match="no file of measured cells"):
+        Resumed(file)
+
+
+def test_of_several_readings_the_nearest_counts():
+    row = Row("census", "brkga", 3, 10.0, 9.0, 0.1, True, None, {"reading": "one"})
+    near = Row("census", "brkga", 3, 10.0, 10.004, 0.1, True, None, {"reading": "other"})
+    unprinted = Row("census", "anneal", 3, None, 4.7, 0.1, True)
+    found = agreement([row, near, unprinted])
+    assert (found.cells, found.within_005, found.missed) == (1, 1, 0)
+    assert agreement([row]).missed == 1
+
+
+def test_claims_are_shown():
+    claim = Claim("KCKW loses least of all", "census", False, "rank 2 of 10")
+    result = Reproduction("split", "A table", (), (), 0.1, (claim,))
+    assert "| KCKW loses least of all | census | no | rank 2 of 10 |" in result.to_markdown()
+    assert "rank 2 of 10" in result.to_html()
+    assert result.to_dict()["claims"][0]["holds"] is False
 
 
 def test_ranks_share_equal_figures():

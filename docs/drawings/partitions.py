@@ -33,9 +33,11 @@ from shoal.microaggregation import (
     HMeans,
     KMeans,
     KWard,
+    MDAVGeneric,
     MicTSP,
     MSTCentroid,
     MSTDiameter,
+    PathExchange,
     Univariate,
 )
 from shoal.report.canvas import AFTER, INK, MUTED, POINTS, RULE, SERIES, drawing, to_svg
@@ -44,10 +46,10 @@ SAND = SERIES[1]
 K = 4
 
 FAMILIES: dict[str, list[Any]] = {
-    "fixed-size": [MDAV(K), MD(K), CBFS(K), VMDAV(K)],
+    "fixed-size": [MDAV(K), MDAVGeneric(K), MD(K), CBFS(K), VMDAV(K)],
     "path": [
         Univariate(K), NPNMHM(K), MDMHM(K), MDAVMHM(K),
-        CBFSMHM(K), MicTSP(K), FDM(K), IMHM(K),
+        CBFSMHM(K), MicTSP(K), FDM(K), IMHM(K), PathExchange(K),
     ],
     "greedy-and-hierarchical": [GSMS(K), GSMST2(K), KWard(K), MSTDiameter(K), MSTCentroid(K)],
     "means": [

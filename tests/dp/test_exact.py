@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from shoal.dp.check import check
 from shoal.dp.correlation import Grid
 from shoal.dp.exact import combine, compute, finish, partial
-from shoal.dp.load import load, protect_rows, version
+from shoal.dp.load import load, protect_rows
 from shoal.dp.noise import cut_sums, histograms, mean_scores, outermost
 from shoal.dp.plan import UNIT, make_plan
 from shoal.dp.releases import Mean, Ranks
@@ -151,7 +151,8 @@ def test_rows_without_a_unit_are_dropped(schema):
     frame = frame.with_columns(house=pl.Series(["1", None, " ", "?", "1.0"]))
     facts = schema.with_columns(house={"missing_codes": ("?",)})
     unit = resolve("group", facts, group=Unit("house", 2))
-    assert protect_rows(load(frame, facts), frame, facts, unit)[UNIT].to_list() == ["1", "1"]
+    found = protect_rows(load(frame, facts), frame, facts, unit)[UNIT].to_list()
+    assert sorted(found) == ["1", "1.0"]  # ids are opaque
 
 
 def test_cells_are_cut_at_tau(survey, schema):
@@ -211,12 +212,6 @@ def test_structure_that_does_not_fit_is_one_sentence(schema):
         load(pl.DataFrame({"x": [1]}), schema)
     with pytest.raises(SchemaError, match="'v' must hold plain values"):
         load(pl.DataFrame({"v": [[1], [2]]}), Schema({"v": Column("v")}))
-
-
-def test_the_version_follows_the_rows_not_their_order(survey, schema):
-    loaded = load(survey, schema)
-    assert version(loaded) == version(loaded.reverse())
-    assert version(loaded) != version(loaded[1:])
 
 
 @given(

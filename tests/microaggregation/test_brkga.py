@@ -36,7 +36,7 @@ def test_free_decoding_equals_the_plain_algorithm(listed):
     X = rng.normal(size=(40, 3))
     medoids = np.sort(rng.choice(40, 6, replace=False))
     near = _nearest_records(X, listed)
-    assert (_decode(X, near, medoids, 3, False) == nearest_medoid(X, medoids)).all()
+    assert (_decode(X, near, medoids, 3, 0) == nearest_medoid(X, medoids)).all()
 
 
 def test_neighbour_lists():
@@ -55,11 +55,36 @@ def test_bounded_decoding_keeps_the_sizes_for_any_medoids(seed, listed):
     for k in (2, 3, 5):
         for c in (-(-60 // (2 * k - 1)), 60 // k):
             medoids = np.sort(rng.choice(60, c, replace=False))
-            labels = _decode(X, near, medoids, k, True)
+            labels = _decode(X, near, medoids, k, 2)
             sizes = np.bincount(labels, minlength=c)
             assert sizes.min() >= k
             assert sizes.max() < 2 * k
             assert (labels[medoids] == np.arange(c)).all()
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_upper_bound_alone_is_kept(seed):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(60, 2)) ** 3
+    near = _nearest_records(X, 59)
+    medoids = np.sort(rng.choice(60, 20, replace=False))
+    sizes = np.bincount(_decode(X, near, medoids, 3, 1), minlength=20)
+    assert sizes.max() <= 5
+    assert sizes.min() < 3
+    fitted = BRKGA(k=3, constraint="upper", generations=2, population=10).fit(X)
+    assert np.bincount(fitted.labels_).max() <= 5
+    assert {10 <= c <= 20 for c, _, _ in fitted.evaluated_} == {True}
+
+
+def test_the_medoid_is_the_prototype_where_asked():
+    X = np.random.default_rng(5).normal(size=(40, 3)) ** 3
+    fitted = BRKGA(k=4, prototype="medoid", generations=2, population=10).fit(X)
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    for g, prototype in enumerate(fitted.centroids_):
+        members = np.flatnonzero(fitted.labels_ == g)
+        sums = [np.sqrt(((Z[i] - Z[members]) ** 2).sum(axis=1)).sum() for i in members]
+        np.testing.assert_array_equal(prototype, X[members[int(np.argmin(sums))]])
+    np.testing.assert_array_equal(fitted.transform(X), fitted.centroids_[fitted.labels_])
 
 
 def test_equation_five_by_hand():
@@ -76,10 +101,10 @@ def test_any_number_of_threads_gives_the_same():
     before = numba.get_num_threads()
     try:
         numba.set_num_threads(1)
-        alone = _costs(X, near, medoids, 3, True, True)
+        alone = _costs(X, near, medoids, 3, 2, True)
     finally:
         numba.set_num_threads(before)
-    assert (alone == _costs(X, near, medoids, 3, True, True)).all()
+    assert (alone == _costs(X, near, medoids, 3, 2, True)).all()
 
 
 def test_a_seed_repeats_and_evolution_helps():
@@ -110,7 +135,8 @@ def test_sizes(k, n, seed, search, free):
     assert sizes.max() < 2 * k
     tried = {c for c, _, _ in fitted.evaluated_}
     if search == "all" and not free:
-        assert tried == set(range(-(-n // (2 * k - 1)), n // k + 1))
+        low, high = -(-n // (2 * k - 1)), n // k  # what sizes k..2k-1 allow of the printed interval
+        assert tried == set(range(min(max(2, -(-n // (2 * k)), low), high), high + 1))
 
 
 def test_without_the_constraint_groups_break_k():

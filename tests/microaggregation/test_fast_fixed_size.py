@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from shoal.engine.encode import standardise
 from shoal.engine.kernels.tree_growth import grow_tree
 from shoal.engine.kernels.trees import farthest, nearest, take, tighten
-from shoal.microaggregation import CBFS, MDAV, VMDAV
+from shoal.microaggregation import CBFS, MDAV, VMDAV, MDAVGeneric
 from shoal.microaggregation import _fast_fixed_size as fast
-from shoal.microaggregation._fixed_size import _cbfs, _mdav, _v_mdav
+from shoal.microaggregation._fixed_size_kernels import _cbfs, _mdav, _mdav_generic, _v_mdav
 from shoal.microaggregation._scan_fixed_size import scan_rounds
 
 
@@ -43,12 +43,15 @@ KINDS = [
 
 def same_labels(X: np.ndarray, k: int) -> None:
     X = np.ascontiguousarray(X)
-    mdav, cbfs = _mdav(X, k), _cbfs(X, k, False)
-    for least in (0, 150):
-        np.testing.assert_array_equal(fast._shrink(X, k, fast.MDAV, least), mdav)
-        np.testing.assert_array_equal(fast._shrink(X, k, fast.CBFS, least), cbfs)
-    np.testing.assert_array_equal(scan_rounds(X, k, True), mdav)
-    np.testing.assert_array_equal(scan_rounds(X, k, False), cbfs)
+    plain = {
+        fast.MDAV: _mdav(X, k),
+        fast.MDAV_GENERIC: _mdav_generic(X, k),
+        fast.CBFS: _cbfs(X, k, False),
+    }
+    for method, labels in plain.items():
+        for least in (0, 150):
+            np.testing.assert_array_equal(fast._shrink(X, k, method, least), labels)
+        np.testing.assert_array_equal(fast._with_leftovers(X, scan_rounds(X, k, method)), labels)
     np.testing.assert_array_equal(fast._shrink(X, k, fast.CBFS_CENTROID), _cbfs(X, k, True))
     for gamma in (0.2, 1.1):
         np.testing.assert_array_equal(fast._extend(X, k, gamma), _v_mdav(X, k, gamma))
@@ -75,7 +78,9 @@ def test_labels_equal_in_many_columns():
     same_labels(table("normal", 1_000, 30, 2), 5)
 
 
-@pytest.mark.parametrize("method", [MDAV(k=3), CBFS(k=3), CBFS(k=3, grow="centroid"), VMDAV(k=3, gamma=1.1)])
+@pytest.mark.parametrize(
+    "method", [MDAV(k=3), MDAVGeneric(k=3), CBFS(k=3), CBFS(k=3, grow="centroid"), VMDAV(k=3, gamma=1.1)]
+)
 def test_estimators_choose_by_size(method, monkeypatch):
     X = table("clustered", 600, 3, 3)
     plain = method.fit(X).labels_

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from oracles_clustering import fill, h_means, sse
 from shoal.errors import InputError
 from shoal.microaggregation import HMeans, KMeans
-from shoal.microaggregation._means import _fill, _h_means, _k_means, hm_km, middle_number_of_groups
+from shoal.microaggregation._means import _fill, _h_means, _k_means, improve, middle_number_of_groups
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -60,7 +60,7 @@ def test_hm_km_never_loses_to_its_start():
     rng = np.random.default_rng(5)
     X = rng.normal(size=(120, 3))
     start = np.arange(120) % 24
-    labels = hm_km(X, start, 24, 5)
+    labels = improve(X, start, 24, 5, ("h-means", "k-means"))
     assert np.bincount(labels).min() >= 5
     assert sse(X, labels) < sse(X, start)
 

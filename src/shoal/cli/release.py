@@ -124,11 +124,12 @@ def _refuse_with_marginals(given: dict[str, Any]) -> None:
 def _marginals(
     wanted: _Wanted, delta: float | None, bins: int | None, rows: int | None, neighbours: str, mode: str
 ) -> dict[str, Any]:
-    from shoal.io import read_table, write_table
+    from shoal.dp.sources import read_private
+    from shoal.io import write_table
     from shoal.release import release_marginals
 
     out = release_marginals(
-        read_table(wanted.file),
+        read_private(wanted.file, wanted.schema),
         wanted.schema,
         wanted.epsilon,
         delta=delta,
@@ -156,13 +157,14 @@ def _marginals(
 def _microaggregated(
     wanted: _Wanted, k: int | None, method: str, association: str, shares: dict[str, int] | None
 ) -> dict[str, Any]:
+    from shoal.dp.sources import read_private
     from shoal.errors import ParameterError
-    from shoal.io import read_table, write_table, write_text
+    from shoal.io import write_table, write_text
     from shoal.release import SmallGroupsWarning, release_table, utility_picture
 
     if k is None:
         raise ParameterError(f"Method {method!r} needs -k, the records per group.")
-    frame = read_table(wanted.file)
+    frame = read_private(wanted.file, wanted.schema)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", SmallGroupsWarning)
         out = release_table(

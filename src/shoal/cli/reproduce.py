@@ -17,7 +17,9 @@ def register(app: typer.Typer) -> None:
 
 
 def reproduce(
-    experiment: Annotated[str, typer.Argument(help="table1, table2, split, derivative-free or correlated.")],
+    experiment: Annotated[
+        str, typer.Argument(help="table1, table2, brkga-parameters, split, derivative-free or correlated.")
+    ],
     full: Annotated[bool, typer.Option("--full", help="As the paper did it: takes much longer.")] = False,
     data: Annotated[Path | None, typer.Option(help="Folder of the benchmark tables.")] = None,
     markdown: Annotated[Path | None, typer.Option(help="Write the table to this Markdown file.")] = None,
@@ -26,7 +28,14 @@ def reproduce(
         typer.Option(help="Write the table, and pictures where there are some, to this HTML file."),
     ] = None,
     pictures: Annotated[
-        Path | None, typer.Option(help="Of correlated: write the pictures as SVG files to this folder.")
+        Path | None,
+        typer.Option(help="Of split and correlated: write the pictures as SVG files to this folder."),
+    ] = None,
+    resume: Annotated[
+        Path | None,
+        typer.Option(
+            help="A file that cells are written to as they are measured: a stopped run goes on from it."
+        ),
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
 ) -> None:
@@ -40,14 +49,14 @@ def reproduce(
     from shoal.errors import ParameterError
     from shoal.reproduce import reproduce as run
 
-    io.check_apart({"--markdown": markdown, "--report": report, "--pictures": pictures})
-    if pictures is not None and experiment != "correlated":
-        raise ParameterError(f"Only the experiment correlated has pictures. Got {experiment!r}.")
-    for path in (markdown, report, None if pictures is None or pictures.is_dir() else pictures):
+    io.check_apart({"--markdown": markdown, "--report": report, "--pictures": pictures, "--resume": resume})
+    if pictures is not None and experiment not in ("split", "correlated"):
+        raise ParameterError(f"Only the experiments split and correlated have pictures. Got {experiment!r}.")
+    for path in (markdown, report, resume, None if pictures is None or pictures.is_dir() else pictures):
         if path is not None:
             io.check_folder(path)
     with progress() as say:
-        result = run(experiment, full=full, progress=say)
+        result = run(experiment, full=full, progress=say, resume=resume)
     for path, text in ((markdown, result.to_markdown), (report, result.to_html)):
         if path is not None:
             io.write_text(text(), path)
@@ -69,7 +78,7 @@ def reproduce(
     for note in result.notes:
         typer.echo(f"note: {note}")
     typer.echo(f"{len(cells)} cells in {result.seconds:.0f} s")
-    for claim in getattr(result, "claims", ()):
+    for claim in result.claims:
         typer.echo(f"claim: {claim.claim}, {claim.data}: {'yes' if claim.holds else 'no'}, {claim.found}")
 
 

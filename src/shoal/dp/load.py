@@ -6,9 +6,14 @@ undeclared level is NULL), dates become days. Neighbouring tables therefore load
 
 from __future__ import annotations
 
-import hashlib
+import datetime
+import math
+import re
+from collections.abc import Collection, Sequence
+from decimal import Decimal
 from typing import Any
 
+import narwhals as nw
 import numpy as np
 import polars as pl
 
@@ -45,10 +50,13 @@ def load(data: Any, schema: Schema) -> pl.DataFrame:
     >>> load(pl.DataFrame({"age": ["40", "x"], "sex": ["m", "?"]}), schema).rows()
     [(40.0, 1), (None, None)]
     """
-    native = data if isinstance(data, pl.DataFrame) else Frame(data).narwhals.to_polars()
+    native = cells_of(data, schema.columns)
     missing = [name for name in schema.columns if name not in native.columns]
     if missing:
-        raise SchemaError(f"The schema declares column {missing[0]!r}, which the table does not have.")
+        raise SchemaError(
+            f"The schema declares column {missing[0]!r}, which the table does not have. (Of a text file, [file] of the "
+            "schema declares encoding, separator and decimal mark.)"
+        )
     columns = {}
     for name, column in schema.columns.items():
         try:
@@ -66,28 +74,119 @@ def protect_rows(
 ) -> pl.DataFrame:
     """The loaded table with its units: rows without one dropped, in an order that is each row's own affair.
 
-    Ids are compared as canonical text; blank ids and declared missing codes are no ids. Sorting by a public
-    hash of the row makes "the first m rows of a unit" a function of that unit's rows alone.
+    Ids are opaque (see `ids_of`); rows without one are dropped. Sorting by a public hash of the row makes "the first
+    m rows of a unit" a function of that unit's rows alone.
     """
     if protected.kind not in ("column", "cell"):
         return frame
     if protected.kind == "column":
         name = protected.column or ""
-        native = data if isinstance(data, pl.DataFrame) else Frame(data).narwhals.to_polars()
+        native = cells_of(data, [name])
         if name not in native.columns:
             raise SchemaError(f"The unit is column {name!r}, which the table does not have.")
-        unit = canonical(_known(native[name], schema.columns.get(name, Column(name))))
-        frame = frame.with_columns(unit.replace({"": None}).alias(UNIT)).drop_nulls(UNIT)
+        unit = ids_of(native[name], schema.columns.get(name, Column(name, kind="category")))
+        frame = frame.with_columns(unit.alias(UNIT)).drop_nulls(UNIT)
     else:
         cells = np.asarray(model.cell(frame), dtype=np.int64)
         frame = frame.with_columns(pl.Series(CELL, np.clip(cells, 0, model.n_cells - 1)))
     return frame[np.argsort(_row_hashes(frame), kind="stable")]
 
 
-def version(frame: pl.DataFrame) -> str:
-    """A text that changes with the loaded rows, whatever their order."""
-    hashes = np.sort(_row_hashes(frame))
-    return hashlib.sha256(repr(frame.schema).encode() + hashes.tobytes()).hexdigest()[:32]
+def ids_of(series: pl.Series, column: Column) -> pl.Series:
+    """Ids as texts, each by itself: opaque, unless the schema declares them numbers or has them normalised.
+
+    NaN, blank cells and declared missing codes are no ids. Whole numbers are one id whether stored as 7 or 7.0, since
+    a table that lacks one id stores the others as floats; a text is never read as a number unless `numeric_id` says so.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.dp.load import ids_of
+    >>> from shoal.schema import Column
+    >>> cells = pl.Series("who", ["007", "7", "12E1", "120", " ", "nan"])
+    >>> ids_of(cells, Column("who", kind="category")).to_list()
+    ['007', '7', '12E1', '120', None, 'nan']
+    >>> ids_of(cells, Column("who", kind="category", numeric_id=True)).to_list()
+    ['7', '7', '120', '120', None, None]
+    """
+    known = _known(series, column)
+    if known.dtype == pl.Boolean or known.dtype.is_numeric():
+        text = canonical(known.fill_nan(None) if known.dtype.is_float() else known)
+    else:
+        text = known.cast(pl.String, strict=False)
+    text = text.set(text.str.strip_chars() == "", None)
+    if column.normalize:
+        text = text.str.normalize("NFC")
+    if column.numeric_id:
+        different = text.unique().to_list()
+        text = text.replace_strict(
+            different, [_number_id(each) for each in different], return_dtype=pl.String
+        )
+    return text
+
+
+def _number_id(text: str | None) -> str | None:
+    """A number in its shortest digits, whatever its length; None for what is none."""
+    if text is None or len(text) > 400 or not re.fullmatch(NUMBER, text.strip()):
+        return None
+    value = Decimal(text.strip())
+    if not value.is_finite() or abs(value.adjusted()) > 400:
+        return None
+    if value == value.to_integral_value():
+        return f"{value.to_integral_value():f}".removeprefix("-") if not value else f"{int(value)}"
+    return f"{value.normalize():f}"
+
+
+def cells_of(data: Any, names: Collection[str]) -> pl.DataFrame:
+    """The named columns of a table of any kind, each cell as stored or, where a column mixes types, as its text."""
+    if isinstance(data, pl.DataFrame):
+        chosen = [data[name] for name in data.columns if name in names]
+        return pl.DataFrame(
+            [_texts(each.name, each.to_list()) if each.dtype == pl.Object else each for each in chosen]
+        )
+    frame = Frame(data).narwhals
+    columns = []
+    for name in frame.columns:
+        if name in names:
+            series = frame[name]
+            mixed = series.dtype in (nw.Object, nw.Unknown)
+            columns.append(_texts(name, series.to_list()) if mixed else series.to_polars().alias(name))
+    return pl.DataFrame(columns)
+
+
+def _texts(name: str, cells: Sequence[Any]) -> pl.Series:
+    return pl.Series(name, [_cell_text(each) for each in cells], dtype=pl.String)
+
+
+def _cell_text(cell: Any) -> str | None:
+    """One cell of a mixed column as text; what is no plain value is NULL. No error may quote it."""
+    cell = cell.item() if isinstance(cell, np.generic) else cell
+    if isinstance(cell, str):
+        return cell if cell.isprintable() or _encodes(cell) else None
+    if isinstance(cell, bool):
+        return "true" if cell else "false"
+    if isinstance(cell, float) and math.isfinite(cell) and cell.is_integer() and abs(cell) < 2**53:
+        return str(int(cell))
+    if isinstance(cell, (int, float, Decimal)):
+        return None if math.isnan(cell) else _digits(cell)
+    if isinstance(cell, datetime.datetime):
+        cell = cell.date()
+    return cell.isoformat() if type(cell) is datetime.date else None  # NaT is a date of its own kind
+
+
+def _digits(cell: float | Decimal) -> str | None:
+    try:
+        return str(cell)
+    except ValueError:  # more digits than Python prints
+        return None
+
+
+def _encodes(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def canonical(series: pl.Series) -> pl.Series:

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from shoal.engine.columns import TypedColumn
+from shoal.engine.compile import kernel
 from shoal.engine.encode import group_means
 
 
@@ -20,7 +21,8 @@ def aggregate(
     mass = weights.copy()
     # A group without any weight counts each record alike.
     mass[np.bincount(labels, weights)[labels] == 0] = 1.0
-    medoids = medoids_of(Z, labels)
+    asked = any(each.facts.aggregate == "medoid" for each in columns)
+    medoids = medoids_of(Z, labels) if asked else np.empty(0, np.int64)
     new = {}
     for column in columns:
         values, gone = aggregate_column(column, labels, mass, medoids)
@@ -68,10 +70,28 @@ def aggregate_column(
 
 
 def medoids_of(Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """The record of each group nearest to its centroid (the first of equals)."""
-    distances = ((Z - group_means(Z, labels)[labels]) ** 2).sum(axis=1)
-    order = np.lexsort((distances, labels))
-    return order[np.searchsorted(labels[order], np.arange(int(labels.max()) + 1))]
+    """The record of each group with the least sum of distances to its other records (the first of equals).
+
+    Parameters
+    ----------
+    Z : array of float64, (n_records, n_coordinates)
+    labels : array of int64, (n_records,)
+        Groups 0..c-1, none empty.
+
+    Returns
+    -------
+    array of int64, (c,)
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.engine.aggregate import medoids_of
+    >>> medoids_of(np.array([[0.0], [1.0], [9.0]]), np.array([0, 0, 0]))
+    array([1])
+    """
+    order = np.argsort(labels, kind="stable")
+    starts = np.searchsorted(labels[order], np.arange(int(labels.max()) + 2))
+    return _medoids(np.ascontiguousarray(Z, dtype=np.float64), order, starts)
 
 
 def _medians(values: np.ndarray, groups: np.ndarray, mass: np.ndarray) -> np.ndarray:
@@ -97,3 +117,26 @@ def _modes(values: np.ndarray, groups: np.ndarray, mass: np.ndarray) -> np.ndarr
     order = np.lexsort((pairs, -weight, pair_groups))
     _, starts = np.unique(pair_groups[order], return_index=True)
     return (pairs[order[starts]] % span).astype(np.float64)
+
+
+# Kernels
+
+
+@kernel()
+def _medoids(Z, order, starts):
+    found = np.empty(starts.size - 1, np.int64)
+    for g in range(starts.size - 1):
+        members = order[starts[g] : starts[g + 1]]
+        least = np.inf
+        for i in members:
+            total = 0.0
+            for j in members:
+                gap = 0.0
+                for a in range(Z.shape[1]):
+                    t = Z[i, a] - Z[j, a]
+                    gap += t * t
+                total += np.sqrt(gap)
+            if total < least:
+                least = total
+                found[g] = i
+    return found

@@ -8,7 +8,7 @@ from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._brkga import BRKGA
 from shoal.microaggregation._cmeans import KC, KCKW
 from shoal.microaggregation._derivative_free import DerivativeFree
-from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV
+from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV, MDAVGeneric
 from shoal.microaggregation._ga import GA
 from shoal.microaggregation._gsms import GSMS, GSMST2
 from shoal.microaggregation._imhm import IMHM
@@ -16,6 +16,7 @@ from shoal.microaggregation._means import HMeans, KMeans
 from shoal.microaggregation._mend import mend
 from shoal.microaggregation._mictsp import FDM, MicTSP
 from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM, Univariate
+from shoal.microaggregation._path_exchange import PathExchange
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._spanning_tree import MSTCentroid, MSTDiameter
 from shoal.microaggregation._strata import join_small_strata, partition_within
@@ -43,10 +44,12 @@ __all__ = [
     "HMeans",
     "KMeans",
     "KWard",
+    "MDAVGeneric",
     "MSTCentroid",
     "MSTDiameter",
     "MicTSP",
     "Microaggregator",
+    "PathExchange",
     "Univariate",
     "join_small_strata",
     "mend",
@@ -57,6 +60,7 @@ __all__ = [
 
 _REGISTERED: tuple[type[Microaggregator], ...] = (
     MDAV,
+    MDAVGeneric,
     MD,
     CBFS,
     VMDAV,
@@ -68,6 +72,7 @@ _REGISTERED: tuple[type[Microaggregator], ...] = (
     MicTSP,
     FDM,
     IMHM,
+    PathExchange,
     GSMS,
     GSMST2,
     KWard,

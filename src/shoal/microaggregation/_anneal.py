@@ -16,7 +16,7 @@ from sklearn.base import clone
 from shoal.engine.compile import needs_compiling
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import _mdav
+from shoal.microaggregation._fixed_size_kernels import _mdav
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
 from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._repair import repair

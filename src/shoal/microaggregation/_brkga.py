@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from shoal.engine.aggregate import medoids_of
 from shoal.engine.compile import kernel, prange
 from shoal.engine.encode import sum_of_squares
 from shoal.errors import InputError
@@ -18,6 +19,8 @@ from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
 
 # Longest list of neighbours kept for a record; beyond it the medoids are scanned.
 _LIST = 256
+# What the decoding keeps: no sizes, at most 2k-1, or k to 2k-1.
+_SIZES = {"none": 0, "upper": 1, "repair": 2}
 
 
 class BRKGA(Microaggregator):
@@ -31,10 +34,10 @@ class BRKGA(Microaggregator):
     ----------
     k : int, default 5
         Smallest group size.
-    constraint : {"repair", "none"}, default "repair"
+    constraint : {"repair", "upper", "none"}, default "repair"
         "repair": records join the nearest medoid with room for 2k-1, groups below k then take the nearest
-        records of groups that can spare one. "none": the nearest medoid, whatever the sizes, which is what
-        the published figures show; **its result is not k-anonymous** unless `strict` is set.
+        records of groups that can spare one. "upper": only the room for 2k-1. "none": the nearest medoid,
+        whatever the sizes. **The results of the last two are not k-anonymous** unless `strict` is set.
     objective : {"mean", "total"}, default "mean"
         What the evolution minimises: Eq. 5 of [1], the mean distance to the medoid summed over the groups,
         or the plain sum of distances. The mean lets a large group hide far records and favours tiny groups;
@@ -52,8 +55,12 @@ class BRKGA(Microaggregator):
     bias : float, default 0.7
         Probability of an elite parent's key.
     generations : int, default 100
+    prototype : {"centroid", "medoid"}, default "centroid"
+        What a group's records are replaced by in `transform`: their mean, or the medoid of Eq. 5 (the member
+        with the least sum of distances to the others, so a true record is published). The information loss
+        is that of the centroids either way, as Eq. 6 of [1] has it.
     strict : bool, default False
-        Repair the result of ``constraint="none"`` to group sizes k..2k-1 at the end.
+        Repair the result of the other constraints to group sizes k..2k-1 at the end.
     random_state : int, numpy.random.Generator or None, default 0
 
     Attributes
@@ -66,9 +73,14 @@ class BRKGA(Microaggregator):
     Notes
     -----
     [1] does not say how the number of groups is chosen in the end: here by the smallest SSE, while Eq. 5
-    drives the evolution. The interval is ceil(n / (2k-1)) .. floor(n / k) with "repair" and, as printed,
-    max(2, ceil(n / 2k)) .. max(2, ceil(n / k)) with "none". Table 1 of [1] cannot come from groups of
-    k..2k-1 records (its loss at k >= 25 is below the best such partitions known); only "none" comes near.
+    drives the evolution. The interval is that of [1], max(2, ceil(n / 2k)) .. max(2, ceil(n / k)), as far as
+    the constraint allows it.
+
+    The row that [1] prints for this method is unexplained. Its losses at k >= 25 lie below the best
+    partitions into groups of k..2k-1 known, so it cannot have kept its own Eq. 3; yet no reading tried gives
+    it: none of the three constraints, medoids as prototypes, plain instead of squared distances, raw values, either
+    objective. `shoal reproduce table1` prints all three constraints beside it.
+
     Neighbour lists make a decoding O(n^2 / c) look-ups; the population is decoded in parallel, with the
     same result for any number of threads. O(n) memory for each chromosome and record list.
 
@@ -92,7 +104,7 @@ class BRKGA(Microaggregator):
     deterministic: ClassVar = False
     _rules: ClassVar[dict[str, Rule]] = {
         "k": Interval(Integral, 2),
-        "constraint": Options(("repair", "none")),
+        "constraint": Options(("repair", "upper", "none")),
         "objective": Options(("mean", "total")),
         "n_groups": AnyOf((Nothing(), Interval(Integral, 1))),
         "search": Options(("pattern", "all")),
@@ -101,6 +113,7 @@ class BRKGA(Microaggregator):
         "mutants": Interval(Real, 0, 0.49),
         "bias": Interval(Real, 0.5, 1),
         "generations": Interval(Integral, 0),
+        "prototype": Options(("centroid", "medoid")),
         "strict": Options((True, False)),
         "random_state": AnyOf((Nothing(), Interval(Integral, 0), Instance((np.random.Generator,)))),
     }
@@ -108,6 +121,7 @@ class BRKGA(Microaggregator):
     def __init__(
         self,
         k: int = 5,
+        *,
         constraint: str = "repair",
         objective: str = "mean",
         n_groups: int | None = None,
@@ -117,6 +131,7 @@ class BRKGA(Microaggregator):
         mutants: float = 0.15,
         bias: float = 0.7,
         generations: int = 100,
+        prototype: str = "centroid",
         strict: bool = False,
         random_state: Any = 0,
     ) -> None:
@@ -130,14 +145,31 @@ class BRKGA(Microaggregator):
         self.mutants = mutants
         self.bias = bias
         self.generations = generations
+        self.prototype = prototype
         self.strict = strict
         self.random_state = random_state
 
     def _keeps_sizes(self) -> bool:
         return self.constraint == "repair" or self.strict
 
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Group the records.
+
+        Parameters
+        ----------
+        X : array or frame, (n_records, n_columns)
+        y : ignored
+        """
+        super().fit(X, y)
+        if self.prototype == "medoid":
+            matrix = self._matrix(X, reset=False)
+            Z = self._standardiser.transform(matrix)
+            self.centroids_ = matrix[medoids_of(Z, self.labels_)]
+        return self
+
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         n = Z.shape[0]
+        sizes = _SIZES[self.constraint]
         low, high = self._interval(n)
         rng = np.random.default_rng(self.random_state)
         near = _nearest_records(Z, min(n - 1, _LIST))
@@ -147,7 +179,7 @@ class BRKGA(Microaggregator):
         def attempt(c: int, elite: np.ndarray) -> tuple[float, np.ndarray]:
             elite = self._evolve(Z, near, c, rng, elite)
             medoids = _medoids(elite[0], c)
-            labels = _decode(Z, near, medoids, self.k, self.constraint == "repair")
+            labels = _decode(Z, near, medoids, self.k, sizes)
             loss = sum_of_squares(Z, labels)
             self.evaluated_.append((c, 100.0 * loss / total, _medoid_distances(Z, medoids, labels, True)))
             return loss, elite
@@ -160,19 +192,22 @@ class BRKGA(Microaggregator):
             loss, elite = attempt(middle, np.empty((0, n)))
             elite = pattern_search(attempt, middle, loss, elite, low, high, max(1, (high - low) // 4))[1]
         chosen, _, self.objective_ = min(self.evaluated_, key=lambda each: each[1])
-        labels = _decode(Z, near, _medoids(elite[0], chosen), self.k, self.constraint == "repair")
-        return repair(Z, labels, self.k) if self.strict and self.constraint == "none" else labels
+        labels = _decode(Z, near, _medoids(elite[0], chosen), self.k, sizes)
+        return repair(Z, labels, self.k) if self.strict and sizes != _SIZES["repair"] else labels
 
     def _interval(self, n: int) -> tuple[int, int]:
         """Fewest and most groups to try."""
-        bounded = self.constraint == "repair"
-        if bounded:
-            low, high = -(-n // (2 * self.k - 1)), n // self.k
-        else:
-            low, high = max(2, -(-n // (2 * self.k))), max(2, -(-n // self.k))
+        low, high = max(2, -(-n // (2 * self.k))), max(2, -(-n // self.k))
+        least, most = 1, n
+        if self.constraint != "none":
+            least = -(-n // (2 * self.k - 1))
+            low, high = max(low, least), max(high, least)
+        if self.constraint == "repair":
+            most = n // self.k
+            low, high = min(low, most), min(high, most)
         if self.n_groups is None:
             return low, high
-        if self.n_groups > (high if bounded else n) or (bounded and self.n_groups < low):
+        if not least <= self.n_groups <= most:
             raise InputError(
                 f"{n} records in groups of {self.k} to {2 * self.k - 1} make {low} to {high} groups. "
                 f"Got n_groups = {self.n_groups}."
@@ -185,9 +220,9 @@ class BRKGA(Microaggregator):
         """Run all generations for one number of groups; the elite, best first."""
         n, size = Z.shape[0], self.population
         n_elite, n_mutants = max(1, round(self.elite * size)), round(self.mutants * size)
-        bounded, by_mean = self.constraint == "repair", self.objective == "mean"
+        sizes, by_mean = _SIZES[self.constraint], self.objective == "mean"
         keys = np.concatenate([seeds, rng.random((size - seeds.shape[0], n))])
-        costs = _costs(Z, near, _medoids(keys, c), self.k, bounded, by_mean)
+        costs = _costs(Z, near, _medoids(keys, c), self.k, sizes, by_mean)
         for _ in range(self.generations):
             order = np.argsort(costs, kind="stable")
             keys, costs = keys[order], costs[order]
@@ -197,7 +232,7 @@ class BRKGA(Microaggregator):
             children = _crossover(fathers, mothers, rng.random((n_children, n)), self.bias)
             fresh = np.concatenate([children, rng.random((n_mutants, n))])
             keys = np.concatenate([keys[:n_elite], fresh])
-            new_costs = _costs(Z, near, _medoids(fresh, c), self.k, bounded, by_mean)
+            new_costs = _costs(Z, near, _medoids(fresh, c), self.k, sizes, by_mean)
             costs = np.concatenate([costs[:n_elite], new_costs])
         return keys[np.argsort(costs, kind="stable")[:n_elite]]
 
@@ -231,11 +266,11 @@ def _nearest_records(Z: np.ndarray, m: int) -> np.ndarray:
 
 
 @kernel(parallel=True)
-def _costs(X, near, medoids, k, bounded, by_mean):
+def _costs(X, near, medoids, k, kept, by_mean):
     """The objective for every row of medoids."""
     costs = np.empty(medoids.shape[0])
     for row in prange(medoids.shape[0]):
-        labels = _decode(X, near, medoids[row], k, bounded)
+        labels = _decode(X, near, medoids[row], k, kept)
         costs[row] = _medoid_distances(X, medoids[row], labels, by_mean)
     return costs
 
@@ -255,15 +290,15 @@ def _medoid_distances(X, medoids, labels, by_mean):
 
 
 @kernel()
-def _decode(X, near, medoids, k, bounded):
-    """Records to medoids: the nearest, or the nearest with room, then undersized groups filled."""
+def _decode(X, near, medoids, k, kept):
+    """Records to medoids: the nearest (kept 0), the nearest with room (1), then undersized groups filled (2)."""
     n, c = X.shape[0], medoids.size
     of = np.full(n, -1, np.int64)  # the group a medoid stands for
     for g in range(c):
         of[medoids[g]] = g
     labels = of.copy()
     sizes = np.ones(c, np.int64)
-    if not bounded:
+    if kept == 0:
         for i in range(n):
             if of[i] < 0:
                 labels[i] = _nearest_medoid(X, near, medoids, of, sizes, i, n)
@@ -277,6 +312,8 @@ def _decode(X, near, medoids, k, bounded):
         if of[i] < 0:
             labels[i] = _nearest_medoid(X, near, medoids, of, sizes, i, 2 * k - 1)
             sizes[labels[i]] += 1
+    if kept == 1:
+        return labels
     for g in range(c):
         at = 0
         while sizes[g] < k:

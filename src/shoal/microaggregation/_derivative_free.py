@@ -12,15 +12,23 @@ from shoal.engine.compile import kernel
 from shoal.engine.encode import sum_of_squares
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._means import _centres, hm_km
+from shoal.microaggregation._means import _centres, improve
 from shoal.microaggregation._ward import _gap, split_by_ward
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
 
 Solution = TypeVar("Solution")
+# Orders of h-means and k-means that are tried for a number of groups; the best counts.
+HEURISTICS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "h-means+k-means": (("h-means", "k-means"),),
+    "k-means+h-means": (("k-means", "h-means"),),
+    "h-means": (("h-means",),),
+    "k-means": (("k-means",),),
+    "both": (("h-means", "k-means"), ("k-means", "h-means")),
+}
 
 
 class DerivativeFree(Microaggregator):
-    """Pattern search on the number of groups, each tried by h-means and then k-means (HM+KM).
+    """Pattern search on the number of groups, each tried by k-means, h-means or both (HM+KM).
 
     From the number of groups of a starting partition, a step `gamma` up or down is tried, the direction of
     the last success first. Success doubles the step, failure on both sides halves it; below 1 it ends.
@@ -33,11 +41,20 @@ class DerivativeFree(Microaggregator):
         First step on the number of groups.
     start : str or array of int, default "mdav"
         Where to start: the name of a method (see `shoal.methods`), or a group for each record.
+    restart : {"incumbent", "random", "centres"}, default "incumbent"
+        What another number of groups is tried from: the best partition so far, its groups of largest SSE
+        split in two or its cheapest groups dissolved; a random partition, which is the reading behind the
+        printed figures; or random records as centres.
+    heuristic : {"h-means+k-means", "k-means+h-means", "h-means", "k-means", "both"}, default "h-means+k-means"
+        How a number of groups is tried, each by strategy II: one after the other, one alone, or the better of
+        the two orders.
+    search : {"pattern", "every"}, default "pattern"
+        Algorithm 2 of [1], or every number of groups that Proposition 1 allows.
     split : bool, default True
         Split groups above 2k-1 by k-Ward at the end, which only lowers the SSE. Without it a group has at
         least `k` records and no upper bound, as published.
     random_state : int, numpy.random.Generator or None, default 0
-        Seed given to a starting method that takes one; the search itself draws nothing.
+        Seed of the random partitions and centres, and of a starting method that takes one.
 
     Attributes
     ----------
@@ -51,10 +68,10 @@ class DerivativeFree(Microaggregator):
     Notes
     -----
     Readings taken where [1] leaves room: the value at the start is the start's own, so the result is never
-    worse than the start; another number of groups is tried from the best partition so far, its groups of
-    largest SSE split in two or its cheapest groups dissolved; an odd step is halved downwards; the bound of
-    line 11 is meant for the number tried, and is floor(n / (2k-1)) .. floor(n / k).
-    A try costs some passes of O(n) distances for each move, O(n) memory.
+    worse than the start; an odd step is halved downwards; the bound of line 11 is meant for the number tried,
+    and is floor(n / (2k-1)) .. floor(n / k). [1] does not say from which partition a number is tried. Its
+    first experiment has random ones, and with these its printed zeros come out; the incumbent finds
+    something nearly everywhere. A try costs some passes of O(n) distances for each move, O(n) memory.
 
     References
     ----------
@@ -76,16 +93,31 @@ class DerivativeFree(Microaggregator):
         "k": Interval(Integral, 2),
         "gamma0": Interval(Integral, 1),
         "start": Instance((str, list, tuple, np.ndarray)),
+        "restart": Options(("incumbent", "random", "centres")),
+        "heuristic": Options(tuple(HEURISTICS)),
+        "search": Options(("pattern", "every")),
         "split": Options((True, False)),
         "random_state": AnyOf((Nothing(), Interval(Integral, 0), Instance((np.random.Generator,)))),
     }
 
     def __init__(
-        self, k: int = 5, gamma0: int = 30, start: Any = "mdav", split: bool = True, random_state: Any = 0
+        self,
+        k: int = 5,
+        gamma0: int = 30,
+        start: Any = "mdav",
+        *,
+        restart: str = "incumbent",
+        heuristic: str = "h-means+k-means",
+        search: str = "pattern",
+        split: bool = True,
+        random_state: Any = 0,
     ) -> None:
         self.k = k
         self.gamma0 = gamma0
         self.start = start
+        self.restart = restart
+        self.heuristic = heuristic
+        self.search = search
         self.split = split
         self.random_state = random_state
 
@@ -95,21 +127,35 @@ class DerivativeFree(Microaggregator):
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         n, k = Z.shape[0], self.k
         start = self._start(Z)
+        rng = np.random.default_rng(self.random_state)
         total = float(np.einsum("ij,ij->", Z, Z)) or 1.0
         self.evaluated_: list[tuple[int, float]] = []
 
         def attempt(c: int, best: np.ndarray) -> tuple[float, np.ndarray]:
-            labels = hm_km(Z, _with_groups(Z, best, c), c, k)
-            value = sum_of_squares(Z, labels)
+            begun = self._begin(Z, best, c, rng)
+            tried = [improve(Z, begun, c, k, order) for order in HEURISTICS[self.heuristic]]
+            value, labels = min(((sum_of_squares(Z, each), each) for each in tried), key=lambda pair: pair[0])
             self.evaluated_.append((c, value))
             return value, labels
 
         first = sum_of_squares(Z, start)
-        c0 = int(start.max()) + 1
-        value, labels = pattern_search(attempt, c0, first, start, n // (2 * k - 1), n // k, self.gamma0)
+        low, high = n // (2 * k - 1), n // k
+        if self.search == "every":
+            value, labels = every_number(attempt, first, start, max(1, low), high)
+        else:
+            c0 = int(start.max()) + 1
+            value, labels = pattern_search(attempt, c0, first, start, low, high, self.gamma0)
         self.start_loss_ = 100.0 * first / total
         self.searched_loss_ = 100.0 * value / total
         return split_by_ward(Z, labels, k) if self.split else labels
+
+    def _begin(self, Z: np.ndarray, best: np.ndarray, c: int, rng: np.random.Generator) -> np.ndarray:
+        """The partition that a number of groups is tried from."""
+        if self.restart == "incumbent":
+            return _with_groups(Z, best, c)
+        if self.restart == "random":
+            return rng.permutation(Z.shape[0]) % c
+        return _around(Z, rng.choice(Z.shape[0], c, replace=False))
 
     def _start(self, Z: np.ndarray) -> np.ndarray:
         """The starting partition, numbered 0..c-1, with at least k records in each group."""
@@ -189,6 +235,21 @@ def pattern_search(
     return value, solution
 
 
+def every_number(
+    attempt: Callable[[int, Solution], tuple[float, Solution]],
+    value: float,
+    solution: Solution,
+    low: int,
+    high: int,
+) -> tuple[float, Solution]:
+    """Minimise over all integers low..high, from what is known at the start."""
+    for tried in range(low, high + 1):
+        reached, found = attempt(tried, solution)
+        if reached < value:
+            value, solution = reached, found
+    return value, solution
+
+
 def _with_groups(Z: np.ndarray, labels: np.ndarray, c: int) -> np.ndarray:
     """A partition with c groups made from another: worst groups split, or cheapest groups dissolved."""
     groups = int(labels.max()) + 1
@@ -200,6 +261,20 @@ def _with_groups(Z: np.ndarray, labels: np.ndarray, c: int) -> np.ndarray:
 
 
 # Kernels: float64 C-contiguous in, int64 labels out, nothing checked.
+
+
+@kernel()
+def _around(X, centres):
+    """Each record to the nearest of some records, which keep to themselves."""
+    labels = np.empty(X.shape[0], np.int64)
+    for i in range(X.shape[0]):
+        best, best_d = 0, np.inf
+        for g in range(centres.size):
+            d = -1.0 if centres[g] == i else _gap(X, i, X, centres[g])
+            if d < best_d:
+                best, best_d = g, d
+        labels[i] = best
+    return labels
 
 
 @kernel()

@@ -17,8 +17,15 @@ import numpy as np
 from shoal.engine.compile import kernel
 from shoal.engine.kernels.tree_growth import grow_tree
 from shoal.engine.kernels.trees import Tree, farthest, nearest, take, tighten
-from shoal.microaggregation._fixed_size import _cbfs, _distance, _mdav, _to_nearest_group, _v_mdav
-from shoal.microaggregation._scan_fixed_size import scan_rounds
+from shoal.microaggregation._fixed_size_kernels import (
+    _cbfs,
+    _distance,
+    _mdav,
+    _mdav_generic,
+    _to_nearest_group,
+    _v_mdav,
+)
+from shoal.microaggregation._scan_fixed_size import CBFS, CBFS_CENTROID, MDAV, MDAV_GENERIC, scan_rounds
 
 # Below this many records a plain scan is about as fast as the tree, and spares compiling it.
 SMALL = 8_000
@@ -32,15 +39,15 @@ WEAR = 32
 # Values beyond this would overflow when squared in the bounds.
 LARGEST = 1e100
 
-MDAV, CBFS, CBFS_CENTROID = 0, 1, 2
-
 
 def fast_mdav(X: np.ndarray, k: int) -> np.ndarray:
     """Labels of the plain MDAV kernel."""
-    if not _bounded(X):
-        return _mdav(X, k)
-    least = SCANNED * X.shape[1] ** 2
-    return _shrink(X, k, MDAV, least) if _pays(X, k, least) else scan_rounds(X, k, True)
+    return _in_rounds(X, k, MDAV) if _bounded(X) else _mdav(X, k)
+
+
+def fast_mdav_generic(X: np.ndarray, k: int) -> np.ndarray:
+    """Labels of the plain MDAV-generic kernel."""
+    return _in_rounds(X, k, MDAV_GENERIC) if _bounded(X) else _mdav_generic(X, k)
 
 
 def fast_cbfs(X: np.ndarray, k: int, towards_centroid: bool) -> np.ndarray:
@@ -49,13 +56,28 @@ def fast_cbfs(X: np.ndarray, k: int, towards_centroid: bool) -> np.ndarray:
         return _cbfs(X, k, towards_centroid)
     if towards_centroid:
         return _shrink(X, k, CBFS_CENTROID) if _pays(X, k) else _cbfs(X, k, towards_centroid)
-    least = SCANNED * X.shape[1] ** 2
-    return _shrink(X, k, CBFS, least) if _pays(X, k, least) else scan_rounds(X, k, False)
+    return _in_rounds(X, k, CBFS)
 
 
 def fast_v_mdav(X: np.ndarray, k: int, gamma: float) -> np.ndarray:
     """Labels of the plain V-MDAV kernel."""
     return _extend(X, k, gamma) if _bounded(X) and _pays(X, k) else _v_mdav(X, k, gamma)
+
+
+def _in_rounds(X: np.ndarray, k: int, method: int) -> np.ndarray:
+    """By the tree where it pays, and scans below."""
+    least = SCANNED * X.shape[1] ** 2
+    if _pays(X, k, least):
+        return _shrink(X, k, method, least)
+    return _with_leftovers(X, scan_rounds(X, k, method))
+
+
+def _with_leftovers(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    """What MDAV leaves without a group, fewer than k records, goes to the nearest groups."""
+    rows = np.flatnonzero(labels < 0)
+    if rows.size:
+        _to_nearest_group(X, labels, rows, labels.max() + 1)
+    return labels
 
 
 def _extend(X: np.ndarray, k: int, gamma: float) -> np.ndarray:
@@ -94,7 +116,7 @@ def _shrink(X: np.ndarray, k: int, method: int, least: int = 0) -> np.ndarray:
     Scans end what is left when fewer than `least` records are (not where groups grow towards their centroid).
     """
     labels = np.full(X.shape[0], -1, np.int64)
-    last = 3 * k if method == MDAV else 2 * k
+    last = 3 * k if method == MDAV_GENERIC else 2 * k
     group = 0
     rows = np.arange(X.shape[0])
     tree: Tree | None = None
@@ -119,9 +141,10 @@ def _shrink(X: np.ndarray, k: int, method: int, least: int = 0) -> np.ndarray:
         )
         rows = rows[labels[rows] < 0]
     labels[rows] = group
-    if method != CBFS_CENTROID:
-        labels[rows] += scan_rounds(X[rows], k, method == MDAV)
-    return labels
+    if method != CBFS_CENTROID and rows.size:
+        last_ones = scan_rounds(X[rows], k, method)
+        labels[rows] = np.where(last_ones < 0, -1, group + last_ones)
+    return _with_leftovers(X, labels)
 
 
 def _rim(X: np.ndarray, rows: np.ndarray, middle: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -177,6 +200,7 @@ def _rounds(X, labels, rows, tree, rim, rim_distance, middle, k, group, stop, me
     seen = np.empty(rows.size)
     at, work = 0, 0
     loose = left - left // WEAR
+    opposite = method in (MDAV, MDAV_GENERIC)
     while left >= stop and work <= 30 * rows.size:
         if left < loose:
             tighten(tree)
@@ -187,13 +211,13 @@ def _rounds(X, labels, rows, tree, rim, rim_distance, middle, k, group, stop, me
             X, labels, rows, rim, rim_distance, at, middle, total / left, error / left, seen
         )
         work += looked
-        if method == 2:
+        if method == CBFS_CENTROID:
             _grow_group(X, labels, tree, r, k, group, total)
         else:
-            s = farthest(tree, X[r])[0] if method == 0 else r
+            s = farthest(tree, X[r])[0] if opposite else r
             nearest(tree, X[r], k, found, distance)
             _assign(X, labels, tree, found, group, total)
-            if method == 0 and labels[s] < 0:
+            if opposite and labels[s] < 0:
                 group += 1
                 left -= k
                 nearest(tree, X[s], k, found, distance)

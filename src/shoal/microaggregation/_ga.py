@@ -11,7 +11,7 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import _mdav
+from shoal.microaggregation._fixed_size_kernels import _mdav
 from shoal.microaggregation._ward import _gap
 from shoal.params import AnyOf, Instance, Interval, Nothing, Rule
 

@@ -12,7 +12,7 @@ import numpy as np
 from shoal.engine.kernels.axes import blocks_of, random_cuts
 from shoal.engine.kernels.nearest import Rows, neighbour_lists
 from shoal.microaggregation._anneal_kernels import LOGS
-from shoal.microaggregation._fixed_size import _mdav
+from shoal.microaggregation._fixed_size_kernels import _mdav
 from shoal.microaggregation._global_kernels import (
     DISSOLVE,
     FOUND,

@@ -19,7 +19,7 @@ import numpy as np
 from shoal.engine.compile import kernel, prange
 from shoal.engine.kernels.nearest import sort_in
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import _still_free, _to_nearest_group
+from shoal.microaggregation._fixed_size_kernels import _still_free, _to_nearest_group
 from shoal.microaggregation._repair import repair
 from shoal.params import AnyOf, Interval, Nothing, Rule
 

@@ -155,9 +155,11 @@ def middle_number_of_groups(n: int, k: int) -> int:
     return max(1, (-(-n // (2 * k - 1)) + n // k) // 2)
 
 
-def hm_km(Z: np.ndarray, labels: np.ndarray, c: int, k: int) -> np.ndarray:
-    """h-means and then k-means, both by strategy II: labels 0..c-1 with at least k records in each group."""
-    return _strategy_two(Z, _strategy_two(Z, labels, c, k, True), c, k, False)
+def improve(Z: np.ndarray, labels: np.ndarray, c: int, k: int, order: tuple[str, ...]) -> np.ndarray:
+    """h-means and k-means in some order, each by strategy II: labels 0..c-1, at least k records in a group."""
+    for name in order:
+        labels = _strategy_two(Z, labels, c, k, name == "h-means")
+    return labels
 
 
 # Kernels: float64 C-contiguous in, int64 labels out, nothing checked. Groups may be empty on the way.

@@ -79,19 +79,19 @@ class NPNMHM(_MHM):
     ----------
     k : int, default 5
         Smallest group size.
-    start : {"diameter", "centroid"}, default "diameter"
-        Where the walk starts: at an end of the diameter (of the two records farthest apart the one nearer
-        to the centroid), or at the record farthest from the centroid.
+    start : {"centroid", "diameter"}, default "centroid"
+        Where the walk starts: at the record farthest from the centroid, as it is described, or at an end of
+        the diameter (of the two records farthest apart the one nearer to the centroid).
 
     Notes
     -----
     O(n^2) distances, O(n) memory.
 
-    The start is described as the record farthest from the centroid, yet that start gives information
-    losses of 17.526 / 28.167 / 38.718 (Tarragona, k = 3 / 5 / 10) and 6.211 / 11.054 / 20.227 (Census),
-    up to 8 % from the published 17.395 / 27.021 / 40.183 and 6.350 / 11.344 / 18.734. The end of the
-    diameter gives 17.305 / 27.011 / 40.037 and 6.278 / 11.281 / 18.626, at most 1.2 % below them. No
-    start of the 1,914 possible ones gives the published values to the digit.
+    From the record farthest from the centroid the losses are 17.526 / 28.167 / 38.718 (Tarragona, k = 3 / 5 /
+    10) and 6.211 / 11.054 / 20.227 (Census), up to 8 % from the printed 17.395 / 27.021 / 40.183 and 6.350 /
+    11.344 / 18.734, in both directions. The end of the diameter gives 17.305 / 27.011 / 40.037 and 6.278 /
+    11.281 / 18.626, at most 1.2 % below them. None of the 1,914 possible starts gives the printed values to
+    the digit.
 
     References
     ----------
@@ -111,10 +111,10 @@ class NPNMHM(_MHM):
     name: ClassVar = "npn-mhm"
     _rules: ClassVar[dict[str, Rule]] = {
         "k": Interval(Integral, 2),
-        "start": Options(("diameter", "centroid")),
+        "start": Options(("centroid", "diameter")),
     }
 
-    def __init__(self, k: int = 5, start: str = "diameter") -> None:
+    def __init__(self, k: int = 5, start: str = "centroid") -> None:
         super().__init__(k)
         self.start = start
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
+from shoal.microaggregation._fixed_size_kernels import _mdav
 
 
 def repair(X: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
@@ -23,8 +24,6 @@ def repair(X: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     array of int64, (n_records,)
         Labels 0..c-1 with group sizes in k..2k-1.
     """
-    from shoal.microaggregation._fixed_size import _mdav  # the families import this file
-
     _, labels = np.unique(labels, return_inverse=True)
     labels = _dissolve_small(X, labels.astype(np.int64), k)
     sizes = np.bincount(labels)

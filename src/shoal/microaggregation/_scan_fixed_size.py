@@ -13,14 +13,17 @@ import numpy as np
 from shoal.engine.compile import kernel
 from shoal.engine.kernels.distance import squares_to
 from shoal.engine.kernels.nearest import sort_in
-from shoal.microaggregation._fixed_size import _distance
+from shoal.microaggregation._fixed_size_kernels import _distance
+
+# How groups are formed; CBFS_CENTROID grows them towards their centroid, which no scan does.
+MDAV, CBFS, CBFS_CENTROID, MDAV_GENERIC = 0, 1, 2, 3
 
 # Kernels
 
 
 @kernel()
-def scan_rounds(X, k, opposite):
-    """Labels of MDAV (`opposite`: a second group around the record farthest from r) or of CBFS."""
+def scan_rounds(X, k, method):
+    """Labels of MDAV, CBFS or MDAV-generic; those of fewer than k leftovers of MDAV are -1."""
     n, p = X.shape
     labels = np.full(n, -1, np.int64)
     columns = np.ascontiguousarray(X.T)
@@ -30,7 +33,8 @@ def scan_rounds(X, k, opposite):
     distance = np.empty(k)
     total = np.zeros(p)
     error = _sum_up(X, total)
-    last = 3 * k if opposite else 2 * k
+    opposite = method != CBFS  # a second group around the record farthest from r
+    last = 3 * k if method == MDAV_GENERIC else 2 * k
     held, left, group = n, n, 0
     while left >= last:
         if left < held - held // 8:
@@ -45,14 +49,16 @@ def scan_rounds(X, k, opposite):
             _claim(X, who[:held], labels, ds[:held], group, found, distance, total)
             left -= k
             group += 1
-    if opposite and left >= 2 * k:
+    if left >= 2 * k:
         r = _far_from_centre(X, columns, who[:held], labels, total / left, error / left, ds[:held])
         squares_to(columns, X[r], ds[:held])
         _claim(X, who[:held], labels, ds[:held], group, found, distance, total)
+        left -= k
         group += 1
-    for i in range(n):
-        if labels[i] < 0:
-            labels[i] = group
+    if left >= k:
+        for i in range(n):
+            if labels[i] < 0:
+                labels[i] = group
     return labels
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import _cbfs, _md
+from shoal.microaggregation._fixed_size_kernels import _cbfs, _md
 from shoal.microaggregation._ward import _gap
 from shoal.params import Interval, Rule
 

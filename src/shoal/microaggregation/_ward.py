@@ -15,7 +15,7 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import _farthest, _grow
+from shoal.microaggregation._fixed_size_kernels import _farthest, _grow
 from shoal.params import Interval, Rule
 
 

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 from shoal.errors import InputError, ParameterError
 from shoal.reproduce._correlated import TABLES, correlated
 from shoal.reproduce._correlated_rows import CorrelatedReproduction, Measured
-from shoal.reproduce._microaggregation import derivative_free, split, table1, table2
-from shoal.reproduce._rows import Reproduction, Row, ranks
+from shoal.reproduce._medoids import brkga_parameters, table1, table2
+from shoal.reproduce._pattern import derivative_free
+from shoal.reproduce._rows import Agreement, Claim, Reproduction, Row, agreement, ranks
+from shoal.reproduce._split import split
 from shoal.rooms import callable_as
 
 __all__ = [
     "EXPERIMENTS",
+    "Agreement",
+    "Claim",
     "CorrelatedReproduction",
     "Measured",
     "Reproduction",
     "Row",
+    "agreement",
+    "brkga_parameters",
     "correlated",
     "derivative_free",
     "ranks",
@@ -29,6 +36,7 @@ __all__ = [
 EXPERIMENTS: dict[str, Callable[..., Reproduction]] = {
     "table1": table1,
     "table2": table2,
+    "brkga-parameters": brkga_parameters,
     "split": split,
     "derivative-free": derivative_free,
     "correlated": correlated,
@@ -37,16 +45,23 @@ _NEEDS = dict.fromkeys(EXPERIMENTS, ("tarragona", "census", "eia")) | {"correlat
 
 
 def reproduce(
-    name: str, *, full: bool = False, progress: Callable[[str], None] | None = None
+    name: str,
+    *,
+    full: bool = False,
+    progress: Callable[[str], None] | None = None,
+    resume: Path | None = None,
 ) -> Reproduction:
     """Run one of the papers' experiments again.
 
     Parameters
     ----------
-    name : {"table1", "table2", "split", "derivative-free", "correlated"}
+    name : {"table1", "table2", "brkga-parameters", "split", "derivative-free", "correlated"}
     full : bool, default False
         As the paper did it: every number of groups, more seeds, larger grids, the synthetic experiment.
     progress : callable, optional
+    resume : path, optional
+        A file that each measured cell is written to at once, and taken from where it is there already: a run
+        that was stopped goes on.
 
     Returns
     -------
@@ -61,7 +76,7 @@ def reproduce(
         raise InputError(
             f"The experiment needs the tables {', '.join(absent)}: see `shoal datasets` for where to get them."
         )
-    return EXPERIMENTS[name](full=full, progress=progress)
+    return EXPERIMENTS[name](full=full, progress=progress, resume=resume)
 
 
 callable_as(__name__, reproduce)

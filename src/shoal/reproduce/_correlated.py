@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,9 +25,10 @@ from shoal.dp.correlation import (
 from shoal.dp.heuristic import exact_and_sensitivity
 from shoal.dp.query import Query
 from shoal.dp.unit import resolve
-from shoal.errors import ShoalError
+from shoal.errors import InputError, ShoalError
 from shoal.reproduce._correlated_queries import Bench, answering, bench, random_queries, with_figures
-from shoal.reproduce._correlated_rows import Claim, CorrelatedReproduction, Measured
+from shoal.reproduce._correlated_rows import CorrelatedReproduction, Measured
+from shoal.reproduce._rows import Claim
 
 Progress = Callable[[str], None]
 TABLES = ("adult", "ccc", "hapt")
@@ -41,6 +44,7 @@ def correlated(
     *,
     full: bool = False,
     progress: Progress | None = None,
+    resume: Path | None = None,
     tables: tuple[str, ...] = TABLES,
     queries: int = 100,
 ) -> CorrelatedReproduction:
@@ -52,6 +56,8 @@ def correlated(
         More epsilons, every eps of DBSCAN's sweep, all COUNT queries also as SUM and AVG, and both
         preprocessings on every table.
     progress : callable, optional
+    resume : path, optional
+        A file of the tables measured so far.
     tables : tuple of str
     queries : int, default 100
         COUNT queries of each table.
@@ -62,16 +68,20 @@ def correlated(
     """
     start = time.perf_counter()
     say = progress or (lambda text: None)
-    rows: list[Measured] = []
-    claims: list[Claim] = []
-    answers = {}
+    known = _measured_before(resume)
     for name in tables:
-        table = bench(name)
-        run = _Run(table, table.loaded(), full, say)
-        run.measure(queries)
-        rows += run.rows
-        claims += run.claims()
-        answers[name] = run.answers
+        if name not in known:
+            table = bench(name)
+            run = _Run(table, table.loaded(), full, say)
+            run.measure(queries)
+            known[name] = _TableResult(tuple(run.rows), tuple(run.claims()), run.answers)
+            if resume is not None:
+                with resume.open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"table": name} | known[name].to_dict()) + "\n")
+    found = [known[name] for name in tables]
+    rows = [row for each in found for row in each.rows]
+    claims = [claim for each in found for claim in each.claims]
+    answers = {name: known[name].answers for name in tables}
     title = "Correlated records: mean relative error and seconds (dissertation, chapter 4)"
     return CorrelatedReproduction(
         "correlated", title, tuple(rows), _NOTES, time.perf_counter() - start, tuple(claims), answers
@@ -94,6 +104,41 @@ _NOTES = (
     "single pairs, measured on a sample and multiplied up.",
     "Where the largest number of components tried is best (BIC falls on with coded columns) the row says so.",
 )
+
+
+@dataclass(frozen=True)
+class _TableResult:
+    """What was measured on one table."""
+
+    rows: tuple[Measured, ...]
+    claims: tuple[Claim, ...]
+    answers: dict[str, tuple[list[float], list[float]]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values."""
+        return {
+            "rows": [vars(row) for row in self.rows],
+            "claims": [vars(claim) for claim in self.claims],
+            "answers": self.answers,
+        }
+
+
+def _measured_before(path: Path | None) -> dict[str, _TableResult]:
+    """Tables measured by a run that was stopped, from its file."""
+    if path is None or not path.exists():
+        return {}
+    known = {}
+    try:
+        for line in path.read_text(encoding="utf-8").splitlines():
+            facts = json.loads(line)
+            known[facts["table"]] = _TableResult(
+                tuple(Measured(**row) for row in facts["rows"]),
+                tuple(Claim(**claim) for claim in facts["claims"]),
+                {method: (true, noisy) for method, (true, noisy) in facts["answers"].items()},
+            )
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is no file of measured tables.") from error
+    return known
 
 
 @dataclass

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.reproduce._rows import Reproduction, _text
+from shoal.reproduce._rows import CLAIM_HEADER, Reproduction, _text
 
 
 @dataclass(frozen=True)
@@ -51,36 +51,24 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Claim:
-    """What the dissertation says, and what is found here."""
-
-    claim: str
-    data: str
-    holds: bool
-    found: str
-
-
-@dataclass(frozen=True)
 class CorrelatedReproduction(Reproduction):
     """The dissertation's experiments, run again.
 
     Attributes
     ----------
     rows : tuple of Measured
-    claims : tuple of Claim
     answers : dict
         Per table and method, true and noisy answers of the COUNT queries at parameter 1. Computed from the
         table itself: for its owner.
     """
 
     rows: tuple[Any, ...]
-    claims: tuple[Claim, ...] = ()
     answers: dict[str, dict[str, tuple[list[float], list[float]]]] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
         facts = super().to_dict()
-        facts["claims"] = [vars(each) for each in self.claims]
+        del facts["agreement"]
         facts["answers"] = {
             data: {method: {"true": true, "noisy": noisy} for method, (true, noisy) in by.items()}
             for data, by in self.answers.items()
@@ -158,25 +146,13 @@ class CorrelatedReproduction(Reproduction):
                 )
         return made
 
-    def to_markdown(self) -> str:
-        """The table, claims and notes as Markdown."""
-        verdicts = ["", "| claim | data | holds here | found |", "| --- | --- | --- | --- |"]
-        verdicts += [
-            f"| {each.claim} | {each.data} | {'yes' if each.holds else 'no'} | {each.found} |"
-            for each in self.claims
-        ]
-        return super().to_markdown() + "\n".join([*verdicts, ""])
-
     def to_html(self) -> str:
         """Claims, pictures, table and notes as one HTML page."""
         from markupsafe import Markup
 
         from shoal.report import Section, figure, page, table
 
-        verdicts = table(
-            ["claim", "data", "holds here", "found"],
-            [[each.claim, each.data, "yes" if each.holds else "no", each.found] for each in self.claims],
-        )
+        verdicts = table(CLAIM_HEADER, self.verdicts())
         drawn = Markup("").join(figure(svg, name, wide=True) for name, svg in self.pictures().items())
         sections = [
             Section("What the dissertation claims", verdicts),

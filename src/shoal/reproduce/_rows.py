@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+CLAIM_HEADER = ["claim", "data", "holds here", "found"]
+
 
 @dataclass(frozen=True)
 class Row:
@@ -60,6 +62,68 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Claim:
+    """What a paper says of its results, and what is found here."""
+
+    claim: str
+    data: str
+    holds: bool
+    found: str
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How many printed cells are reached, by the reading nearest to each.
+
+    Attributes
+    ----------
+    cells : int
+        Printed cells that were run.
+    within_005, within_05, within_2 : int
+        Those that ours meets within 0.05, 0.5 and 2 per cent, each contained in the next.
+    """
+
+    cells: int
+    within_005: int
+    within_05: int
+    within_2: int
+
+    @property
+    def missed(self) -> int:
+        """Cells farther off than 2 per cent."""
+        return self.cells - self.within_2
+
+    def to_dict(self) -> dict[str, int]:
+        """The counts as plain values."""
+        return {
+            "cells": self.cells,
+            "within_0.05_percent": self.within_005,
+            "within_0.5_percent": self.within_05,
+            "within_2_percent": self.within_2,
+            "missed": self.missed,
+        }
+
+
+def agreement(rows: Sequence[Row]) -> Agreement:
+    """Count the printed cells that are reached; of several readings of one cell the nearest counts.
+
+    Examples
+    --------
+    >>> from shoal.reproduce import Row, agreement
+    >>> row = Row("census", "mdav", 3, 5.692, 5.6922, 0.1, True)
+    >>> agreement([row]).to_dict()["within_0.05_percent"]
+    1
+    """
+    nearest: dict[tuple[Any, ...], float] = {}
+    for row in rows:
+        if row.difference is not None:
+            cell = (row.data, row.method, row.k, row.extra.get("start"), row.extra.get("gamma0"))
+            nearest[cell] = min(nearest.get(cell, float("inf")), abs(row.difference))
+    counts = [sum(off <= limit for off in nearest.values()) for limit in (0.05, 0.5, 2.0)]
+    return Agreement(len(nearest), *counts)
+
+
+@dataclass(frozen=True)
 class Reproduction:
     """A paper's table, reproduced.
 
@@ -71,6 +135,7 @@ class Reproduction:
         What must be known to read it: readings taken, contradictions found.
     seconds : float
         Of the whole run.
+    claims : tuple of Claim
     """
 
     name: str
@@ -78,6 +143,11 @@ class Reproduction:
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
     seconds: float
+    claims: tuple[Claim, ...] = ()
+
+    def pictures(self) -> dict[str, Any]:
+        """The paper's figures as SVG, by name, where it has some."""
+        return {}
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
@@ -87,6 +157,8 @@ class Reproduction:
             "rows": [row.to_dict() for row in self.rows],
             "notes": list(self.notes),
             "seconds": self.seconds,
+            "claims": [vars(each) for each in self.claims],
+            "agreement": agreement(self.rows).to_dict(),
         }
 
     def header(self) -> list[str]:
@@ -125,17 +197,34 @@ class Reproduction:
         ]
 
     def to_markdown(self) -> str:
-        """The table and its notes as Markdown."""
+        """The table, its notes and the paper's claims as Markdown."""
         lines = [f"## {self.title}", "", _line(self.header()), _line(["---"] * len(self.header()))]
         lines += [_line(cells) for cells in self.cells()]
-        return "\n".join([*lines, "", *(f"- {note}" for note in self.notes), ""])
+        lines += ["", *(f"- {note}" for note in self.notes), ""]
+        if self.claims:
+            lines += [_line(CLAIM_HEADER), _line(["---"] * len(CLAIM_HEADER))]
+            lines += [_line(cells) for cells in self.verdicts()]
+            lines.append("")
+        return "\n".join(lines)
+
+    def verdicts(self) -> list[list[str]]:
+        """The claims as texts."""
+        return [[each.claim, each.data, "yes" if each.holds else "no", each.found] for each in self.claims]
 
     def to_html(self) -> str:
-        """The table and its notes as one HTML page."""
-        from shoal.report import Section, page, table
+        """Claims, pictures, table and notes as one HTML page."""
+        from markupsafe import Markup
 
-        numbers = table(self.header(), self.cells())
-        sections = [Section(self.title, numbers), *(Section("Note", note) for note in self.notes)]
+        from shoal.report import Section, figure, page, table
+
+        sections = []
+        if self.claims:
+            sections.append(Section("What the paper says", table(CLAIM_HEADER, self.verdicts())))
+        drawn = [figure(svg, name, wide=True) for name, svg in self.pictures().items()]
+        if drawn:
+            sections.append(Section("Pictures", Markup("").join(drawn)))
+        sections.append(Section(self.title, table(self.header(), self.cells())))
+        sections += [Section("Note", note) for note in self.notes]
         return page("Published and reproduced", sections, subtitle=f"shoal reproduce {self.name}")
 
 

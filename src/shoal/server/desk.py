@@ -13,12 +13,12 @@ from typing import Any
 from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon
 from shoal.dp.claims import Caps
-from shoal.dp.correlation import Grid
+from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.past import Past, past
 from shoal.dp.session import Cost, FewCellsWarning, Session
+from shoal.dp.sources import read_private
 from shoal.errors import InputError, QueryError
-from shoal.io import read_table
 from shoal.schema import Column, Schema
 from shoal.server.config import Config, Dataset
 
@@ -136,11 +136,13 @@ class Desk:
         return caps if session is None else caps.within(session.limit)
 
     def _open(self, facts: Dataset, version: str) -> dict[str, Session | Heuristic]:
-        frame = read_table(facts.file)
+        frame = read_private(facts.file, facts.schema)
         sessions: dict[str, Session | Heuristic] = {}
         for mode in facts.modes:
             if mode == "heuristic":
                 model = Grid.of_schema(facts.schema) if facts.schema.cells else None
+                if facts.model is not None:
+                    model = named_model(facts.model, facts.schema)
                 sessions[mode] = Heuristic(frame, facts.schema, model, ledger=self.ledger)
                 continue
             with warnings.catch_warnings():

@@ -1,0 +1,419 @@
+"""What can be seen from outside beside the answers: costs, refusals, the log, a backup, and what they must not tell."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import stat
+import sys
+import time
+from dataclasses import asdict, replace
+from fractions import Fraction
+
+import polars as pl
+import pytest
+
+from shoal import dp
+from shoal.dp import DependentDP, Ledger, Pufferfish, Session
+from shoal.dp.anchor import Anchor
+from shoal.dp.backup import backup, restore
+from shoal.dp.chain import replay
+from shoal.dp.entries import Entry
+from shoal.dp.pufferfish import MarkovChain, Scenario
+from shoal.errors import BudgetError, LedgerError, ParameterError, ShoalError
+from shoal.release import release_graph, release_table
+from shoal.schema import Column, Schema
+
+SCHEMA = Schema({"age": Column("age", bounds=(0, 110), step=1)}, id="clinic")
+TABLE = pl.DataFrame({"age": [20, 50, 70]})
+COUNT = "SELECT COUNT(*) FROM t WHERE age >= 40"
+
+
+def session(ledger, frame=TABLE, schema=SCHEMA, **words):
+    return Session(frame, schema, **{"budget": 2.0, "ledger": ledger, "data_version": "1", **words})
+
+
+# --- the store's key, the log and the backup
+
+
+def test_neighbouring_tables_leave_the_same_log_but_for_the_answers(tmp_path):
+    """Keys, versions and texts are no function of the rows: everything in the log but the answers is the same."""
+    logs = []
+    for name, frame in (("a", TABLE), ("b", TABLE[1:])):
+        ledger = Ledger(tmp_path / f"{name}.db", secret=tmp_path / "secret")
+        s = session(ledger, frame)
+        s.ask(COUNT, 0.5)
+        s.ask("SELECT AVG(age) FROM t", 0.5, analyst="bob")
+        with pytest.raises(BudgetError):
+            s.ask("SELECT SUM(age) FROM t", 99)
+        logs.append([asdict(each.shown()) for each in ledger.entries()])
+    secret_parts = ("hash", "previous", "seal", "at")
+    plain = [[{k: v for k, v in each.items() if k not in secret_parts} for each in log] for log in logs]
+    assert plain[0] == plain[1]
+
+
+def test_who_reads_the_log_cannot_find_out_what_was_asked_or_answered(tmp_path):
+    ledger = Ledger(tmp_path / "l.db")
+    s = session(ledger)
+    s.ask(COUNT, 0.5)
+    kept = next(each for each in ledger.entries() if each.kind == "settle")
+    shown = kept.shown()
+    assert (shown.body, shown.nonce) == ("", "")
+    for guess in range(-1000, 1000):  # the answer is one of these, and the log tells not which
+        body = json.dumps([[guess]])
+        assert hashlib.sha256(f":{body}".encode()).hexdigest() != shown.seal
+        assert replace(shown, body=body).own_hash() == shown.hash  # the hash covers the seal alone
+    # The key is that of nobody who has not the secret, even who knows every fact that goes into it.
+    claim = s._claim(s._plan(dp.count().where(dp.col("age") >= 40), 0.5), "me")
+    assert ledger.key_of(claim) == kept.key
+    assert Ledger().key_of(claim) != kept.key
+    assert hashlib.sha256(claim.facts.encode()).hexdigest() != kept.key
+
+
+def test_an_auditor_checks_the_chain_from_what_is_shown(tmp_path):
+    ledger = Ledger(tmp_path / "l.db")
+    session(ledger).ask(COUNT, 0.5)
+    shown = [Entry(**json.loads(json.dumps(asdict(each.shown())))) for each in ledger.entries()]
+    assert replay(shown, ledger.head()).holds
+    shown[-1] = replace(shown[-1], seal="0" * 64)
+    assert not replay(shown, ledger.head()).holds
+
+
+def test_the_secret_is_in_no_backup_and_no_file_is_for_others(tmp_path):
+    ledger = Ledger(tmp_path / "l.db")
+    session(ledger).ask(COUNT, 0.5)
+    backup(ledger, tmp_path / "b.jsonl")
+    secret = (tmp_path / "l.db.secret").read_text().strip()
+    assert len(secret) == 64
+    for name in ("l.db", "l.db-wal", "b.jsonl"):
+        data = (tmp_path / name).read_bytes()
+        assert secret.encode() not in data
+        assert bytes.fromhex(secret) not in data
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0, path
+    (tmp_path / "l.db.secret").chmod(0o644)
+    with pytest.raises(LedgerError, match="readable by its owner only"):
+        Ledger(tmp_path / "l.db").ready()
+    (tmp_path / "l.db").chmod(0o644)
+    Ledger(tmp_path / "l.db").close()
+    assert stat.S_IMODE((tmp_path / "l.db").stat().st_mode) == 0o600
+
+
+def test_a_lost_secret_is_made_anew_and_no_charge_is_lost(tmp_path):
+    ledger = Ledger(tmp_path / "l.db")
+    session(ledger).ask(COUNT, 0.5)
+    ledger.close()
+    (tmp_path / "l.db.secret").unlink()
+    again = Ledger(tmp_path / "l.db")
+    with pytest.raises(
+        LedgerError, match="is missing: put it back, or make another with 'shoal ledger rekey'"
+    ):
+        session(again)
+    again.rekey()
+    answer = session(again).ask(COUNT, 0.5)
+    assert (answer.epsilon, again.spent("clinic")) == (0.5, 1_000_000)  # asked and charged anew
+    assert again.verify().holds
+    again.close()
+    (tmp_path / "l.db.secret").write_text("ab" * 32)
+    with pytest.raises(LedgerError, match="kept under another secret"):
+        Ledger(tmp_path / "l.db").ready()
+
+
+def test_times_in_the_log_tell_nothing_of_the_work(tmp_path):
+    ledger = Ledger(tmp_path / "l.db", slot_seconds=2.0)
+    ledger._slot = 0.0  # the clock of the log, without the waiting
+    ledger.declare("d", 10**6)
+    ledger.once(_claim("1"), lambda: time.sleep(1.1) or "1")
+    kept = [each for each in ledger.entries() if each.kind in ("charge", "settle")]
+    assert kept[0].at == kept[1].at
+    assert int(kept[0].at[17:19]) % 2 == 0
+    assert kept[0].at.endswith(":" + kept[0].at[17:19] + "+00:00")
+
+
+def test_answers_and_refusals_leave_at_whole_slots():
+    ledger = Ledger(slot_seconds=0.2)
+    ledger.declare("d", 10**6)
+    for work in (0.0, 0.05, 0.15):
+        took = _seconds(lambda work=work: ledger.once(_claim(str(work)), lambda: time.sleep(work) or "1"))
+        assert 0.2 <= took < 0.3
+    assert 0.4 <= _seconds(lambda: ledger.once(_claim("slow"), lambda: time.sleep(0.25) or "1")) < 0.5
+    assert 0.2 <= _seconds(lambda: ledger.once(_claim("slow"), lambda: "1")) < 0.3  # what is stored
+    with pytest.raises(BudgetError):
+        assert _seconds(lambda: ledger.once(_claim("much", 10**7), lambda: "1")) >= 0.2
+
+
+def _claim(question, micro=1000, unit=None):
+    from shoal.dp.claims import Amount, Claim
+
+    return Claim("d", "ann", question, "", Amount(micro), unit or dp.AddRemoveRecord())
+
+
+def _seconds(work):
+    start = time.monotonic()
+    work()
+    return time.monotonic() - start
+
+
+# --- costs and refusals
+
+
+def test_cost_tells_nothing_about_changed_rows(tmp_path):
+    changed = pl.DataFrame({"age": [20, 50, 71]})
+    for version in ("May", None):
+        ledger = Ledger(tmp_path / f"{version}.db")
+        session(ledger, data_version=version).ask(COUNT, 0.5)
+        same = session(ledger, data_version=version).cost(COUNT, 0.5)
+        other = session(ledger, changed, data_version=version).cost(COUNT, 0.5)
+        assert same == other
+        assert same.epsilon == (0.0 if version else 0.5)
+
+
+def test_refusals_and_costs_tell_an_analyst_about_that_analyst_only():
+    """With and without bob, ann sees the same: costs, what remains, answers' charges, and the words of refusals."""
+    seen = []
+    for bobs in ((), ("SELECT SUM(age) FROM t", COUNT)):
+        ledger = Ledger()
+        s = session(ledger, budget=2.0, per_analyst=0.5)
+        for sql in bobs:
+            s.ask(sql, 0.2, analyst="bob")
+        told = [
+            s.remaining("ann"),
+            s.cost(COUNT, 0.2, analyst="ann"),
+            s.ask(COUNT, 0.2, analyst="ann").epsilon,
+        ]
+        with pytest.raises(BudgetError) as caught:
+            s.ask("SELECT MAX(age) FROM t", 0.4, analyst="ann")
+        seen.append([*told, str(caught.value), s.remaining("ann")])
+    assert seen[0] == seen[1]
+
+
+def test_a_refusal_tells_neither_the_total_nor_what_is_stored():
+    s = session(Ledger(), budget=1.0, per_analyst=1.0)
+    s.ask(COUNT, 0.9, analyst="bob")
+    said = []
+    for sql in (COUNT, "SELECT COUNT(*) FROM t WHERE age >= 41"):  # bob's question, and one that nobody asked
+        with pytest.raises(BudgetError) as caught:
+            s.ask(sql, 0.9, analyst="ann")
+        said.append(str(caught.value))
+    assert said[0] == said[1]
+    assert said[0] == (
+        "The budget of this data set does not allow epsilon 0.9 any more; only its owner can raise it."
+    )
+    assert s.remaining("ann") == 1.0
+    assert s.ask(COUNT, 0.9, analyst="bob").epsilon == 0.0  # one's own stays
+
+
+def test_a_session_cannot_raise_the_cap(tmp_path):
+    where = tmp_path / "l.db"
+    session(where, budget=1.0).ask(COUNT, 0.9)
+    for words in ({"budget": 5.0}, {"budget": 1.0, "per_analyst": 9.0, "analyst": "x"}, {"budget": None}):
+        if words["budget"] == 5.0:
+            with pytest.raises(
+                BudgetError,
+                match=r"holds data set 'clinic' to a budget of epsilon 1\.0, which only its owner",
+            ):
+                session(where, **words)
+        else:
+            with pytest.raises(BudgetError, match="does not allow epsilon 0.5"):
+                session(where, **words).ask("SELECT SUM(age) FROM t", 0.5)
+    with pytest.raises(BudgetError, match="does not allow"):  # a smaller one holds for its session
+        session(where, budget=0.95).ask("SELECT SUM(age) FROM t", 0.06, analyst="bob")
+    with Ledger(where) as ledger:
+        ledger.set_caps("clinic", 3_000_000, by="the owner")
+        assert [each.analyst for each in ledger.entries() if each.kind == "caps"] == ["owner", "the owner"]
+    assert session(where, budget=3.0).ask("SELECT SUM(age) FROM t", 1.5).remaining == 0.6
+    assert Ledger(where).verify().holds
+
+
+def test_a_currency_is_for_life():
+    from shoal.dp.claims import Amount
+
+    ledger = Ledger()
+    ledger.declare("d", 10**6, currency="zcdp")
+    with pytest.raises(BudgetError, match="counted in rho for life"):
+        ledger.once(_claim("1"), lambda: "1")
+    paid = replace(_claim("1"), cost=Amount(1000, "zcdp"))
+    assert ledger.once(paid, lambda: "1").charged == 1000
+    with pytest.raises(BudgetError, match="counted in rho for life"):
+        ledger.declare("d", 10**6, currency="pure")
+    with pytest.raises(ParameterError, match="A cost must be"):
+        Amount(0)
+
+
+# --- the chain, its anchor and its layout
+
+
+def test_a_ledger_rolled_back_or_replaced_is_noticed(tmp_path):
+    where, anchor = tmp_path / "l.db", tmp_path / "anchor.txt"
+    with Ledger(where, anchor=Anchor(anchor)) as ledger:
+        session(ledger).ask(COUNT, 0.5)
+        backup(ledger, tmp_path / "old.jsonl")
+        session(ledger).ask("SELECT SUM(age) FROM t", 0.5)
+        head = ledger.head().hash
+    assert anchor.read_text().split()[:2] == [str(ledger.head().seq), head]
+    with Ledger(where, expects=head) as same, Ledger(where, anchor=Anchor(anchor)) as anchored:
+        session(same).ask(COUNT, 0.25)
+        anchored.ready()
+        assert same.verify(head).holds
+    for old in ("rolled back", "replaced"):
+        for ending in ("", "-wal", "-shm"):
+            (tmp_path / f"l.db{ending}").unlink(missing_ok=True)
+        if old == "rolled back":
+            with Ledger(where, secret=tmp_path / "l.db.secret") as empty:
+                restore(empty, tmp_path / "old.jsonl")
+        for opened in (Ledger(where, expects=head), Ledger(where, anchor=Anchor(anchor))):
+            with (
+                opened,
+                pytest.raises(
+                    LedgerError, match="head expected is not in it, so it was rolled back or replaced"
+                ),
+            ):
+                session(opened)
+
+
+def test_a_ledger_changed_under_our_hands_is_noticed(tmp_path, monkeypatch):
+    where = tmp_path / "l.db"
+    ledger = Ledger(where)
+    s = session(ledger)
+    for i in range(3):
+        s.ask(f"SELECT COUNT(*) FROM t WHERE age > {i}", 0.1)
+    monkeypatch.setattr("shoal.dp.ledger.CHECK_SECONDS", 0.0)
+    s.ask(COUNT, 0.1)
+    with sqlite3.connect(where) as raw:
+        raw.execute("DELETE FROM shoal_entries WHERE seq > 6")
+        raw.execute("UPDATE shoal_head SET seq = 6, hash = (SELECT hash FROM shoal_entries WHERE seq = 6)")
+    for _ in range(2):
+        with pytest.raises(LedgerError, match="chain is broken, so nothing is answered"):
+            s.ask("SELECT COUNT(*) FROM t WHERE age > 9", 0.1)
+
+
+def test_an_anchor_takes_a_command_and_no_answer_depends_on_it(tmp_path, caplog):
+    script = f"import sys; open({str(tmp_path / 'sent')!r}, 'a').write(sys.stdin.read())"
+    with Ledger(anchor=Anchor(command=[sys.executable, "-c", script])) as ledger:
+        session(ledger).ask(COUNT, 0.5)
+    assert (tmp_path / "sent").read_text().split()[1] == ledger._anchor._sent.hash
+    with Ledger(anchor=Anchor(tmp_path / "no" / "such", ["/nothing/of/the/kind"])) as ledger:
+        assert session(ledger).ask(COUNT, 0.5).epsilon == 0.5
+    assert "could not be anchored" in caplog.text
+
+
+FIRST_LAYOUT = """
+CREATE TABLE shoal_entries (seq BIGINT PRIMARY KEY, at TEXT NOT NULL, kind TEXT NOT NULL, dataset TEXT NOT NULL,
+ unit TEXT NOT NULL, analyst TEXT NOT NULL, "key" TEXT NOT NULL, micro BIGINT NOT NULL, dataset_total BIGINT NOT NULL,
+ analyst_total BIGINT NOT NULL, ended INTEGER NOT NULL, refers BIGINT NOT NULL, body TEXT NOT NULL,
+ previous TEXT NOT NULL, hash TEXT NOT NULL);
+CREATE TABLE shoal_head (id INTEGER PRIMARY KEY, seq BIGINT NOT NULL, hash TEXT NOT NULL);
+"""
+
+
+def test_a_ledger_of_the_first_layout_is_brought_up_to_date(tmp_path):
+    row = [1, "2026-01-01T00:00:00.000+00:00", "charge", "clinic", "record", "me", "k", 500_000, 500_000, 500_000, 0, 0,
+           "SELECT COUNT(*)", "0" * 64]  # fmt: skip
+    digest = hashlib.sha256(json.dumps(row).encode()).hexdigest()
+    with sqlite3.connect(tmp_path / "l.db") as raw:
+        raw.executescript(FIRST_LAYOUT)
+        raw.execute(f"INSERT INTO shoal_entries VALUES ({','.join('?' * 15)})", [*row, digest])
+        raw.execute("INSERT INTO shoal_head VALUES (1, 1, ?)", [digest])
+    with Ledger(tmp_path / "l.db") as ledger:
+        assert ledger.verify().holds
+        assert ledger.spent("clinic", "me") == 500_000
+        assert session(ledger).ask(COUNT, 0.5).remaining == 1.0
+        assert ledger.verify().holds
+    with sqlite3.connect(tmp_path / "l.db") as raw:
+        raw.execute("UPDATE shoal_layout SET version = 99")
+    with pytest.raises(LedgerError, match="later version of Shoal: layout 2 at most was expected. Got 99"):
+        Ledger(tmp_path / "l.db")
+
+
+def test_odd_ledger_files_are_one_sentence(tmp_path):
+    where = tmp_path / "l.db"
+    with Ledger(where) as ledger:
+        s = session(ledger)
+        for i in range(40):
+            s.ask(f"SELECT COUNT(*) FROM t WHERE age > {i}", 0.01)
+    whole = where.read_bytes()
+    for data in (
+        whole[: len(whole) // 2],
+        whole[:100],
+        b"\x00" * 8192,
+        whole[:4096] + b"\xff" * 4096 + whole[8192:],
+    ):
+        for ending in ("-wal", "-shm"):
+            (tmp_path / f"l.db{ending}").unlink(missing_ok=True)
+        where.write_bytes(data)
+        with pytest.raises(LedgerError) as caught, Ledger(where) as cut:
+            session(cut).ask(COUNT, 0.1)
+        assert "\n" not in str(caught.value)
+
+
+# --- one way to spend, for all
+
+
+def test_every_release_is_charged_by_the_same_function(monkeypatch):
+    """Sessions, tau, Pufferfish, dependent answers, tables and graphs: none spends but through `Ledger.once`."""
+    called = []
+    once = Ledger.once
+    monkeypatch.setattr(
+        Ledger, "once", lambda self, claim, draw: called.append(claim.question) or once(self, claim, draw)
+    )
+    session(Ledger()).ask(COUNT, 0.5)
+    schema = replace(SCHEMA, id="cells", budget=1.0)
+    cells = dp.correlation.Grid(schema, ["age"], 400)
+    Session(TABLE, schema, "correlated", model=cells).buy_tau(0.5)
+    ill, well = (lambda world: world[0] == 1), (lambda world: world[0] == 0)
+    family = Scenario({(0,): "1/2", (1,): "1/2"})
+    Pufferfish({"ill": ill, "well": well}, [("ill", "well")], [family]).ask(sum, 0.5, (1,), text="ill")
+    DependentDP([[1]], (0, 1)).ask([1], 0.5, text="dependent")
+    release_table(pl.DataFrame({"age": [1, 2, 3, 4]}), replace(SCHEMA, budget=1.0), 4, 0.5)
+    release_graph(pl.DataFrame({"a": [1, 2, 3], "b": [2, 3, 4]}), 1, 90.0)
+    assert [each.split()[0] for each in called] == ["SELECT", "TAU", "ill", "dependent", "RELEASE", "RELEASE"]
+
+
+def test_pufferfish_and_dependent_answers_say_that_the_total_has_ended():
+    ledger = Ledger()
+    ledger.end_total("f", "protected copy")
+    family = Scenario({(0,): "1/2", (1,): "1/2"})
+    secrets = {"ill": lambda world: world[0] == 1, "well": lambda world: world[0] == 0}
+    p = Pufferfish(secrets, [("ill", "well")], [family], dataset="f", ledger=ledger)
+    assert p.ask(sum, 0.5, (1,)).guarantee.endswith("; the ledger total of this data set has ended")
+    ledger.end_total("g", "protected copy")
+    answer = DependentDP([[1]], (0, 1), dataset="g", ledger=ledger).ask([1], 0.5)
+    assert answer.guarantee.endswith("; the ledger total of this data set has ended")
+
+
+@pytest.mark.parametrize("far", [10**19, 10**400, Fraction(1, 10**400)])
+def test_what_could_overflow_in_one_world_is_refused_before_the_charge_in_all(far):
+    secrets = {"ill": lambda world: world[0] == 1, "well": lambda world: world[0] == 0}
+    worlds = Scenario({(0, 0): "1/4", (1, 0): "1/4", (0, 1): "1/4", (1, 1): "1/4"})
+    said = set()
+    for world in worlds.worlds:
+        ledger = Ledger()
+        p = Pufferfish(secrets, [("ill", "well")], [worlds], dataset="f", ledger=ledger)
+        with pytest.raises(ParameterError) as caught:
+            p.ask(lambda world: world[0] + far * world[1], 0.5, world)
+        said.add(str(caught.value))
+        assert ledger.spent("f") == 0
+    assert len(said) == 1
+
+
+def test_after_the_charge_a_query_that_fails_in_one_world_is_answered():
+    chain = MarkovChain(["1/2", "1/2"], [["7/10", "3/10"], ["3/10", "7/10"]], length=30)
+
+    def query(world):
+        if world[0]:
+            raise ValueError("a private fact")
+        return 10**400 if world[1] else sum(world)
+
+    for world in ((0,) * 30, (1,) + (0,) * 29, (0, 1) + (0,) * 28):
+        p = Pufferfish({}, [], [chain], data_version="1")
+        answer = p.ask(query, 2.0, world, mechanism="quilt", lipschitz=1, width=3)
+        assert isinstance(answer.value, float)
+
+
+def test_a_dependent_value_that_is_no_number_is_the_lower_bound_and_is_not_quoted():
+    for odd in (float("nan"), "a private cell", None, 10**400, float("inf")):
+        answer = DependentDP([[1, 0], [0, 1]], (0, 1)).ask([odd, 1], 0.5)
+        assert isinstance(answer.value, float)
+    with pytest.raises(ShoalError):
+        DependentDP([[1]], (0, 10**400)).ask([1], 0.5)
