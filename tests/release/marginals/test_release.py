@@ -145,6 +145,16 @@ def test_in_zcdp_the_stamp_says_what_holds_and_what_all_answers_keep():
         release_marginals(table(), schema(), 0.5, ledger=ledger)
 
 
+def test_in_zcdp_a_record_counts_the_square_for_several_records():
+    ledger = Ledger(None)
+    facts = schema(budget=50.0, currency="zcdp", delta=1e-9)
+    release_marginals(table(), facts, 0.1, mode="group", group=3, ledger=ledger)
+    before = ledger.spent("t")
+    release_marginals(table(), facts, 0.1, ledger=ledger)
+    assert before == rho_of_epsilon(0.1, 1e-9)
+    assert ledger.spent("t") == 10 * before
+
+
 def test_the_number_of_records_is_public_where_they_are_replaced():
     out = release_marginals(table(), schema(), 1.0, neighbours="replace")
     assert out.stamp == "guarantee: epsilon-DP, replace one record, number of records public"
