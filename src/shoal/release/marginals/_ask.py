@@ -17,7 +17,7 @@ from shoal.dp.query import Aggregate, Compare, Predicate, Query
 from shoal.dp.sql import parse
 from shoal.errors import QueryError
 from shoal.release.marginals._model import Model
-from shoal.release.marginals._refine import Met, meet
+from shoal.release.marginals._refine import Met, leaves, meet
 from shoal.schema import Schema
 
 FREE = "answered from a release that was bought before: costs nothing"
@@ -85,8 +85,6 @@ def ask_release(
 
 def covered(model: Model, query: Query) -> bool:
     """Whether every figure of a query lies in a marginal that was measured, so that its error is known."""
-    from shoal.dp.check import leaves
-
     named = {leaf.column for leaf in leaves(query.condition)} | set(query.groups)
     named |= {each.column for each in query.aggregates if each.column is not None}
     kinds = all(each.kind in _KINDS for each in query.aggregates)
@@ -94,8 +92,6 @@ def covered(model: Model, query: Query) -> bool:
 
 
 def _check_released(query: Query, model: Model) -> None:
-    from shoal.dp.check import leaves
-
     named = [leaf.column for leaf in leaves(query.condition)] + list(query.groups)
     for aggregate in query.aggregates:
         if aggregate.kind not in _KINDS:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from operator import eq, ge, gt, le, lt, ne
 
 import numpy as np
 
-from shoal.dp.check import has_codes, leaves, level_code, number
+from shoal.dp.check import has_codes, level_code, number
 from shoal.dp.query import And, Compare, In, IsNull, Not, Or, Predicate
 from shoal.errors import QueryError
 from shoal.release.marginals._axes import Axis
@@ -55,6 +55,17 @@ class Met:
     surely: np.ndarray
     possibly: np.ndarray
     share: np.ndarray
+
+
+def leaves(condition: Predicate | None) -> Iterator[Compare | In | IsNull]:
+    """The comparisons, lists and null tests in a condition."""
+    if isinstance(condition, (And, Or)):
+        for part in condition.parts:
+            yield from leaves(part)
+    elif isinstance(condition, Not):
+        yield from leaves(condition.part)
+    elif isinstance(condition, (Compare, In, IsNull)):
+        yield condition
 
 
 def meet(condition: Predicate | None, axes: Sequence[Axis]) -> Met:
