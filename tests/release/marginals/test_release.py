@@ -239,6 +239,7 @@ def test_the_command_writes_rows_and_says_what_is_promised(tmp_path):
     said = json.loads(done.stdout)
     assert said["stamp"] == "guarantee: epsilon-DP, add or remove one record"
     assert said["remaining"] == 7.0
+    assert said["information_loss"] == pytest.approx(100 * said["total_variation"][1])
     assert pl.read_csv(tmp_path / "out.csv").height == said["n_records"]
     refused = CliRunner().invoke(app, [*call, "-o", str(tmp_path / "o.csv"), "-k", "5"])
     assert refused.exit_code != 0
