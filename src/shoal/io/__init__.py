@@ -28,7 +28,7 @@ from shoal.io._tables import (
     read_table,
     write_table,
 )
-from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header, refuse_ragged
+from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header, refuse_ragged, typed
 
 __all__ = [
     "FORMATS",
@@ -52,6 +52,7 @@ __all__ = [
     "refuse_ragged",
     "remove_temporaries",
     "together",
+    "typed",
     "write_table",
     "write_text",
 ]
