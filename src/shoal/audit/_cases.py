@@ -213,20 +213,20 @@ _PERSONS = tuple(
         ("rows without a person", _ONE, _rows(1.0, 2.0, 3.0, 4.0)),
     )
 )
-_MANY = {"unit": Unit("unit", 20)}
+_MANY = {"unit": Unit("unit", 40)}
 _OTHER_PERSONS = [
     {"x": float(each % 9), "unit": str(each // 3), "level": "ab"[each % 2]} for each in range(60)
 ]
 _LOOSELY = tuple(
     _dp(f"a loosely declared person: {name}", sql, _OTHER_PERSONS, rows, **_MANY)
     for name, sql, rows in (
-        ("count", _ONE, _rows(*[1.0] * 25, unit="p")),
-        ("sum", _SUM, _rows(*[-50.0] * 25, unit="p")),
-        ("average", _AVG, _rows(*[-50.0] * 25, unit="p")),
-        ("variance", _VAR, _rows(*[-50.0] * 25, unit="p")),
-        ("histogram", _HISTOGRAM, [{"x": 1.0, "level": "ab"[each % 2], "unit": "p"} for each in range(25)]),
-        ("median", _MEDIAN, _rows(*[10.0] * 25, unit="p")),
-        ("maximum", _MAX, _rows(*[10.0] * 25, unit="p")),
+        ("count", _ONE, _rows(*[1.0] * 45, unit="p")),
+        ("sum", _SUM, _rows(*[-50.0] * 45, unit="p")),
+        ("average", _AVG, _rows(*[-50.0] * 45, unit="p")),
+        ("variance", _VAR, _rows(*[-50.0] * 45, unit="p")),
+        ("histogram", _HISTOGRAM, [{"x": 1.0, "level": "ab"[each % 2], "unit": "p"} for each in range(45)]),
+        ("median", _MEDIAN, _rows(*[10.0] * 45, unit="p")),
+        ("maximum", _MAX, _rows(*[10.0] * 45, unit="p")),
     )
 )
 _GROUP = tuple(

@@ -5,49 +5,102 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from collections.abc import Iterator
+from fractions import Fraction
 from typing import Any
 
-from shoal.dp.query import KINDS, OPERATORS, Aggregate, And, Compare, In, IsNull, Not, Or, Predicate, Query
+import numpy as np
+
+from shoal.dp.query import (
+    KINDS,
+    OPERATORS,
+    Aggregate,
+    And,
+    Compare,
+    In,
+    IsNull,
+    Not,
+    Or,
+    Predicate,
+    Query,
+    share,
+)
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
 
 MOST_GROUPS = 100_000
-NUMBER = r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?"
+MOST_FIGURES = 50
+MOST_CONSTANTS = 1_000
+MOST_LEAVES = 1_000
+DEEPEST = 100
+LONGEST_TEXT = 1_000
+_CONSTANTS = (bool, int, float, str, datetime.date, np.integer, np.floating, np.bool_)
+NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"  # one way to match a text, so no retries
 
 
 def check(query: Query, schema: Schema) -> None:
-    """Raise `QueryError` unless the query can be answered; the schema alone decides."""
-    if not query.aggregates:
+    """Raise `QueryError` unless the query can be answered; the schema alone decides.
+
+    Whatever passes is answered: after the charge nothing is refused, for any query object.
+    """
+    if not isinstance(query.aggregates, tuple) or not query.aggregates:
         raise QueryError("A query must ask for at least one of COUNT, SUM, AVG, VAR, MIN, MAX, QUANTILE.")
-    if len(query.aggregates) > 50:
-        raise QueryError(f"A query may ask for at most 50 figures at once. Got {len(query.aggregates)}.")
+    if len(query.aggregates) > MOST_FIGURES:
+        raise QueryError(
+            f"A query may ask for at most {MOST_FIGURES} figures at once. Got {len(query.aggregates)}."
+        )
     for aggregate in query.aggregates:
         _check_aggregate(aggregate, schema)
+    if not isinstance(query.groups, tuple) or not all(isinstance(name, str) for name in query.groups):
+        raise QueryError("The groups of a query must be a tuple of columns' names.")
     names = [aggregate.name for aggregate in query.aggregates] + list(query.groups)
     for name in names:
         if names.count(name) > 1:
             raise QueryError(
                 f"The figures and groups of a query must have different names. Got {name!r} twice."
             )
-    for leaf in leaves(query.condition):
-        _check_leaf(leaf, _declared(leaf.column, schema))
+    _check_condition(query.condition, schema)
     cells = 1
     for name in query.groups:
-        cells *= len(levels(_declared(name, schema)) or _no_levels(name))
+        cells *= len(_grouped(_declared(name, schema)))
     if cells > MOST_GROUPS:
         raise QueryError(f"GROUP BY may make at most {MOST_GROUPS} groups of declared levels. Got {cells}.")
 
 
-def leaves(condition: Predicate | None) -> Iterator[Any]:
-    """The comparisons, lists and null tests in a condition."""
-    if isinstance(condition, (And, Or)):
-        for part in condition.parts:
-            yield from leaves(part)
-    elif isinstance(condition, Not):
-        yield from leaves(condition.part)
-    elif condition is not None:
-        yield condition
+def _grouped(column: Column) -> tuple[Any, ...]:
+    """The levels of a column to group by, each such as the engine keeps it."""
+    found = levels(column) or _no_levels(column.name)
+    kept = [level_text(each) if has_codes(column) else number(column, each) for each in found]
+    if len(set(kept)) < len(kept):
+        raise QueryError(f"The declared levels of column {column.name!r} must differ from each other.")
+    return tuple(found)
+
+
+def _check_condition(condition: Predicate | None, schema: Schema) -> None:
+    """Shape, size and constants of a condition, without recursion: however deep it is, this ends in a sentence."""
+    waiting: list[tuple[Any, int]] = [] if condition is None else [(condition, 1)]
+    tests = constants = 0
+    while waiting:
+        node, depth = waiting.pop()
+        if depth > DEEPEST:
+            raise QueryError(f"The conditions of a query may be nested at most {DEEPEST} deep.")
+        if isinstance(node, (And, Or)):
+            if not isinstance(node.parts, tuple) or not node.parts:
+                raise QueryError("AND and OR need at least one condition each.")
+            waiting += [(part, depth + 1) for part in node.parts]
+        elif isinstance(node, Not):
+            waiting.append((node.part, depth + 1))
+        elif isinstance(node, (Compare, In, IsNull)):
+            constants += _check_leaf(node, _declared(node.column, schema))
+        else:
+            raise QueryError(
+                f"A condition must be made of comparisons, IN, IS NULL, AND, OR and NOT. Got {type(node).__name__}."
+            )
+        tests += 1
+        if tests > MOST_LEAVES or constants > MOST_CONSTANTS:
+            raise QueryError(
+                f"A query may have at most {MOST_LEAVES} conditions and {MOST_CONSTANTS} constants; "
+                "declare coarser levels, or compare by < and >."
+            )
 
 
 def levels(column: Column) -> tuple[Any, ...] | None:
@@ -62,13 +115,22 @@ def has_codes(column: Column) -> bool:
 
 def level_code(column: Column, value: Any) -> int:
     """Position of a constant among the declared levels."""
-    declared = [level_text(each) for each in levels(column) or ()]
     try:
-        return declared.index(level_text(value))
+        return _level_texts(column).index(level_text(value))
     except ValueError:
         raise QueryError(
             f"Column {column.name!r} is compared with {value!r}, which is not one of its declared levels."
         ) from None
+
+
+def level_codes(column: Column, values: tuple[Any, ...]) -> list[int]:
+    """Positions of checked constants among the declared levels, in one pass."""
+    places = {text: place for place, text in reversed(list(enumerate(_level_texts(column))))}
+    return [places[level_text(each)] for each in values]
+
+
+def _level_texts(column: Column) -> list[str]:
+    return [level_text(each) for each in levels(column) or ()]
 
 
 def level_text(value: Any) -> str:
@@ -92,7 +154,7 @@ def number(column: Column, value: Any) -> float:
                 f"Column {column.name!r} is compared with dates 'YYYY-MM-DD'. Got {value!r}."
             ) from None
         return float(day.toordinal())
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
         raise QueryError(f"Column {column.name!r} is compared with numbers. Got {value!r}.")
     try:
         return float(value)
@@ -101,8 +163,18 @@ def number(column: Column, value: Any) -> float:
 
 
 def _check_aggregate(aggregate: Aggregate, schema: Schema) -> None:
-    if aggregate.kind not in KINDS:
-        raise QueryError(f"A figure must be one of {', '.join(KINDS)}. Got {aggregate.kind!r}.")
+    if not isinstance(aggregate, Aggregate) or aggregate.kind not in KINDS:
+        raise QueryError(
+            f"A figure must be one of {', '.join(KINDS)}. Got {getattr(aggregate, 'kind', aggregate)!r}."
+        )
+    if (aggregate.kind == "quantile") != (aggregate.q is not None):
+        raise QueryError("A share belongs to a quantile, and to no other figure.")
+    if aggregate.q is not None and not isinstance(aggregate.q, Fraction):
+        raise QueryError(f"The share of a quantile must be a Fraction. Got {aggregate.q!r}.")
+    if aggregate.q is not None:
+        share(aggregate.q)
+    if not isinstance(aggregate.label, str) or len(aggregate.label) > 200 or not _is_text(aggregate.label):
+        raise QueryError("The label of a figure must be a text of at most 200 characters.")
     if aggregate.column is None:
         if aggregate.kind != "count":
             raise QueryError(f"{aggregate.kind.upper()} needs a column. Got *.")
@@ -125,32 +197,57 @@ def _check_aggregate(aggregate: Aggregate, schema: Schema) -> None:
         )
 
 
-def _check_leaf(leaf: Any, column: Column) -> None:
+def _check_leaf(leaf: Compare | In | IsNull, column: Column) -> int:
+    """Raise unless a test can be made; its number of constants."""
     if isinstance(leaf, IsNull):
-        return
+        return 0
     values = leaf.values if isinstance(leaf, In) else (leaf.value,)
-    if not values:
+    if not isinstance(values, tuple) or not values:
         raise QueryError(f"IN needs at least one value for column {column.name!r}.")
     if isinstance(leaf, Compare) and leaf.operator not in OPERATORS:
         raise QueryError(f"A comparison must be one of {', '.join(OPERATORS)}. Got {leaf.operator!r}.")
+    if len(values) > MOST_CONSTANTS:
+        return len(values)
+    known = set(_level_texts(column)) if has_codes(column) else set()
     for value in values:
-        if value is None or (isinstance(value, float) and math.isnan(value)):
-            raise QueryError(f"Column {column.name!r} is compared with NULL; write IS NULL.")
-        if column.kind in ("number", "date"):
-            number(column, value)
-        elif has_codes(column):
-            level_code(column, value)
+        _check_constant(value, column, known)
     orders = isinstance(leaf, Compare) and leaf.operator not in ("=", "<>")
     if orders and column.kind in ("category", "boolean"):
         raise QueryError(
-            f"Column {column.name!r} has no order: compare it by =, <> or IN. Got {leaf.operator}."
+            f"Column {column.name!r} has no order: compare it by =, <> or IN. Got {leaf.operator}."  # type: ignore[union-attr]
         )
     if orders and column.kind == "ordered" and column.levels is None:
         _no_levels(column.name)
+    return len(values)
 
 
-def _declared(name: str, schema: Schema) -> Column:
-    if name not in schema.columns:
+def _check_constant(value: Any, column: Column, known: set[str]) -> None:
+    if value is None or (isinstance(value, (float, np.floating)) and math.isnan(value)):
+        raise QueryError(f"Column {column.name!r} is compared with NULL; write IS NULL.")
+    if not isinstance(value, _CONSTANTS):
+        raise QueryError(f"Column {column.name!r} is compared with a constant. Got {type(value).__name__}.")
+    if isinstance(value, str) and (len(value) > LONGEST_TEXT or not _is_text(value)):
+        raise QueryError(
+            f"Column {column.name!r} is compared with a text of at most {LONGEST_TEXT} characters in UTF-8."
+        )
+    if column.kind in ("number", "date"):
+        number(column, value)
+    elif isinstance(value, int) and abs(value) > 10**300:
+        raise QueryError(f"Column {column.name!r} is compared with a number beyond 1e300.")
+    elif has_codes(column) and level_text(value) not in known:
+        level_code(column, value)
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half of a surrogate pair
+        return False
+    return True
+
+
+def _declared(name: Any, schema: Schema) -> Column:
+    if not isinstance(name, str) or name not in schema.columns:
         raise QueryError(
             f"Column {name!r} is not declared in the schema. It has: {', '.join(schema.columns)}."
         )

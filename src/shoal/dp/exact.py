@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.dp.check import has_codes, level_code, level_text, levels, number
+from shoal.dp.check import has_codes, level_codes, level_text, levels, number
 from shoal.dp.plan import Plan
 from shoal.dp.query import And, Compare, In, IsNull, Not, Or, Predicate
 from shoal.dp.releases import Fixed, Ranks, Release
@@ -163,31 +163,35 @@ def _bin(release: Ranks) -> pl.Expr:
 def expression(condition: Predicate, schema: Schema) -> pl.Expr:
     """A condition as a polars expression in three-valued logic."""
     if isinstance(condition, And):
-        return reduce(
-            lambda left, right: left & right, (expression(each, schema) for each in condition.parts)
-        )
+        return _balanced(operator.and_, [expression(each, schema) for each in condition.parts])
     if isinstance(condition, Or):
-        return reduce(
-            lambda left, right: left | right, (expression(each, schema) for each in condition.parts)
-        )
+        return _balanced(operator.or_, [expression(each, schema) for each in condition.parts])
     if isinstance(condition, Not):
         return ~expression(condition.part, schema)
     if isinstance(condition, IsNull):
         return pl.col(condition.column).is_null()
     if isinstance(condition, In):
-        values = [_stored(condition.column, value, schema) for value in condition.values]
-        return reduce(lambda left, right: left | right, (pl.col(condition.column) == each for each in values))
+        return pl.col(condition.column).is_in(stored(condition.column, condition.values, schema))
     assert isinstance(condition, Compare)  # there is no other kind
-    compared: pl.Expr = _COMPARED[condition.operator](
-        pl.col(condition.column), _stored(condition.column, condition.value, schema)
-    )
+    constants = stored(condition.column, (condition.value,), schema)
+    constant = pl.lit(constants[0], constants.dtype)
+    compared: pl.Expr = _COMPARED[condition.operator](pl.col(condition.column), constant)
     return compared
 
 
-def _stored(name: str, value: object, schema: Schema) -> pl.Expr:
+def _balanced(joined: Callable[[Any, Any], Any], parts: list[pl.Expr]) -> pl.Expr:
+    """Parts joined in pairs, so that a thousand of them are nested ten deep."""
+    while len(parts) > 1:
+        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
+        parts = [joined(*each) if len(each) == 2 else each[0] for each in pairs]
+    return parts[0]
+
+
+def stored(name: str, values: tuple[Any, ...], schema: Schema) -> pl.Series:
+    """Constants as the engine keeps a column's cells."""
     column = schema.columns[name]
     if column.kind in ("number", "date"):
-        return pl.lit(number(column, value), pl.Float64)
+        return pl.Series([number(column, each) for each in values], dtype=pl.Float64)
     if has_codes(column):
-        return pl.lit(level_code(column, value), pl.Int32)
-    return pl.lit(level_text(value), pl.String)
+        return pl.Series(level_codes(column, values), dtype=pl.Int32)
+    return pl.Series([level_text(each) for each in values], dtype=pl.String)

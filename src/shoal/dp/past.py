@@ -79,7 +79,8 @@ def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None
     for session in sessions:
         try:
             query = parse(_sql(entry.body), canonical=True)
-            times = max(1, session.protected.times(entry.unit)) if session.protected else 1
+            charged = session._plan(query, budget.epsilon(entry.micro))
+            times = max(1, charged.unit.times(entry.unit))
             plan = session._plan(query, budget.epsilon(entry.micro // times))
         except ShoalError:
             continue

@@ -6,7 +6,7 @@ Sensitivities are those of docs/theory/sensitivities.md. Everything here is publ
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
 
@@ -16,16 +16,16 @@ from shoal.dp import budget
 from shoal.dp.check import levels
 from shoal.dp.query import Aggregate, Query
 from shoal.dp.releases import LEAST_CHOSEN, Fixed, Grid, Limit, Matrix, Mean, Ranks, Release, Sums
-from shoal.dp.unit import Protected
+from shoal.dp.unit import AddRemoveUnit, Cells, Protected
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
 
 GRID = 1000  # steps of the public grid of a column that declares none
 MOST_POINTS = 5_000_000
 MOST_FIGURES = 200_000  # groups times figures
-_LARGEST = 1 << 30  # of one row's whole number: 2^32 rows add up within int64
 _SQUARED = 3 << 12  # of a row's whole number where squares are summed
 _AVERAGED = 1 << 24  # of a row's whole number where an average is drawn whole
+_WIDEST = 1 << 57  # of a noise scale or an aim: its 95 % radius is exact in 64 bits
 UNIT, CELL = "shoal:unit", "shoal:cell"
 
 
@@ -58,6 +58,13 @@ class Plan:
         """How often epsilon counts for one row of a unit (docs/theory/composition.md)."""
         return max(_per_row(release) for release in self.releases)
 
+    @property
+    def unit(self) -> Protected:
+        """Whom these releases protect, with what they count for one row of it: the unit to be charged in."""
+        if isinstance(self.protected, (AddRemoveUnit, Cells)):
+            return replace(self.protected, per_row=self.per_row)
+        return self.protected
+
 
 def _per_row(release: Release) -> int:
     """One row of a unit: once where its contribution is one clamped number, else as the unit taken out and put back."""
@@ -85,9 +92,8 @@ def make_plan(query: Query, schema: Schema, protected: Protected, micro: int) ->
     """
     shares = budget.split(micro, (1,) * len(query.aggregates))
     groups = math.prod(len(levels(schema.columns[name]) or ()) for name in query.groups)
-    limit = _limit(protected)
     releases = tuple(
-        _release(aggregate, schema, limit, part, groups)
+        _release(aggregate, schema, _limit(protected, aggregate.kind), part, groups)
         for aggregate, part in zip(query.aggregates, shares, strict=True)
     )
     plan = Plan(query, schema, protected, releases)
@@ -95,6 +101,8 @@ def make_plan(query: Query, schema: Schema, protected: Protected, micro: int) ->
         raise QueryError(
             f"A query may ask for at most {MOST_FIGURES} figures over all its groups. Got {groups * len(releases)}."
         )
+    for release in releases:
+        _check_range(release)
     points = sum(each.grid.size for each in releases if isinstance(each, Ranks)) * groups
     if points > MOST_POINTS:
         raise QueryError(
@@ -104,9 +112,27 @@ def make_plan(query: Query, schema: Schema, protected: Protected, micro: int) ->
     return plan
 
 
-def _limit(protected: Protected) -> Limit:
+def _check_range(release: Release) -> None:
+    """Refuse what could leave 64 bits, by public facts: the largest noise, and the largest rank aimed at."""
+    if isinstance(release, Sums):
+        limit = None if release.steps is None else release.steps.limits[-1]
+        fits = release.scale(limit) <= _WIDEST
+    elif isinstance(release, Ranks):
+        limit = None if release.steps is None else release.steps.limits[-1]
+        fits = release.aim(limit) * release.part <= _WIDEST
+    else:
+        fits = release.steps.limits[-1] <= _WIDEST and release.aim <= _WIDEST
+    if not fits:
+        raise QueryError(
+            f"With at most {release.limit.rows} rows of a unit and an epsilon of "
+            f"{budget.epsilon(release.micro)} the noise of {release.figure.upper()} leaves 64 bits: "
+            "declare fewer rows, or spend more."
+        )
+
+
+def _limit(protected: Protected, figure: str) -> Limit:
     if protected.kind == "column":
-        return Limit(protected.rows, UNIT, protected.rows >= LEAST_CHOSEN)
+        return Limit(protected.rows, UNIT, protected.rows >= LEAST_CHOSEN.get(figure, 32))
     if protected.kind == "cell":
         return Limit(protected.rows, CELL, protected.rows > 1)
     return Limit(protected.rows)
@@ -121,12 +147,12 @@ def _release(aggregate: Aggregate, schema: Schema, limit: Limit, micro: int, gro
         return Ranks(aggregate.kind, micro, column.name, grid_of(column), limit, groups, aggregate.q)
     bounds = finite_bounds(column)
     if aggregate.kind == "sum":
-        fixed = from_zero(bounds)
+        fixed = from_zero(bounds, _bits(limit.rows))
         size = max(1, abs(fixed.least), abs(fixed.most))
         return Sums("sum", micro, name, fixed, ((0, 1, 0),), size, limit, fixed.least < 0, groups)
     if aggregate.kind == "avg" and limit.chosen and groups == 1:
         return Mean(micro, column.name, from_low(bounds, _AVERAGED), limit)
-    most = _LARGEST if aggregate.kind == "avg" else _SQUARED
+    most = 1 << _bits(limit.rows) if aggregate.kind == "avg" else _SQUARED
     terms = averaged(most) if aggregate.kind == "avg" else squared(most)
     size = most if aggregate.kind == "avg" else _size_of_squares()
     return Sums(
@@ -160,10 +186,17 @@ def _size_of_squares() -> int:
     return int(np.sum(sizes, axis=0).max())
 
 
-def from_zero(bounds: tuple[float, float]) -> Fixed:
-    """How a summed column becomes whole: a power of two as quantum, and at most 2^30 quanta a row."""
+def _bits(rows: int) -> int:
+    """Bits of one row's whole number: 30, so that 2^32 rows add up within int64; fewer where a unit has many rows."""
+    return max(10, min(30, 48 - rows.bit_length()))
+
+
+def from_zero(bounds: tuple[float, float], bits: int = 30) -> Fixed:
+    """How a summed column becomes whole: a power of two as quantum, and at most 2^bits quanta a row."""
     low, high = bounds
-    exponent = math.frexp(max(abs(low), abs(high)))[1] - 30  # the largest lies in [2^29, 2^30) quanta
+    exponent = (
+        math.frexp(max(abs(low), abs(high)))[1] - bits
+    )  # the largest lies in [2^(bits-1), 2^bits) quanta
     quantum = Fraction(2) ** exponent
     least, most = math.ceil(Fraction(low) / quantum), math.floor(Fraction(high) / quantum)
     return Fixed(bounds, 0.0, quantum, least, most)

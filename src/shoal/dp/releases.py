@@ -264,7 +264,7 @@ class Ranks:
     @cached_property
     def steps(self) -> Steps | None:
         """The limits to draw from, if the limit is drawn."""
-        if not self.limit.chosen or self.most < LEAST_CHOSEN:
+        if not self.limit.chosen or self.most < LEAST_CHOSEN["rank"]:
             return None
         return steps_up_to(1, self.most, *CHOICE["rank"])
 
@@ -302,4 +302,5 @@ CHOICE = {
     "rank": (Fraction(1, 5), 1),
 }
 MEAN_SHARE = Fraction(4, 5)
-LEAST_CHOSEN = 9  # a declared limit below is used as it is: intervals then hold without a bias
+# A declared limit below these is used as it is: the interval then holds without a bias, and drawing gains little.
+LEAST_CHOSEN = {"avg": 9, "count": 32, "sum": 32, "var": 32, "rank": 9}

@@ -194,7 +194,7 @@ class Session:
             plan = self._plan(read_query(each, self.schema), millionths.epsilon(micro))
             claim = self._claim(plan, who)
             if claim.facts not in held and not self.ledger.has_received(claim):
-                total += plan.micro * (1 if kept is None else max(1, plan.protected.times(kept)))
+                total += plan.micro * (1 if kept is None else max(1, plan.unit.times(kept)))
             held.add(claim.facts)
             parts += _parts(plan)
         return Cost(millionths.epsilon(total), self.remaining(who), tuple(parts))
@@ -297,7 +297,7 @@ class Session:
         return released(noisy)
 
     def _claim(self, plan: Plan, analyst: str) -> Claim:
-        return self._claim_for(str(plan.query), plan.micro, plan.protected, analyst)
+        return self._claim_for(str(plan.query), plan.micro, plan.unit, analyst)
 
     def _claim_for(self, text: str, micro: int, unit: Protected, analyst: str) -> Claim:
         state = json.dumps([self.mode, unit.rows, self._facts, self._version])

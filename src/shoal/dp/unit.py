@@ -95,10 +95,9 @@ class AddRemoveUnit(Protected):
     jointly : bool, default False
         Said as a group (mode `group`) and not as one person.
 
-    Notes
-    -----
-    One row of a unit with at most m counted rows moves an answer by one swap, at most twice a row's own share, which
-    m >= 2 covers; with m = 1 it promises nothing about a record.
+    per_row : {1, 2}, default 2
+        How often an answer counts for one row of a unit that stays: the unit taken out and put back without the row, or
+        once where a plan shows that to be enough (`shoal.dp.plan.Plan.unit`).
 
     Examples
     --------
@@ -110,6 +109,7 @@ class AddRemoveUnit(Protected):
     column: str = field()
     rows: int = field()
     jointly: bool = False
+    per_row: int = 2
     kind: ClassVar[str] = "column"
 
     def __post_init__(self) -> None:
@@ -130,8 +130,8 @@ class AddRemoveUnit(Protected):
         return f"column:{self.column}"
 
     def times(self, kept: str) -> int:
-        """Once in its own unit and for a record, twice for a replaced one."""
-        return 1 if kept == self.key else int(self.rows >= 2) * _of_a_record(kept)
+        """Once in its own unit, once or twice for a record, twice that for a replaced one."""
+        return 1 if kept == self.key else self.per_row * _of_a_record(kept)
 
     def keep(self, kept: str) -> str:
         """A unit of rows is kept before a record."""
@@ -192,6 +192,8 @@ class Cells(Protected):
     model : Model
         A frozen map to cells; only its public facts are read.
     tau : int
+    per_row : {1, 2}, default 2
+        As of `AddRemoveUnit`.
 
     Examples
     --------
@@ -199,11 +201,12 @@ class Cells(Protected):
     >>> from shoal.dp.correlation import Grid
     >>> from shoal.schema import Column, Schema
     >>> Cells(Grid(Schema({"age": Column("age", bounds=(0, 100))}), ("age",), 400), 4).stamp
-    'guarantee: epsilon-DP, add or remove all rows of one look-alike cell (grid, 400 cells, at most 4 counted per cell)'
+    'guarantee: epsilon-DP, add or remove all rows of one look-alike cell (grid(age), 401 cells, at most 4 counted per cell)'
     """
 
     model: Any
     tau: int
+    per_row: int = 2
     kind: ClassVar[str] = "cell"
 
     def __post_init__(self) -> None:
@@ -238,8 +241,8 @@ class Cells(Protected):
         return f"cell:{self.model.fingerprint}"
 
     def times(self, kept: str) -> int:
-        """Once in its own unit and for a record, twice for a replaced one."""
-        return 1 if kept == self.key else _of_a_record(kept)
+        """Once in its own unit, once or twice for a record, twice that for a replaced one."""
+        return 1 if kept == self.key else self.per_row * _of_a_record(kept)
 
     def keep(self, kept: str) -> str:
         """A cell is kept before a record."""

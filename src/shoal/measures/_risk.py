@@ -6,7 +6,6 @@ from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from shoal.engine.compile import kernel, prange
 from shoal.engine.encode import Standardiser
@@ -116,6 +115,8 @@ class _Neighbours(NamedTuple):
 
 def _in_tree(A: np.ndarray, points: np.ndarray, best: np.ndarray, *, firsts: bool) -> _Neighbours:
     """By a k-d tree, which skips most rows in few columns; nearest rows are counted only within `best`."""
+    from scipy.spatial import cKDTree  # takes a while
+
     tree = cKDTree(A)
     reach = tree.query(points, workers=-1)[0] * (1 + TIE) + 1e-300
     counts, first = np.ones(reach.size, np.int64), np.full(reach.size, -1, np.int64)

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from scipy.spatial import cKDTree
 
 from shoal.engine.encode import group_means, sum_of_squares
 from shoal.engine.frame import Frame
@@ -356,6 +355,8 @@ def _nearest(centres: np.ndarray, parts: np.ndarray, asked: np.ndarray) -> np.nd
         inside = np.flatnonzero(parts == part)
         rows = np.flatnonzero(parts[asked] == part)
         count = min(_NEIGHBOURS + 1, inside.size)
+        from scipy.spatial import cKDTree  # takes a while
+
         found = cKDTree(centres[inside]).query(centres[asked[rows]], k=np.arange(1, count + 1))[1]
         found = inside[found]
         own_last = np.argsort(found == asked[rows][:, None], axis=1, kind="stable")
