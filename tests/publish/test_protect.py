@@ -57,7 +57,7 @@ def test_the_kind_of_table_is_kept(make, survey):
     result = shoal.protect(frame, 4, columns=["age", "income", "sex"], method="mdav", accept_risk=True)
     assert isinstance(result.frame, type(frame))
     again = pl.DataFrame(result.frame)
-    assert again.columns == small.columns
+    assert again.columns == [name for name in small.columns if name not in ("person", "household")]
     assert classes(again, ["age", "income", "sex"])["len"].min() >= 4
 
 
@@ -327,7 +327,7 @@ def test_identifiers_are_dropped_or_hashed(survey, schema):
 
 
 def test_what_looks_like_an_identifier_is_dropped_and_said():
-    frame = pl.DataFrame({"x": range(10), "who": [f"person {i}" for i in range(10)]})
+    frame = pl.DataFrame({"x": [i * i for i in range(10)], "who": [f"person {i}" for i in range(10)]})
     result = shoal.protect(frame, 2, method="mdav")
     assert result.frame.columns == ["x"]
     assert any("Identifiers dropped: who" in note for note in result.notes)

@@ -92,8 +92,10 @@ def _guess(series: pl.Series) -> Column:
     present = series.drop_nulls()
     if dtype.is_float():
         present = present.drop_nans()
-    if present.len() == 0:
-        return Column(name, "leave", "category", reason="only missing cells")
+    if (
+        present.len() == 0
+    ):  # of a type that holds nothing there is nothing to protect; later rows of others may have values
+        return Column(name, "leave" if dtype == pl.Null else "quasi", "category", reason="only missing cells")
     if dtype == pl.Boolean:
         return Column(name, "quasi", "boolean", reason="true or false")
     if dtype in (pl.Date, pl.Datetime):
