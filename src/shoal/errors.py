@@ -43,6 +43,13 @@ class ImportFailedError(ShoalError, ImportError):
         super().__init__(f"The package {package!r} cannot be loaded: {why}.{' ' if hint else ''}{hint}")
 
 
+class StoppedError(ShoalError):
+    """The user has stopped the run."""
+
+    exit_code = 130
+    status = 499
+
+
 class GuaranteeError(ShoalError):
     """A promised guarantee does not hold for what would have been written."""
 

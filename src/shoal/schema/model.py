@@ -100,7 +100,7 @@ class Column:
     ----------
     name : str
     role : {"identifier", "quasi", "sensitive", "weight", "stratum", "household", "leave"}, optional
-        What it is for publishing; left open, numbers are quasi-identifiers and the rest is left as it is.
+        What it is for publishing; left open, it is a quasi-identifier.
     kind : {"number", "ordered", "category", "date", "boolean"}, default "number"
     bounds : (low, high), optional
         Declared smallest and largest value of a number or date.
@@ -205,8 +205,8 @@ class Column:
 
     @property
     def effective_role(self) -> str:
-        """The role, or what follows from the kind where none was given."""
-        return self.role or ("quasi" if self.kind == "number" else "leave")
+        """The role; a column without one is a quasi-identifier, so that what nobody spoke of is protected."""
+        return self.role or "quasi"
 
 
 _COLUMN_RULES = {
