@@ -36,8 +36,11 @@ def ask(
     group: Annotated[str | None, typer.Option(help="Mode group: records, or column:rows.")] = None,
     cells: Annotated[str | None, typer.Option(help="Mode correlated: column:bins,column:bins,...")] = None,
     model: Annotated[
-        Path | None,
-        typer.Option(help="Modes correlated and heuristic: a saved model (frozen mixture, groups, degrees)."),
+        str | None,
+        typer.Option(
+            help="A saved model's file (correlated, heuristic), or, heuristic: dbscan:eps=0.4,min_points=2 | "
+            "gmm:components=1-100 | rfe-gmm:target=income,keep=8,estimator=forest | spearman:threshold=0.2 | pearson."
+        ),
     ] = None,
     tau: Annotated[int | None, typer.Option(help="Mode correlated: rows of a cell that count.")] = None,
     tau_epsilon: Annotated[
@@ -59,7 +62,7 @@ def ask(
 
     Example: shoal ask survey.csv "SELECT COUNT(*) FROM t WHERE age >= 40" --schema survey.toml --epsilon 0.1
     """
-    from shoal.dp.correlation import load_model
+    from shoal.dp.correlation import load_model, named_model
     from shoal.dp.ledger import Ledger
     from shoal.errors import ParameterError
     from shoal.schema import Schema
@@ -67,7 +70,8 @@ def ask(
     facts = _with_cells(Schema.from_toml(schema), cells)
     if model is not None and (mode not in ("correlated", "heuristic") or cells is not None):
         raise ParameterError("'--model' is for modes correlated and heuristic, and stands in for '--cells'.")
-    alike: Any = None if model is None else load_model(model, facts)
+    read: Any = named_model if mode == "heuristic" else load_model
+    alike: Any = None if model is None else read(model, facts)
     unit = _unit(group, mode)
     where = ledger or str(schema.with_suffix(".ledger.db"))
     opened = Ledger(
@@ -109,15 +113,18 @@ def _reproduce(
     analyst: str,
     as_json: bool,
 ) -> None:
-    from shoal.dp.correlation import Grid
+    from shoal.dp.correlation import BoundaryWarning, Grid
     from shoal.dp.heuristic import Heuristic
     from shoal.dp.sources import read_private
 
     if model is None and schema.cells is not None:
         model = Grid.of_schema(schema)
-    found = Heuristic(read_private(file, schema), schema, model, analyst=analyst, ledger=ledger).ask(
-        query, parameter
-    )
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always", BoundaryWarning)
+        asked = Heuristic(read_private(file, schema), schema, model, analyst=analyst, ledger=ledger)
+    for each in told:
+        typer.echo(f"note: {each.message}", err=True)
+    found = asked.ask(query, parameter)
     if as_json:
         typer.echo(found.to_json())
         return

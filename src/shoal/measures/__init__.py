@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.measures._answers import mean_relative_error, relative_error
 from shoal.measures._evaluate import evaluate
 from shoal.measures._linkage import Linkage, probabilistic_linkage
 from shoal.measures._loss import il1, il2, moments, propensity
@@ -15,7 +16,9 @@ __all__ = [
     "il1",
     "il2",
     "interval_disclosure",
+    "mean_relative_error",
     "moments",
     "probabilistic_linkage",
     "propensity",
+    "relative_error",
 ]

@@ -40,6 +40,7 @@ _DATASET: dict[str, tuple[type | tuple[type, ...], str]] = {
     "budget": ((int, float), "a number above 0"),
     "per_analyst": ((int, float), "a number above 0"),
     "tau": (int, "a whole number of at least 1"),
+    "model": (str, "a model of mode heuristic (dbscan:eps=0.4), or a model file"),
     "version": (str, "a text"),
     "about": (str, "a text"),
 }
@@ -55,6 +56,7 @@ class Dataset:
     budget: float | None = None
     per_analyst: float | None = None
     tau: int | None = None
+    model: str | None = None
     version: str | None = None
     about: str = ""
 
@@ -207,11 +209,24 @@ def _datasets(found: Any, path: Path) -> dict[str, Dataset]:
         if schema.id in datasets:
             raise ParameterError(f"{where}: another data set has the id {schema.id!r} already.")
         rest = {key: value for key, value in facts.items() if key not in ("file", "schema", "modes")}
+        if "model" in rest:
+            rest["model"] = _model(rest["model"], facts, schema, path.parent, where)
         modes = _modes(facts.get("modes", ["dp"]), schema, facts, where)
         if schema.budget is None and facts.get("budget") is None and modes != ("heuristic",):
             raise ParameterError(f"{where} must say 'budget', here or in the schema: it has no default.")
         datasets[schema.id] = Dataset(file, schema, modes, **rest)
     return datasets
+
+
+def _model(text: str, facts: dict[str, Any], schema: Schema, folder: Path, where: str) -> str:
+    """The model as it will be read: its name and parameters, or its file's path; refused here if it makes no sense."""
+    from shoal.dp.correlation import named_model
+
+    if "heuristic" not in facts.get("modes", []):
+        raise ParameterError(f"{where}: 'model' is for mode 'heuristic', which is not among its modes.")
+    located = str(folder / text) if (folder / text).is_file() else text
+    named_model(located, schema)
+    return located
 
 
 def _modes(modes: list[Any], schema: Schema, facts: dict[str, Any], where: str) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Any
 from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon
 from shoal.dp.claims import Caps
-from shoal.dp.correlation import Grid
+from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.past import Past, past
 from shoal.dp.session import Cost, FewCellsWarning, Session
@@ -141,6 +141,8 @@ class Desk:
         for mode in facts.modes:
             if mode == "heuristic":
                 model = Grid.of_schema(facts.schema) if facts.schema.cells else None
+                if facts.model is not None:
+                    model = named_model(facts.model, facts.schema)
                 sessions[mode] = Heuristic(frame, facts.schema, model, ledger=self.ledger)
                 continue
             with warnings.catch_warnings():

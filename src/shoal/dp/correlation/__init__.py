@@ -18,7 +18,9 @@ from shoal.dp.correlation._gaussian import GaussianMixtureModel, SelectedMixture
 from shoal.dp.correlation._given import GivenDegrees
 from shoal.dp.correlation._grid import Grid
 from shoal.dp.correlation._groups import Groups
+from shoal.dp.correlation._matrix import correlated_sensitivity, degree_matrix, threshold_sweep
 from shoal.dp.correlation._mixture import BoundaryWarning
+from shoal.dp.correlation._named import named_model
 from shoal.dp.correlation._saved import load_model, save_model
 from shoal.dp.correlation._similarity import Pearson, Spearman
 
@@ -34,8 +36,12 @@ __all__ = [
     "Pearson",
     "SelectedMixture",
     "Spearman",
+    "correlated_sensitivity",
+    "degree_matrix",
     "load_model",
+    "named_model",
     "save_model",
+    "threshold_sweep",
 ]
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from shoal.dp.correlation._largest import Profiles, largest_similarity
-from shoal.dp.correlation._prepare import Preparation, check_preprocessing
+from shoal.dp.correlation._prepare import Preparation, check_missing, check_preprocessing
 from shoal.errors import ParameterError
 
 
@@ -25,6 +25,9 @@ class DBSCANModel:
     preprocessing : {"raw", "min-max", "z-score"}, default "min-max"
         Not printed there; raw values cannot have been used.
     columns : sequence of str, optional
+    missing : {"nearest", "mean", "error"}, default "nearest"
+        A missing cell takes the mean of the five records nearest in the other columns, the column's mean, or
+        is refused.
 
     Notes
     -----
@@ -56,8 +59,10 @@ class DBSCANModel:
         *,
         preprocessing: str = "min-max",
         columns: Sequence[str] | None = None,
+        missing: str = "nearest",
     ) -> None:
         check_preprocessing(preprocessing)
+        check_missing(missing)
         real = isinstance(eps, (int, float)) and not isinstance(eps, bool)
         if not real or not 0 < eps < float("inf"):
             raise ParameterError(f"'eps' of DBSCANModel must be a number above 0. Got {eps!r}.")
@@ -66,7 +71,7 @@ class DBSCANModel:
                 f"'min_points' of DBSCANModel must be an int of at least 1. Got {min_points!r}."
             )
         self.eps, self.min_points, self.preprocessing = float(eps), min_points, preprocessing
-        self.columns = None if columns is None else tuple(columns)
+        self.columns, self.missing = None if columns is None else tuple(columns), missing
         self.name = f"dbscan(eps {eps:g}, min_points {min_points}, {preprocessing})"
         self.fingerprint = f"{self.name} of the private table"
         self._profiles: Profiles | None = None
@@ -74,7 +79,7 @@ class DBSCANModel:
     def fit(self, frame: pl.DataFrame) -> Self:
         """Find the clusters and keep each record's ranks."""
         self.preparation_ = Preparation.learn(frame, self.preprocessing, self.columns)
-        X = self.preparation_.apply(frame)
+        X = self.preparation_.apply(frame, self.missing)
         if self.min_points == 2:
             self.labels_ = connected(X, self.eps)
         else:

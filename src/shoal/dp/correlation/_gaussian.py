@@ -17,11 +17,12 @@ from shoal.dp.correlation._largest import (
     similarity_bounds,
 )
 from shoal.dp.correlation._mixture import WIDEST, Gaussians, choose_mixture, fit_mixture
-from shoal.dp.correlation._prepare import Preparation, check_preprocessing
+from shoal.dp.correlation._prepare import Preparation, check_missing, check_preprocessing
 from shoal.errors import ParameterError
 
 COARSE = (1, 2, 4, 8, 16, 32, 64, 100)
 _FAINT = 1e-7
+ESTIMATORS = ("forest", "svm")
 
 
 class MixtureModel:
@@ -36,11 +37,13 @@ class MixtureModel:
         *,
         preprocessing: str = "z-score",
         columns: Sequence[str] | None = None,
+        missing: str = "nearest",
         covariance: str | None = None,
         sample: int = 10_000,
         random_state: int = 0,
     ) -> None:
         check_preprocessing(preprocessing)
+        check_missing(missing)
         counts = (n_components,) if isinstance(n_components, int) else tuple(n_components)
         whole = all(isinstance(each, int) and not isinstance(each, bool) and each >= 1 for each in counts)
         if not counts or not whole:
@@ -52,7 +55,7 @@ class MixtureModel:
         if isinstance(sample, bool) or not isinstance(sample, int) or sample < 2:
             raise ParameterError(f"'sample' must be an int of at least 2. Got {sample!r}.")
         self.n_components, self.preprocessing = tuple(sorted(counts)), preprocessing
-        self.columns = None if columns is None else tuple(columns)
+        self.columns, self.missing = None if columns is None else tuple(columns), missing
         self.covariance, self.sample, self.random_state = covariance, sample, random_state
         self.memberships_: np.ndarray | None = None
 
@@ -120,6 +123,9 @@ class GaussianMixtureModel(MixtureModel):
         One number, or those among which BIC chooses (coarsely, on a sample, then around the best).
     preprocessing : {"raw", "min-max", "z-score"}, default "z-score"
     columns : sequence of str, optional
+    missing : {"nearest", "mean", "error"}, default "nearest"
+        A missing cell takes the mean of the five records nearest in the other columns, the column's mean, or
+        is refused.
     covariance : {"full", "diagonal"}, optional
         Full up to 60 columns if left open.
     sample : int, default 10,000
@@ -157,7 +163,7 @@ class GaussianMixtureModel(MixtureModel):
     def fit(self, frame: pl.DataFrame) -> Self:
         """Fit the mixture and keep memberships and ranks."""
         self.preparation_ = Preparation.learn(frame, self.preprocessing, self.columns)
-        X = self.preparation_.apply(frame)
+        X = self.preparation_.apply(frame, self.missing)
         self._fit_mixture(X)
         self._profiles = Profiles.of(X, ranks=True)
         return self
@@ -219,13 +225,22 @@ class SelectedMixture(MixtureModel):
     Parameters
     ----------
     target : str
-        The column that a random forest explains while columns are eliminated recursively.
+        The column that the estimator explains while columns are eliminated recursively; one of more than
+        twenty values is cut into ten classes of equal size.
     keep : int
         How many columns stay; the dissertation keeps 8 on Adult, 10 on CCC, 60 on HAPT.
     n_components : int or sequence of int
+    estimator : {"forest", "svm"}, default "forest"
+        A random forest, as in the dissertation's experiments, or a linear support vector machine, which it
+        names beside it.
+    step : float, default 0.1
+        Share of the columns eliminated at a time (not printed there), or their number from 1 on.
     preprocessing : {"raw", "min-max", "z-score"}, default "z-score"
     columns : sequence of str, optional
         Candidates; all but the target if left open.
+    missing : {"nearest", "mean", "error"}, default "nearest"
+        A missing cell takes the mean of the five records nearest in the other columns, the column's mean, or
+        is refused.
     covariance : {"full", "diagonal"}, optional
     sample : int, default 10,000
         Records on which columns and the number of components are chosen.
@@ -257,9 +272,21 @@ class SelectedMixture(MixtureModel):
     """
 
     def __init__(
-        self, target: str, keep: int, *, n_components: int | Sequence[int] = COARSE, **options: Any
+        self,
+        target: str,
+        keep: int,
+        *,
+        n_components: int | Sequence[int] = COARSE,
+        estimator: str = "forest",
+        step: float = 0.1,
+        **options: Any,
     ) -> None:
         super().__init__(n_components, **options)
+        if estimator not in ESTIMATORS:
+            raise ParameterError(f"'estimator' must be one of {', '.join(ESTIMATORS)}. Got {estimator!r}.")
+        if isinstance(step, bool) or not isinstance(step, (int, float)) or not 0 < step < float("inf"):
+            raise ParameterError(f"'step' must be a share below 1, or a number of columns. Got {step!r}.")
+        self.estimator, self.step = estimator, step
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise ParameterError(f"'keep' of SelectedMixture must be an int of at least 1. Got {keep!r}.")
         self.target, self.keep = target, keep
@@ -276,11 +303,11 @@ class SelectedMixture(MixtureModel):
             name for name in frame.columns if name != self.target and frame[name].dtype.is_numeric()
         ]
         whole = Preparation.learn(frame, self.preprocessing, candidates)
-        X = whole.apply(frame)
+        X = whole.apply(frame, self.missing)
         rng = np.random.default_rng(self.random_state)
         rows = np.sort(rng.permutation(len(X))[: self.sample])
-        classes = frame[self.target].rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
-        kept = eliminate(X[rows], classes[rows], self.keep, self.random_state)
+        classes = _classes(frame[self.target])
+        kept = eliminate(X[rows], classes[rows], self.keep, self.random_state, self.estimator, self.step)
         self.preparation_ = whole.chosen(kept.tolist())
         self._fit_mixture(np.ascontiguousarray(X[:, kept]))
         return self
@@ -293,12 +320,31 @@ class SelectedMixture(MixtureModel):
         return M @ (M.T @ weights) + (1.0 - np.einsum("ij,ij->i", M, M)) * weights
 
 
-def eliminate(X: np.ndarray, target: np.ndarray, keep: int, random_state: int = 0) -> np.ndarray:
-    """Positions of the columns left by recursive elimination, a tenth of the columns a step, rising."""
+def _classes(target: pl.Series) -> np.ndarray:
+    """The target's values as classes; of more than twenty, ten of equal size."""
+    ranks = target.rank("dense").fill_null(0).cast(pl.Int64).to_numpy()
+    if len(np.unique(ranks)) <= 20:
+        return ranks
+    return np.searchsorted(np.quantile(ranks, np.linspace(0.1, 0.9, 9)), ranks)
+
+
+def eliminate(
+    X: np.ndarray,
+    target: np.ndarray,
+    keep: int,
+    random_state: int = 0,
+    estimator: str = "forest",
+    step: float = 0.1,
+) -> np.ndarray:
+    """Positions of the columns left by recursive elimination, a share or a number of columns a step, rising."""
     from sklearn.ensemble import RandomForestClassifier
     from sklearn.feature_selection import RFE
+    from sklearn.svm import LinearSVC
 
-    if keep >= X.shape[1]:
-        return np.arange(X.shape[1])
-    forest = RandomForestClassifier(50, min_samples_leaf=2, random_state=random_state, n_jobs=2)
-    return np.flatnonzero(RFE(forest, n_features_to_select=keep, step=0.1).fit(X, target).support_)
+    if keep >= X.shape[1] or len(np.unique(target)) < 2:
+        return np.arange(min(keep, X.shape[1]))
+    explains: Any = RandomForestClassifier(50, min_samples_leaf=2, random_state=random_state, n_jobs=2)
+    if estimator == "svm":
+        explains = LinearSVC(dual=False, random_state=random_state)
+    step = step if step < 1 else int(step)
+    return np.flatnonzero(RFE(explains, n_features_to_select=keep, step=step).fit(X, target).support_)

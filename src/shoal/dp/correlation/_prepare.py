@@ -12,6 +12,9 @@ import polars as pl
 from shoal.errors import ParameterError
 
 PREPROCESSING = ("raw", "min-max", "z-score")
+MISSING = ("nearest", "mean", "error")
+NEIGHBOURS = 5
+DONORS = 5_000  # records among which the nearest are looked for
 _FARTHEST = 1e9  # prepared values beyond are cut, so that squares stay finite
 
 
@@ -64,8 +67,16 @@ class Preparation:
                 scale[-1] = 1.0
         return cls(preprocessing, tuple(names), tuple(shift), tuple(scale), tuple(fill))
 
-    def apply(self, frame: pl.DataFrame) -> np.ndarray:
-        """Prepared values, row by row, float64 (rows, columns)."""
+    def apply(self, frame: pl.DataFrame, missing: str = "mean") -> np.ndarray:
+        """Prepared values, row by row, float64 (rows, columns).
+
+        A missing cell takes the column's mean, or ("nearest") the mean of the five records nearest in the
+        other columns that have it; "error" refuses it.
+        """
+        if missing != "mean" and any(frame[name].null_count() for name in self.columns if name in frame):
+            if missing == "error":
+                raise ParameterError("A correlation model with missing='error' takes no missing cells.")
+            return _from_nearest(self.apply(frame), self._gone(frame))
         out = np.empty((frame.height, len(self.columns)))
         for at, name in enumerate(self.columns):
             if name not in frame.columns:
@@ -75,6 +86,9 @@ class Preparation:
             x = frame[name].cast(pl.Float64).fill_null(self.fill[at]).to_numpy()
             out[:, at] = np.clip((x - self.shift[at]) / self.scale[at], -_FARTHEST, _FARTHEST)
         return out
+
+    def _gone(self, frame: pl.DataFrame) -> np.ndarray:
+        return np.stack([frame[name].is_null().to_numpy() for name in self.columns], axis=1)
 
     def chosen(self, keep: Sequence[int]) -> Preparation:
         """The same for some of the columns."""
@@ -112,6 +126,31 @@ class Preparation:
                 "A prepared column needs a finite shift and fill and a finite scale above 0."
             )
         return made
+
+
+def _from_nearest(X: np.ndarray, gone: np.ndarray) -> np.ndarray:
+    """Fill the cells that are gone from the nearest records; what no neighbour has keeps its value."""
+    from sklearn.impute import KNNImputer
+
+    holes = np.flatnonzero(gone.any(axis=1))
+    donors = np.flatnonzero(~gone.all(axis=1))
+    if donors.size > DONORS:
+        donors = np.sort(np.random.default_rng(0).choice(donors, DONORS, replace=False))
+    if donors.size == 0:
+        return X
+    blank = np.where(gone, np.nan, X)
+    imputer = KNNImputer(n_neighbors=NEIGHBOURS, keep_empty_features=True).fit(blank[donors])
+    found = imputer.transform(blank[holes])
+    empty = gone[donors].all(axis=0)  # no donor knows the column
+    X = X.copy()
+    X[holes] = np.where(gone[holes] & ~empty, found, X[holes])
+    return X
+
+
+def check_missing(missing: str) -> None:
+    """Raise unless it is a known way to treat missing cells."""
+    if missing not in MISSING:
+        raise ParameterError(f"'missing' must be one of {', '.join(MISSING)}. Got {missing!r}.")
 
 
 def check_preprocessing(preprocessing: Any) -> None:

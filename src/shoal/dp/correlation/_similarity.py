@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from shoal.dp.correlation._largest import Profiles, largest_similarity
-from shoal.dp.correlation._prepare import Preparation, check_preprocessing
+from shoal.dp.correlation._prepare import Preparation, check_missing, check_preprocessing
 from shoal.errors import ParameterError
 
 
@@ -26,12 +26,14 @@ class Similarity:
         *,
         preprocessing: str = "z-score",
         columns: Sequence[str] | None = None,
+        missing: str = "nearest",
     ) -> None:
         check_preprocessing(preprocessing)
+        check_missing(missing)
         real = isinstance(threshold, (int, float)) and not isinstance(threshold, bool)
         if not real or not 0 <= threshold <= 1:
             raise ParameterError(f"'threshold' must be a number in [0, 1]. Got {threshold!r}.")
-        self.threshold, self.preprocessing = float(threshold), preprocessing
+        self.threshold, self.preprocessing, self.missing = float(threshold), preprocessing, missing
         self.columns = None if columns is None else tuple(columns)
         self.name = f"{self.kind}(threshold {threshold:g}, {preprocessing})"
         self.fingerprint = f"{self.name} of the private table"
@@ -40,7 +42,9 @@ class Similarity:
     def fit(self, frame: pl.DataFrame) -> Self:
         """Keep each record's profile: its ranks or centred values over its own columns."""
         self.preparation_ = Preparation.learn(frame, self.preprocessing, self.columns)
-        self._profiles = Profiles.of(self.preparation_.apply(frame), ranks=self.kind == "spearman")
+        self._profiles = Profiles.of(
+            self.preparation_.apply(frame, self.missing), ranks=self.kind == "spearman"
+        )
         return self
 
     def row_influence(self, weights: np.ndarray, answer: np.ndarray) -> float:
@@ -64,12 +68,15 @@ class Spearman(Similarity):
     Parameters
     ----------
     threshold : float, default 0.0
-        delta_0: degrees below it in size count as nought.
+        delta_0: degrees below it in size count as zero.
     preprocessing : {"raw", "min-max", "z-score"}, default "z-score"
         Decides the result: over raw columns the ranks within a record follow the columns' scales and all
         records look alike.
     columns : sequence of str, optional
         All numbers and declared levels (as codes) if left open.
+    missing : {"nearest", "mean", "error"}, default "nearest"
+        A missing cell takes the mean of the five records nearest in the other columns, the column's mean, or
+        is refused.
 
     Notes
     -----
@@ -101,6 +108,9 @@ class Pearson(Similarity):
     threshold : float, default 0.0
     preprocessing : {"raw", "min-max", "z-score"}, default "z-score"
     columns : sequence of str, optional
+    missing : {"nearest", "mean", "error"}, default "nearest"
+        A missing cell takes the mean of the five records nearest in the other columns, the column's mean, or
+        is refused.
 
     Notes
     -----
