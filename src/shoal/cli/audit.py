@@ -8,7 +8,7 @@ import typer
 
 from shoal.cli._console import print_json
 
-MODES = ("dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "release", "graph")
+MODES = ("dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "outside", "release", "graph")
 
 
 def register(app: typer.Typer) -> None:
