@@ -11,7 +11,7 @@ import polars as pl
 
 from shoal.errors import InputError, ShoalError
 from shoal.io._files import atomic, check_folder, first_line
-from shoal.io._foreign import read_excel, read_statistical, write_foreign
+from shoal.io._foreign import lost_in, read_excel, read_statistical, write_foreign
 from shoal.io._text import read_text
 from shoal.schema import FileFormat
 
@@ -102,6 +102,11 @@ def read_source(path: str | Path, file: FileFormat | None = None) -> Source:
     return source
 
 
+def lost_in_writing(frame: pl.DataFrame, path: str | Path, source: Source) -> tuple[str, ...]:
+    """What the format of a path cannot hold of a table and of what its source knows of its variables."""
+    return lost_in(frame, Path(path).suffix.lower(), source.labels)
+
+
 def write_table(frame: pl.DataFrame, path: str | Path, source: Source | None = None) -> None:
     """Write a table by the ending of its path; `-` is CSV on a pipe.
 
@@ -176,5 +181,5 @@ def _read_binary(path: Path, ending: str) -> Source:
         if isinstance(error, (PermissionError, InputError)):
             raise
         raise InputError(f"The file {str(path)!r} cannot be read as {ending}: {first_line(error)}") from None
-    frame, labels = read_statistical(path, ending)
-    return Source(frame, ending, (), labels)
+    frame, labels, notes = read_statistical(path, ending)
+    return Source(frame, ending, notes, labels)

@@ -14,6 +14,7 @@ from shoal.engine.columns import TypedColumn
 from shoal.errors import ParameterError
 from shoal.masking._kinds import changed_cells, perturbed
 from shoal.masking._suppress import suppress
+from shoal.masking._synthetic import hybrid, synthetic
 from shoal.params import Interval, check_params
 
 # Name: default strength, and what the strength is.
@@ -22,6 +23,8 @@ MASKS: dict[str, tuple[float | None, str]] = {
     "correlated-noise": (0.1, "deviation of the noise, in deviations of the column"),
     "rank-swap": (0.05, "largest difference of ranks, as a share of the records"),
     "pram": (0.1, "probability that a level is drawn anew"),
+    "synthetic": (None, "none: normal records with the means and covariances of the original"),
+    "hybrid": (0.5, "correlation of what is published with the original, between 0 and 1"),
     "suppression": (None, "none: cells are made missing until every class has k records"),
 }
 
@@ -31,7 +34,7 @@ def mask(
 ) -> list[TypedColumn]:
     """Mask columns by one of `MASKS`.
 
-    Numbers, dates and ordered kinds are perturbed by noise and rank swapping, categories by PRAM; columns of
+    Numbers, dates and ordered kinds are perturbed by noise and rank swapping or drawn anew, categories by PRAM; columns of
     another kind stay as they are. Suppression takes all.
     """
     if name not in MASKS:
@@ -57,6 +60,8 @@ def mask(
         X = np.stack([np.where(columns[j].missing, np.nan, columns[j].values) for j in numbers], axis=1)
         if name == "rank-swap":
             X = rank_swap(X, amount, rng)
+        elif name in ("synthetic", "hybrid"):
+            X = synthetic(X, rng) if name == "synthetic" else hybrid(X, amount, rng)
         else:
             X = add_noise(X, amount, rng, correlated=name == "correlated-noise")
         for position, j in enumerate(numbers):
