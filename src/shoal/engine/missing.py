@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from shoal.engine.columns import TypedColumn, missing_counts
 from shoal.engine.encode import Encoder
@@ -70,6 +69,8 @@ def impute(columns: Sequence[TypedColumn]) -> list[TypedColumn]:
 
 def _donors(known: np.ndarray, asked: np.ndarray) -> np.ndarray:
     """Positions of the nearest complete records, one row per asking record."""
+    from scipy.spatial import cKDTree  # takes a while
+
     return cKDTree(known).query(asked, k=list(range(1, min(NEIGHBOURS, known.shape[0]) + 1)))[1]
 
 

@@ -8,7 +8,6 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from shoal.engine.encode import Standardiser
 from shoal.errors import ParameterError
@@ -140,6 +139,8 @@ def _pairs(A: np.ndarray, B: np.ndarray, parts: np.ndarray, candidates: int) -> 
         count = min(candidates, rows.size)
         # All rows of a group are the same point: ask once for each.
         points, back = np.unique(B[rows], axis=0, return_inverse=True)
+        from scipy.spatial import cKDTree  # takes a while
+
         near = cKDTree(A[rows]).query(points, k=np.arange(1, count + 1), workers=-1)[1]
         who.append(np.repeat(rows, count))
         whom.append(rows[near[back.reshape(-1)]].reshape(-1))

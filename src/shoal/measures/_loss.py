@@ -8,6 +8,7 @@ import numpy as np
 
 from shoal.engine.encode import Standardiser
 from shoal.measures._arrays import pair
+from shoal.measures._logistic import probabilities
 
 
 def il1(original: Any, protected: Any) -> float:
@@ -120,8 +121,6 @@ def propensity(original: Any, protected: Any, *, max_records: int = 20_000) -> f
     >>> round(propensity(X, X), 6)
     0.0
     """
-    from sklearn.linear_model import LogisticRegression
-
     X, Y = pair(original, protected)
     rows = np.unique(np.linspace(0, X.shape[0] - 1, min(max_records, X.shape[0])).astype(np.int64))
     standardiser = Standardiser.fit(X)
@@ -130,7 +129,7 @@ def propensity(original: Any, protected: Any, *, max_records: int = 20_000) -> f
     features = np.hstack([features, features**2])
     features = Standardiser.fit(features).transform(features)
     which = np.repeat([0, 1], [A.shape[0], B.shape[0]])
-    score = LogisticRegression(max_iter=1000).fit(features, which).predict_proba(features)[:, 1]
+    score = probabilities(features, which)
     return float(4.0 * np.mean((score - 0.5) ** 2))
 
 

@@ -109,11 +109,9 @@ def resolve_method(
     random_state: int | None = None,
 ) -> Microaggregator:
     """A configured method from its name, or a copy of a configured one with another `k`."""
-    from sklearn.base import clone
-
     options = {"time_limit": time_limit, "max_proposals": max_proposals, "random_state": random_state}
     if isinstance(method, Microaggregator):
-        return clone(method).set_params(k=k).check()
+        return method.copy().set_params(k=k).check()
     known = methods()
     if not isinstance(method, str) or method not in known:
         raise ParameterError(f"'method' must be one of {', '.join(known)}. Got {method!r}.")

@@ -11,7 +11,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 
 from shoal.engine.compile import needs_compiling
 from shoal.errors import InputError, ParameterError
@@ -189,7 +188,7 @@ class Anneal(Microaggregator):
 
     def for_part(self, n: int, of: int, p: int, categories: Sequence[tuple[int, int]] = ()) -> Self:
         """The same search with its part of the budget, for n of so many records in p coordinates."""
-        part = clone(self)
+        part = self.copy()
         if n == of:
             return part
         if self.max_proposals is None and self.time_limit is not None:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import inspect
 from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator, TransformerMixin, clone
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from shoal.engine.encode import Standardiser, group_means, sum_of_squares
 from shoal.engine.frame import Frame, is_frame
 from shoal.errors import InputError, InternalError
+from shoal.microaggregation._estimator import Estimator
 from shoal.params import Rule, check_params
 
 
-class Microaggregator(TransformerMixin, BaseEstimator):
+class Microaggregator(Estimator):
     """Common base: standardise, partition, replace each record by its group's centroid.
 
     A method is a subclass with a `name` for the registry, `_rules` for its parameters and
@@ -44,6 +42,12 @@ class Microaggregator(TransformerMixin, BaseEstimator):
     _categories: tuple[tuple[int, int], ...] = ()
     feature_names_in_: np.ndarray
     n_features_in_: int
+
+    if TYPE_CHECKING:
+
+        def __init__(self, **params: Any) -> None: ...
+
+        def __getattr__(self, name: str) -> Any: ...  # the parameters of each method
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         raise InternalError(f"{type(self).__name__} does not define its partition.")
@@ -119,12 +123,12 @@ class Microaggregator(TransformerMixin, BaseEstimator):
     def for_part(self, n: int, of: int, p: int, categories: Sequence[tuple[int, int]] = ()) -> Self:
         """A copy for n of so many records in p coordinates: a search takes its part of the budget along."""
         del n, of, p, categories
-        return clone(self)
+        return self.copy()
 
     def partition_all(self, Z: np.ndarray, ks: Sequence[int]) -> Iterator[tuple[int, np.ndarray]]:
         """Label the records for several k, one after the other; methods that can share work do."""
         for k in ks:
-            yield k, clone(self).set_params(k=k).partition(Z)
+            yield k, self.copy().set_params(k=k).partition(Z)
 
     def transform(self, X: Any) -> Any:
         """Replace records by centroids.
@@ -137,19 +141,23 @@ class Microaggregator(TransformerMixin, BaseEstimator):
         the same kind of table
             Integer columns become floats, since a mean seldom is an integer.
         """
-        check_is_fitted(self)
+        _check_fitted(self)
         matrix = self._matrix(X, reset=False)
         labels = self.labels_ if _fingerprint(matrix) == self._fingerprint else self._nearest(matrix)
         masked = self.centroids_[labels]
         if not is_frame(X):
-            return masked
+            return self._contained(X, masked)
         frame = Frame(X)
         schema = frame.narwhals.schema
         columns = {}
         for position, column in enumerate(self._columns):
             values = masked[:, position]
             columns[column] = values.astype(np.float32) if str(schema[column]) == "Float32" else values
-        return frame.replaced(columns)
+        return self._contained(X, frame.replaced(columns))
+
+    def fit_transform(self, X: Any, y: Any = None) -> Any:
+        """Partition the records and replace them by centroids."""
+        return self.fit(X, y).transform(X)
 
     def _nearest(self, matrix: np.ndarray) -> np.ndarray:
         from scipy.spatial import cKDTree
@@ -159,7 +167,7 @@ class Microaggregator(TransformerMixin, BaseEstimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of the output: those of the input."""
-        check_is_fitted(self)
+        _check_fitted(self)
         if hasattr(self, "feature_names_in_"):
             names = self.feature_names_in_
             if input_features is not None and list(input_features) != list(names):
@@ -177,6 +185,8 @@ class Microaggregator(TransformerMixin, BaseEstimator):
             if reset and hasattr(self, "feature_names_in_"):
                 del self.feature_names_in_
             few = 2 if reset else 1
+            from sklearn.utils.validation import validate_data
+
             with np.errstate(invalid="ignore"):  # it adds up all cells, and huge ones overflow
                 checked = validate_data(self, X, reset=reset, dtype=np.float64, ensure_min_samples=few)
             return np.ascontiguousarray(checked)
@@ -194,16 +204,13 @@ class Microaggregator(TransformerMixin, BaseEstimator):
             )
         return frame.matrix(self._columns)
 
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        tags.non_deterministic = False
-        return tags
-
-    @classmethod
-    def takes(cls, parameter: str) -> bool:
-        """Whether the method has a parameter of this name."""
-        return parameter in inspect.signature(cls).parameters
-
 
 def _fingerprint(matrix: np.ndarray) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(matrix).view(np.uint8).data, digest_size=16).digest()
+
+
+def _check_fitted(method: Microaggregator) -> None:
+    if not hasattr(method, "labels_"):
+        from sklearn.utils.validation import check_is_fitted
+
+        check_is_fitted(method)

@@ -19,9 +19,6 @@ from shoal.relaxation.columns import Relaxation, costs_of, first_groups, reduced
 from shoal.relaxation.integer import choose
 from shoal.relaxation.pricing import CutPrices, Grid, low
 
-MOST_RECORDS = 5_000
-"""The relaxation keeps all squared distances: 200 MB for as many records."""
-
 NODES = 20
 """Most nodes of branch and bound in a region; a better partition is mostly found at the first."""
 

@@ -6,9 +6,6 @@ from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
-from scipy.optimize import linprog
-from scipy.sparse import coo_array, vstack
-from scipy.spatial import cKDTree
 
 from shoal.engine.encode import group_means, sum_of_squares
 from shoal.errors import InternalError
@@ -111,6 +108,8 @@ def assign(Z: np.ndarray, centres: np.ndarray, labels: np.ndarray, k: int) -> np
     array of int64, (n_records,)
     """
     n, c = Z.shape[0], centres.shape[0]
+    from scipy.spatial import cKDTree  # takes a while
+
     near = cKDTree(centres).query(Z, k=min(NEAR, c))[1].reshape(n, -1)
     pairs = np.unique(np.arange(n)[:, None] * c + np.concatenate([near, labels[:, None]], axis=1))
     while True:
@@ -132,6 +131,9 @@ def _transport(
     records, goals = pairs // c, pairs % c
     difference = Z[records] - centres[goals]
     one, column = np.ones(pairs.size), np.arange(pairs.size)
+    from scipy.optimize import linprog  # they take a while
+    from scipy.sparse import coo_array, vstack
+
     each = coo_array((one, (records, column)), shape=(n, pairs.size)).tocsr()
     taken = coo_array((one, (goals, column)), shape=(c, pairs.size)).tocsr()
     found = linprog(

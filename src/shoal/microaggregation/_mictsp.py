@@ -7,7 +7,6 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from sklearn.base import clone
 
 from shoal.errors import ParameterError
 from shoal.microaggregation._base import Microaggregator
@@ -165,7 +164,7 @@ class FDM(MicTSP):
         """Label the records for several k, one after the other, along one tour."""
         tour = None
         for k in ks:
-            each = clone(self).set_params(k=k)
+            each = self.copy().set_params(k=k)
             each._shared = tour
             yield k, each.partition(Z)
             tour = each.tour_

@@ -6,7 +6,6 @@ from numbers import Integral
 from typing import ClassVar
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from shoal.engine.compile import kernel
 from shoal.engine.encode import group_means, sum_of_squares
@@ -76,6 +75,8 @@ class PathExchange(Microaggregator):
         # By value, so that the order of the rows in the table does not steer the exchange.
         order = np.lexsort(Z.T[::-1])
         Z = np.ascontiguousarray(Z[order])
+        from scipy.spatial import cKDTree  # takes a while
+
         near = cKDTree(Z).query(Z, k=min(n, 2 * self.k + 12), workers=-1)[1].astype(np.int64).reshape(n, -1)
         found = [_iterate(Z, labels, near, self.k) for labels in self._starts(Z)]
         labels = np.empty(n, np.int64)

@@ -11,14 +11,19 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from shoal.microaggregation._anneal_kernels import STEP
-from shoal.microaggregation._exact import MOST_RECORDS, Neighbourhood, Prices, Solved
 from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
 from shoal.microaggregation._work import Report, Work
+
+if TYPE_CHECKING:
+    from shoal.microaggregation._exact import Prices, Solved
+
+MOST_RECORDS = 5_000
+"""Records up to which prices are found: the relaxation keeps all squared distances, 200 MB for as many."""
 
 CHAINS = 2
 """Annealings of a whole table run side by side; a constant, so that the result does not depend on the machine."""
@@ -110,6 +115,8 @@ class Search:
 
     def price(self, effort: float) -> None:
         """Find the prices of the records, with some seconds of work at most."""
+        from shoal.microaggregation._exact import Prices  # brings solvers along, which take a while
+
         if self.work.over():
             return
         job = self.workers.submit(Prices, self.Z, self.block.k, self.labels, effort, self.work.stopped)
@@ -122,7 +129,8 @@ class Search:
 
         What is found is offered.
         """
-        level, covered, waiting = 0, 0, deque[tuple[np.ndarray, Future[Solved]]]()
+        waiting: deque[tuple[np.ndarray, Future[Solved]]] = deque()
+        level, covered = 0, 0
         while self.prices is not None and not self.work.over():
             # Results are taken in the order of the questions, so that the outcome does not depend on threads.
             while len(waiting) < WAITING and level >= 0 and self._ask(self.prices, labels, level, waiting):
@@ -154,6 +162,8 @@ class Search:
         waiting: deque[tuple[np.ndarray, Future[Solved]]],
     ) -> bool:
         """Have one more region solved, away from those that are; False where there is no room."""
+        from shoal.microaggregation._exact import Neighbourhood
+
         settings, seed = Neighbourhood.draw(self.block.k, level, self.rng), seeds_from(self.rng, 1)[0]
         free = np.ones(labels.size, np.bool_)
         for records, _ in waiting:

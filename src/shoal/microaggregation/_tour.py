@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from shoal.engine.compile import kernel
 from shoal.errors import InputError, MissingExtraError
@@ -85,6 +84,8 @@ def _search(X: np.ndarray, seeds: Iterable[int], kicks: int, neighbours: int) ->
     n = X.shape[0]
     if n <= 3:
         return [np.arange(n) for _ in seeds]
+    from scipy.spatial import cKDTree  # takes a while
+
     distance, near = cKDTree(X).query(X, k=min(neighbours + 1, n), workers=-1)
     # Each place is its own nearest; where others are too near to tell apart it need not stand first.
     first = np.argsort(near != np.arange(n)[:, None], axis=1, kind="stable")[:, 1:]
@@ -113,6 +114,8 @@ def _greedy(X: np.ndarray, distance: np.ndarray, near: np.ndarray) -> np.ndarray
         ends = np.flatnonzero(link[:, 1] < 0)
         # Few ends: look at all pairs. Many: at the nearest ends, more than a path has, so that every round joins.
         m = ends.size if ends.size <= 512 else 9
+        from scipy.spatial import cKDTree  # takes a while
+
         d, other = cKDTree(X[ends]).query(X[ends], k=m, workers=-1)
         a, b = np.repeat(ends, m), ends[other.ravel()]
         left = _link(link, path, *_by_length(a, b, d.ravel()), left)

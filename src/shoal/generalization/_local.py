@@ -1,0 +1,129 @@
+"""Local recoding: records that look alike are released alike, each class at its own common ancestors."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.errors import GuaranteeError
+from shoal.generalization._anneal import class_prices, improve, mean_cost
+from shoal.generalization._certificate import lower_bound
+from shoal.generalization._closing import class_nodes, close_classes
+from shoal.generalization._conditions import Conditions
+from shoal.generalization._facility import solve
+from shoal.generalization._lattice import Lattice
+
+# Nodes tried when classes are closed; what is left open then joins the cheapest class.
+MOST_NODES = 20_000
+# Distinct records up to which the loss is bounded from below unless asked.
+CERTIFIED = 60_000
+
+
+@dataclass(frozen=True)
+class LocalRecoding:
+    """Classes and what they cost.
+
+    Attributes
+    ----------
+    labels : array of int64, (n_records,)
+    nodes : array of int64, (n_classes, n_columns)
+        The common ancestors of each class.
+    loss : float
+        Mean cost of a record.
+    bound : float or None
+        No recoding of classes of k costs less on the mean; None where it was not asked for.
+    """
+
+    labels: np.ndarray
+    nodes: np.ndarray
+    loss: float
+    bound: float | None
+
+
+def recode_locally(
+    lattice: Lattice,
+    conditions: Conditions,
+    *,
+    proposals: int = 200,
+    unit: float = 0.0,
+    certify: bool = True,
+    time_limit: float | None = None,
+    random_state: int = 0,
+) -> LocalRecoding:
+    """Close classes, improve them, solve small tables to the end, and bound what is lost.
+
+    Parameters
+    ----------
+    lattice : Lattice
+    conditions : Conditions
+    proposals : int, default 200
+        For each record that is not released as it is.
+    unit : float, default 0
+        Total costs differ by at least this much, where that is known.
+    certify : bool, default True
+        Bound the loss from below.
+    time_limit : float, optional
+        Seconds for each programme of a small table; left open, its branching is limited instead.
+    random_state : int, default 0
+    """
+    if not bool(conditions.holds(np.zeros(lattice.n_records, np.int64))[0]):
+        raise GuaranteeError(f"No class can hold {conditions}: the whole table does not.")
+    nodes, _ = lattice.nodes_by(lattice.level_costs(), MOST_NODES)
+    labels = _held(lattice, conditions, close_classes(lattice, conditions, nodes))
+    labels = improve(lattice, conditions, labels, proposals, random_state)
+    bound = None
+    if certify:
+        labels, bound = _certified(lattice, conditions, labels, unit, time_limit)
+    loss = mean_cost(lattice, labels)
+    found = class_nodes(lattice.tuples[lattice.of_row], labels, int(labels.max()) + 1, lattice.joined)
+    return LocalRecoding(labels, found, loss, None if bound is None else min(bound, loss))
+
+
+def _certified(
+    lattice: Lattice, conditions: Conditions, labels: np.ndarray, unit: float, time_limit: float | None
+) -> tuple[np.ndarray, float]:
+    """Better labels where the table is small enough for a programme, and a bound on the mean cost."""
+    n = lattice.n_records
+    programme = solve(lattice, conditions.k, mean_cost(lattice, labels) * n, unit=unit, time_limit=time_limit)
+    if programme is not None:
+        found = programme.labels
+        if (
+            found is not None
+            and bool(conditions.holds(found).all())
+            and mean_cost(lattice, found) < mean_cost(lattice, labels)
+        ):
+            labels = found
+        return labels, programme.bound / n
+    prices = class_prices(lattice, labels)[labels]
+    by_tuple = np.bincount(lattice.of_row, weights=prices) / lattice.counts
+    return labels, lower_bound(lattice, conditions.k, by_tuple)
+
+
+def _held(lattice: Lattice, conditions: Conditions, labels: np.ndarray) -> np.ndarray:
+    """Join classes that fail to the class that costs least, until all hold."""
+    rows = lattice.tuples[lattice.of_row]
+    joined, columns = lattice.joined, np.arange(rows.shape[1])
+    while True:
+        labels = np.unique(labels, return_inverse=True)[1].reshape(-1).astype(np.int64)
+        failing = np.flatnonzero(~conditions.holds(labels))
+        if failing.size == 0:
+            return labels
+        nodes = class_nodes(rows, labels, int(labels.max()) + 1, joined)
+        sizes = np.bincount(labels)
+        number = np.arange(sizes.size)
+        price = lattice.cost[columns, nodes].sum(axis=1)
+        gone: set[int] = set()
+        for g in failing:
+            if int(g) in gone:
+                continue
+            at = joined.start + nodes[g] * joined.width
+            after = joined.cost[at[None, :] + nodes].sum(axis=1)
+            more = (sizes + sizes[g]) * after - sizes * price - sizes[g] * price[g]
+            more[[g, *gone]] = np.inf
+            other = int(np.argmin(more))
+            if not np.isfinite(more[other]):
+                continue
+            number[g] = other
+            gone |= {int(g), other}
+        labels = number[labels]
