@@ -253,11 +253,12 @@ def _apart(path: Path, output: Path, engine: str = "local") -> dict:
 
 
 def _protect(path: Path, output: Path, engine: str, sender) -> None:
-    from shoal.scale import protect_file
+    from shoal.publish import protect_file
 
-    facts = protect_file(path, output, k=5, memory="2GB", engine=engine)
+    local = {} if engine == "spark" else {"memory": "2GB"}
+    figures = protect_file(path, output, k=5, method="mdav", engine=engine, **local).figures.to_dict()
     told = ("information_loss", "peak_memory", "cpu_seconds")
-    sender.send({name: facts.get(name, 0) for name in told})
+    sender.send({name: figures.get(name, 0) for name in told})
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ from drawings.partitions import FAMILIES
 from stories import story_page, story_paths
 
 ROOMS = {
-    "shoal.protect": ["protect", "Protection"],
+    "shoal.publish": ["protect", "protect_file", "Protection", "ProtectionRequest"],
     "shoal.compare": None,
     "shoal.microaggregation": None,
     "shoal.measures": None,
@@ -27,7 +27,6 @@ ROOMS = {
     "shoal.dp": None,
     "shoal.release": None,
     "shoal.audit": None,
-    "shoal.scale": None,
     "shoal.client": ["Client"],
     "shoal.reproduce": ["reproduce", "Reproduction", "Row"],
     "shoal.datasets": None,

@@ -23,9 +23,9 @@ def result(survey):
 
 def test_cells_equal_protect(survey, result):
     cell = next(cell for cell in result.cells if (cell.method, cell.k) == ("mdav", 6))
-    alone = shoal.protect(survey, 6, columns=["age", "income", "sex"], method="mdav")
-    assert cell.information_loss == pytest.approx(alone.figures["information_loss"])
-    assert cell.dld == pytest.approx(alone.figures["dld"])
+    alone = shoal.protect(survey, 6, columns=["age", "income", "sex"], method="mdav", accept_risk=True)
+    assert cell.information_loss == pytest.approx(alone.figures.information_loss)
+    assert cell.dld == pytest.approx(alone.figures.dld)
     np.testing.assert_array_equal(cell.labels, alone.labels)
 
 

@@ -109,7 +109,7 @@ def _shoal(words: list[str], monkeypatch) -> int:
 
     assert words[0].removeprefix(".venv/bin/") == "shoal", words
     extra = SHORT.get(words[1], [])
-    if "--methods" in words or "--time-limit" in words or "--memory" in words:
+    if {"--method", "--methods", "--time-limit", "--memory"} & set(words):
         extra = []
     monkeypatch.setattr(sys, "argv", ["shoal", *words[1:], *extra])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))

@@ -20,16 +20,16 @@ FRAME = pl.DataFrame({"a": CELLS[:, 0], "b": CELLS[:, 1], "t": ["x", "y", "z"] *
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"columns": [["a"]]}, "name of a column was expected as quasi"),
-        ({"columns": [0]}, "name of a column"),
-        ({"strata": 3}, "Names of columns"),
-        ({"weights": np.ones(30)}, "expected as weight. Got ndarray"),
+        ({"columns": [["a"]]}, "'columns' of protect must be names of columns"),
+        ({"columns": [0]}, "'columns' of protect must be names of columns"),
+        ({"strata": 3}, "'strata' of protect must be names of columns"),
+        ({"weights": np.ones(30)}, "'weights' of protect must be .* Got ndarray"),
         ({"columns": "a", "weights": "a"}, "one role"),
         ({"households": "t", "k": 5}, "k = 5 households"),
-        ({"schema": {"a": 1}}, "A schema, or the path of its file"),
+        ({"schema": {"a": 1}}, "may have the parts .* Got .a."),
         ({"method": MDAV}, "'method' must be one of"),
-        ({"method": "anneal", "time_limit": "1"}, "'time_limit' of Anneal"),
-        ({"method": MDAV(k=1), "k": 1}, "'k' of MDAV"),
+        ({"method": "anneal", "time_limit": "1"}, "'time_limit' of protect"),
+        ({"method": MDAV(k=1), "k": 1}, "'k' of protect"),
     ],
 )
 def test_protect_says_what_is_wrong(options, said):
@@ -51,12 +51,16 @@ def test_odd_names_of_pandas_columns(names, said):
 
 
 def test_one_name_does_for_a_list():
-    assert shoal.protect(FRAME, 3, "a", "mdav").settings["columns"] == ["a"]
+    assert shoal.protect(FRAME, 3, columns="a", method="mdav", accept_risk=True).settings()["columns"] == [
+        "a"
+    ]
 
 
 def test_a_result_is_shown_in_a_line():
     result = shoal.protect(FRAME, 3, method="mdav")
-    assert repr(result).startswith("<Protection: 30 records in 10 groups of at least 3 by mdav, ")
+    assert repr(result).startswith(
+        "<Protection, status green: 30 records in 10 groups of at least 3 by mdav, "
+    )
     assert repr(result.verdicts[0]) == f"<{result.verdicts[0]}>"
     assert "<Comparison of 1 cells. mdav with k = 3" in repr(shoal.compare(FRAME, k=[3], methods=["mdav"]))
 
@@ -75,7 +79,7 @@ def test_other_rooms_say_what_is_wrong(tmp_path):
         measures.evaluate(None, None)
     with pytest.raises(ShoalError, match="map names to columns"):
         Schema({"a": 1})
-    with pytest.raises(ShoalError, match="A schema, or the path"):
+    with pytest.raises(ShoalError, match="A schema, a dict of its parts or the path"):
         dp.Session(FRAME, None, budget=1.0)
     assert masking.add_noise([[1, 2], [3, 5]], 0.0).tolist() == [[1.0, 2.0], [3.0, 5.0]]
 

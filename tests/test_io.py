@@ -11,6 +11,7 @@ import pytest
 
 from shoal import io
 from shoal.errors import InputError
+from shoal.schema import FileFormat
 
 FRAME = pl.DataFrame({"a": [1, 2, 3], "b": [0.5, None, 2.5], "c": ["x", "y", "ä"]})
 
@@ -158,3 +159,61 @@ def test_odd_headers_and_lines_are_read(tmp_path, text, columns):
     table = io.read_table(tmp_path / "t.csv")
     assert table.columns == columns
     assert table.drop_nulls().height == 2
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "read"),
+    [
+        (["01067", "04109"], pl.String, ["01067", "04109"]),
+        (["01", "12"], pl.String, ["01", "12"]),
+        (["0", "12"], pl.Int64, [0, 12]),
+        (["-07", "1.5"], pl.String, ["-07", "1.5"]),
+        (["0.5", "", "1e3"], pl.Float64, [0.5, None, 1000.0]),
+        (["True", "false"], pl.Boolean, [True, False]),
+        (["12345678901234567890", "1"], pl.String, ["12345678901234567890", "1"]),
+        (['"1,007"', "12"], pl.String, ["1,007", "12"]),
+        (["2020-01-31T10:00:00", "2020-02-01"], pl.String, ["2020-01-31T10:00:00", "2020-02-01"]),
+        (["1", "x"], pl.String, ["1", "x"]),
+        (["NaN", "2"], pl.Float64, None),
+    ],
+)
+def test_cells_keep_their_kind(tmp_path, cells, kind, read):
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n" + "".join(f"{cell},1\n" for cell in cells))
+    found = io.read_table(path)["x"]
+    assert found.dtype == kind
+    assert read is None or found.to_list() == read
+
+
+@pytest.mark.parametrize(("mark", "decimal"), [(",", "."), (";", "."), (";", ","), ("|", "."), ("\t", ".")])
+def test_the_output_has_the_marks_of_the_input(tmp_path, mark, decimal):
+    path, again = tmp_path / "t.csv", tmp_path / "u.csv"
+    rows = [["a", "b", "c"], *([str(i), f"{i}{decimal}5", "x"] for i in range(9))]
+    path.write_text("".join(mark.join(row) + "\n" for row in rows))
+    source = io.read_source(path)
+    assert source.frame["b"].to_list() == [i + 0.5 for i in range(9)]
+    io.write_table(source.frame, again, source)
+    assert again.read_text() == path.read_text()
+    io.write_table(source.frame, tmp_path / "u.tsv", source)
+    assert (tmp_path / "u.tsv").read_text().startswith("a\tb\tc\n")
+
+
+def test_a_tab_separated_file_becomes_commas_in_a_csv(tmp_path):
+    (tmp_path / "t.tsv").write_text("a\tb\n1\t2\n")
+    source = io.read_source(tmp_path / "t.tsv")
+    io.write_table(source.frame, tmp_path / "u.csv", source)
+    assert (tmp_path / "u.csv").read_text() == "a,b\n1,2\n"
+
+
+def test_a_declared_file_is_read_as_declared(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("ä|x\n1,5|a,b\n2|c\n".encode("latin-1"))
+    marks = FileFormat("latin-1", "|", ",")
+    source = io.read_source(path, marks)
+    assert source.frame.to_dict(as_series=False) == {"ä": [1.5, 2.0], "x": ["a,b", "c"]}
+    assert source.notes == ()
+    assert source.file == marks
+    with pytest.raises(InputError, match="must be text in utf-8, as the schema declares"):
+        io.read_source(path, FileFormat())
+    path.write_bytes(b"\xef\xbb\xbfa,b\n1,2\n")
+    assert io.read_table(path, FileFormat()).columns == ["a", "b"]

@@ -35,28 +35,35 @@ def mixed():
 def test_a_stratum_smaller_than_k_is_not_released_unchanged(mixed):
     """sdcMicro releases it as it is."""
     small = mixed.with_columns(town=pl.Series(["rare"] * 2 + ["common"] * 58))
-    result = shoal.protect(small, 4, columns=["age", "income"], strata="town", method="mdav")
+    result = shoal.protect(
+        small, 4, columns=["age", "income"], strata="town", method="mdav", accept_risk=True
+    )
     assert privacy.k_anonymity(result.frame, ["age", "income", "town"]).value >= 4
     assert "rare" not in result.frame["town"].to_list()
     with pytest.raises(InputError, match="Stratum 'rare' has 2"):
-        shoal.protect(small, 4, columns=["age"], strata="town", method="mdav", small_strata="refuse")
+        shoal.protect(
+            small, 4, columns=["age"], strata="town", method="mdav", accept_risk=True, small_strata="refuse"
+        )
 
 
 def test_minus_999_is_published_as_a_value(mixed):
     """sdcMicro takes it for a missing cell."""
     frame = mixed.with_columns(age=pl.Series([-999] * 4 + list(range(56))))
-    kept = shoal.protect(frame, 4, columns=["age"], method="univariate").frame
+    kept = shoal.protect(frame, 4, columns=["age"], method="univariate", accept_risk=True).frame
     assert kept["age"].to_list()[:4] == [-999.0] * 4
     declared = Schema({"age": Column("age", "quasi", missing_codes=(-999,), on_missing="impute")})
     assert (
-        shoal.protect(frame, 4, columns=["age"], schema=declared, method="univariate").frame["age"].min() >= 0
+        shoal.protect(frame, 4, columns=["age"], schema=declared, method="univariate", accept_risk=True)
+        .frame["age"]
+        .min()
+        >= 0
     )
 
 
 def test_weights_are_those_of_the_record_whatever_the_order_of_rows(mixed):
     """sdcMicro pairs the weights of the file with records it has sorted."""
     shuffled = mixed.with_row_index().sample(fraction=1, shuffle=True, seed=3)
-    options = {"columns": ["age", "income"], "weights": "weight", "method": "mdav"}
+    options = {"columns": ["age", "income"], "weights": "weight", "method": "mdav", "accept_risk": True}
     first = shoal.protect(mixed, 5, **options).frame
     second = shoal.protect(shuffled.drop("index"), 5, **options).frame
     back = second.with_columns(shuffled["index"]).sort("index").select("age", "income")
@@ -69,7 +76,7 @@ def test_weights_are_those_of_the_record_whatever_the_order_of_rows(mixed):
 def test_mixed_columns_reach_the_k_that_was_asked_for(mixed):
     """sdcMicro's microaggrGower ignores its k."""
     for k in (3, 7):
-        result = shoal.protect(mixed, k, columns=["age", "income", "town"], method="mdav")
+        result = shoal.protect(mixed, k, columns=["age", "income", "town"], method="mdav", accept_risk=True)
         assert np.bincount(result.labels).min() >= k
         assert privacy.k_anonymity(result.frame, ["age", "income", "town"]).value >= k
 
@@ -78,7 +85,9 @@ def test_mixed_columns_reach_the_k_that_was_asked_for(mixed):
 def test_one_missing_cell_neither_breaks_nor_spreads(mixed, policy):
     """In sdcMicro one missing cell stops most methods, or empties its whole group."""
     holed = mixed.with_columns(income=pl.Series([None, *mixed["income"].to_list()[1:]]))
-    result = shoal.protect(holed, 4, columns=["age", "income"], method="mdav", missing=policy)
+    result = shoal.protect(
+        holed, 4, columns=["age", "income"], method="mdav", accept_risk=True, on_missing=policy
+    )
     assert result.frame["income"].null_count() == 0
     assert result.frame.height == (59 if policy == "drop" else 60)
 
@@ -91,7 +100,7 @@ def test_collinear_columns_are_no_failure(mixed):
     columns = ["age", "income", "double", "total", "constant"]
     for method in ("mdav", "fdm", "k-ward", "anneal"):
         limit = {"max_proposals": 10_000} if method == "anneal" else {}
-        result = shoal.protect(twins, 4, columns=columns, method=method, **limit)
+        result = shoal.protect(twins, 4, columns=columns, method=method, accept_risk=True, **limit)
         assert privacy.k_anonymity(result.frame, columns).value >= 4
         assert np.isfinite(result.frame.select(columns).to_numpy()).all()
 
@@ -99,14 +108,14 @@ def test_collinear_columns_are_no_failure(mixed):
 def test_a_factor_column_is_aggregated_not_refused(mixed):
     """sdcMicro answers a factor column with an error."""
     frame = mixed.to_pandas().astype({"town": "category"})
-    result = shoal.protect(frame, 4, columns=["age", "town"], method="mdav").frame
+    result = shoal.protect(frame, 4, columns=["age", "town"], method="mdav", accept_risk=True).frame
     assert isinstance(result["town"].dtype, pd.CategoricalDtype)
     assert set(result["town"]) <= set("abc")
 
 
 def test_group_labels_come_back(mixed):
     """sdcMicro gives the masked values only."""
-    result = shoal.protect(mixed, 4, columns=["age", "income"], method="mdav")
+    result = shoal.protect(mixed, 4, columns=["age", "income"], method="mdav", accept_risk=True)
     assert result.labels.shape == (60,)
     by_group = result.frame.with_columns(group=pl.Series(result.labels)).group_by("group")
     distinct = by_group.agg(pl.col("age", "income").n_unique()).drop("group")
@@ -135,9 +144,11 @@ def test_nan_and_too_few_records_are_an_error_not_infinity(method):
 def test_as_many_rows_come_out_as_went_in(mixed):
     """anonypyx returns fewer rows than it got."""
     for frame in (mixed, mixed.head(7), pl.concat([mixed, mixed])):
-        result = shoal.protect(frame, 4, columns=["age", "income", "town"], method="mdav")
+        result = shoal.protect(frame, 4, columns=["age", "income", "town"], method="mdav", accept_risk=True)
         assert result.frame.height == frame.height
-        assert result.frame["weight"].to_list() == frame["weight"].to_list()
+        assert (
+            result.frame["weight"].to_list() == frame["weight"].to_list()
+        )  # left, as nobody named it a weight
 
 
 def test_failure_is_an_error_not_an_empty_frame(mixed):
@@ -145,6 +156,6 @@ def test_failure_is_an_error_not_an_empty_frame(mixed):
     same = mixed.with_columns(disease=pl.lit("flu"))
     facts = Schema({"age": Column("age", "quasi"), "disease": Column("disease", "sensitive", "category")})
     with pytest.raises(InputError):
-        shoal.protect(same, 4, schema=facts, columns=["age"], l=2, method="mdav")
+        shoal.protect(same, 4, schema=facts, columns=["age"], l=2, method="mdav", accept_risk=True)
     with pytest.raises(InputError, match="at least that many"):
-        shoal.protect(mixed.head(3), 4, columns=["age"], method="mdav")
+        shoal.protect(mixed.head(3), 4, columns=["age"], method="mdav", accept_risk=True)

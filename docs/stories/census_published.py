@@ -13,15 +13,15 @@ print(f"{census.height} records, {before.unique} of them unique")
 # %%
 # The reference of the field is MDAV. Groups of at least five, each record replaced by its group's mean:
 classic = protect(census, k=5, method="mdav")
-print(f"MDAV loses {classic.figures['information_loss']:.3f} %")
+print(f"MDAV loses {classic.figures.information_loss:.3f} %")
 
 # %%
 # The same promise for less. The default method starts there and searches on; a number of proposed moves instead of
 # seconds makes the run repeat exactly.
 searched = protect(census, k=5, max_proposals=10_000_000, random_state=0)
-loss = searched.figures["information_loss"]
-print(f"anneal loses {loss:.3f} %, {100 * (1 - loss / classic.figures['information_loss']):.0f} % less")
-assert loss < classic.figures["information_loss"]
+loss = searched.figures.information_loss
+print(f"anneal loses {loss:.3f} %, {100 * (1 - loss / classic.figures.information_loss):.0f} % less")
+assert loss < classic.figures.information_loss
 
 # %%
 # What was promised is checked on what will be written, not assumed.

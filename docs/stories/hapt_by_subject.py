@@ -53,6 +53,6 @@ persons = hapt.group_by("subject").agg(pl.col("mean", "forward", "sideways").mea
 published = protect(persons, k=3, columns=["mean", "forward", "sideways"], method="mdav",
                     schema=Schema({"subject": Column("subject", role="identifier")}))  # fmt: skip
 print(published.frame.head(3))
-print(f"{published.figures['information_loss']:.1f} % lost,", len(set(published.labels)), "groups")
+print(f"{published.figures.information_loss:.1f} % lost,", len(set(published.labels)), "groups")
 assert "subject" not in published.frame.columns
 assert privacy.k_anonymity(published.frame, ["mean", "forward", "sideways"], k=3).holds

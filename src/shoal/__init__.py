@@ -2,13 +2,13 @@
 
 Two jobs, each with one spine:
 
-- publish: `protect` turns a table of individuals into groups of at least k (`shoal.protect`);
+- publish: `protect` turns a table of individuals into groups of at least k (`shoal.publish.pipeline`);
 - answer: `Session` answers queries on a table kept in the house (`shoal.dp.session`).
 
 The rooms, from top to bottom; each uses only what stands below it:
 
 - `cli`, `server`, `client`, `reproduce`, `compare`: the doors
-- `protect`, `release`, `scale`, `report`: the first job, at any size
+- `publish`, `release`, `report`: the first job, at any size
 - `bounds`, `audit`: certificates and attacks
 - `microaggregation`, `masking`, `measures`, `privacy`, `risk`, `dp`, `datasets`: the science
 - `relaxation`: partitions as a linear programme, for the bounds and the search
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shoal.compare import compare
     from shoal.dp.session import Session
     from shoal.microaggregation import methods
-    from shoal.protect import protect
+    from shoal.publish import protect
     from shoal.reproduce import reproduce
 
 __version__ = "0.1.0"
@@ -32,8 +32,13 @@ __version__ = "0.1.0"
 __all__ = ["Client", "Session", "__version__", "compare", "methods", "protect", "reproduce"]
 
 # Public names and where they live: loaded when first used, so that the command starts fast.
-_LAZY = {"Client": "shoal.client", "Session": "shoal.dp.session", "methods": "shoal.microaggregation"}
-# Rooms to be used by their names; `protect`, `compare` and `reproduce` can be called as well.
+_LAZY = {
+    "Client": "shoal.client",
+    "Session": "shoal.dp.session",
+    "methods": "shoal.microaggregation",
+    "protect": "shoal.publish.calls",
+}
+# Rooms to be used by their names; `compare` and `reproduce` can be called as well.
 _ROOMS = (
     "bounds",
     "compare",
@@ -43,11 +48,10 @@ _ROOMS = (
     "measures",
     "microaggregation",
     "privacy",
-    "protect",
+    "publish",
     "release",
     "reproduce",
     "risk",
-    "scale",
 )
 
 

@@ -35,6 +35,13 @@ class MissingExtraError(ShoalError):
         )
 
 
+class StoppedError(ShoalError):
+    """The user has stopped the run."""
+
+    exit_code = 130
+    status = 499
+
+
 class GuaranteeError(ShoalError):
     """A promised guarantee does not hold for what would have been written."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +13,9 @@ from hypothesis import strategies as st
 import shoal
 from shoal import privacy
 from shoal.compare import compare
-from shoal.errors import ParameterError, SchemaError
-from shoal.masking import add_noise, code_ends, pram, rank_swap, recode, suppress
+from shoal.engine.columns import TypedColumn
+from shoal.errors import ParameterError, SchemaError, ShoalError
+from shoal.masking import add_noise, code_ends, mask, pram, rank_swap, recode, suppress
 from shoal.schema import Column, Schema
 
 
@@ -108,3 +111,105 @@ def test_masks_are_points_on_the_map(census):
 def test_unknown_masks_are_refused(census):
     with pytest.raises(ParameterError, match="must be among"):
         compare(census, k=[3], methods=["magic:2"])
+
+
+KINDS = {
+    "array": np.asarray,
+    "list": lambda X: X.tolist(),
+    "polars": lambda X: pl.DataFrame(X, schema=["a", "b"]).with_columns(town=pl.lit("x")),
+    "pandas": lambda X: pl.DataFrame(X, schema=["a", "b"]).with_columns(town=pl.lit("x")).to_pandas(),
+    "arrow": lambda X: pl.DataFrame(X, schema=["a", "b"]).with_columns(town=pl.lit("x")).to_arrow(),
+}
+
+
+def numbers(data):
+    if isinstance(data, pa.Table):
+        data = pl.from_arrow(data)
+    if isinstance(data, pl.DataFrame):
+        return data.select("a", "b").to_numpy()
+    return data[["a", "b"]].to_numpy() if isinstance(data, pd.DataFrame) else np.asarray(data)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("change", [lambda X: add_noise(X, 0.3), lambda X: rank_swap(X, 0.2),
+                                    lambda X: add_noise(X, 0.3, correlated=True)])  # fmt: skip
+def test_tables_and_arrays_are_masked_alike(kind, change):
+    X = rng().normal(size=(40, 2))
+    given = KINDS[kind](X)
+    after = change(given)
+    assert type(after) is (np.ndarray if kind == "list" else type(given))
+    np.testing.assert_array_equal(numbers(after), change(X))
+    assert (numbers(after) != X).any()
+
+
+@pytest.mark.parametrize("change", [lambda X: add_noise(X, 0.3), lambda X: rank_swap(X, 0.5),
+                                    lambda X: add_noise(X, 0.3, correlated=True)])  # fmt: skip
+@pytest.mark.parametrize("kind", KINDS)
+def test_missing_cells_stay_where_they_were(change, kind):
+    X = rng().normal(size=(60, 2))
+    X[::7, 0], X[3, 1] = np.nan, np.nan
+    after = numbers(change(KINDS[kind](X)))
+    np.testing.assert_array_equal(np.isnan(after), np.isnan(X))
+    assert (after != X)[~np.isnan(X)].any()
+    holes = pl.DataFrame({"a": [1.0, None, 3.0, float("nan")], "b": [1, 2, None, 4]})
+    masked = change(holes)
+    assert masked["a"].is_null().to_list() == [False, True, False, False]
+    assert masked["a"].is_nan().to_list() == [False, None, False, True]
+    assert masked["b"].is_null().to_list() == [False, False, True, False]
+
+
+def test_rank_swapping_at_share_zero_changes_nothing():
+    X = rng().normal(size=(50, 2))
+    np.testing.assert_array_equal(rank_swap(X, 0.0), X)
+    np.testing.assert_array_equal(rank_swap(X, 0.01), X)
+
+
+def test_masks_of_columns_leave_missing_cells_out():
+    holes = np.array([False, True] * 20)
+    column = TypedColumn(Column("x"), np.where(holes, 0.0, 1000.0 + np.arange(40)), holes, None, pl.Float64())
+    level = TypedColumn(
+        Column("s", kind="category"), np.where(holes, 0.0, 1.0), holes, pl.Series(["a", "b"]), pl.String()
+    )
+    for name in ("noise", "correlated-noise", "rank-swap", "pram"):
+        for after in mask(name, [column, level], 2, 1.0):
+            np.testing.assert_array_equal(after.missing, holes)
+            assert (after.values[~holes] != 0).all()
+
+
+def test_series_of_levels_keep_their_kind():
+    levels = ["a", "b", None, "a"] * 20
+    for cells in (
+        pl.Series("s", levels),
+        pd.Series(levels, name="s"),
+        pd.Series(levels, dtype="category", name="s"),
+    ):
+        after = pram(cells, 0.9)
+        assert type(after) is type(cells)
+        assert after.name == "s"
+        assert [each is None or each != each for each in list(after)] == [each is None for each in levels]
+    assert recode(pd.Series(["a", "b"]), (("a", "b"),)).tolist() == ["a|b", "a|b"]
+    assert recode(["a", "b"], (("a", "b"),)) == ["a|b", "a|b"]
+    assert code_ends(np.array([1, 50]), top=9).tolist() == [1, 9]
+    assert code_ends(pd.Series([1.5, None]), bottom=2).tolist()[0] == 2
+    assert suppress(pd.DataFrame({"x": ["a", "a", "b"], "y": [1, 1, 1]}), 2)["x"].tolist() == [
+        True,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "word"),
+    [
+        (lambda: add_noise([[1.0, np.inf]], 1), "finite"),
+        (lambda: add_noise([["a"]], 1), "Numbers"),
+        (lambda: add_noise([1.0], -1), "'scale'"),
+        (lambda: rank_swap([1.0], 2), "'share'"),
+        (lambda: pram(["a"], 2), "'probability'"),
+        (lambda: rank_swap(pl.DataFrame({"x": ["a"]}), 0.1), "numeric column"),
+        (lambda: pram(np.zeros((2, 2)), 0.1), "one dimension"),
+    ],
+)
+def test_wrong_calls_of_masks_are_one_sentence(call, word):
+    with pytest.raises(ShoalError, match=word):
+        call()

@@ -247,10 +247,10 @@ def test_an_exchange_of_categories_costs_what_it_is_said_to(small_jobs):
 def test_what_is_published_is_lowered_on_small_tables_too():
     Z, categories = mixed_table(1_500)
     around_means = Anneal(k=4, max_proposals=2_000_000, random_state=0).partition(Z)
-    search = Anneal(k=4, max_proposals=150_000, random_state=0)
+    search = Anneal(k=4, max_proposals=600_000, random_state=0)
     labels = search.partition(Z, categories)
     assert lost(Z, categories, labels) < 0.985 * lost(Z, categories, around_means)
-    again = Anneal(k=4, max_proposals=150_000, random_state=0, n_threads=1).partition(Z, categories)
+    again = Anneal(k=4, max_proposals=600_000, random_state=0, n_threads=1).partition(Z, categories)
     np.testing.assert_array_equal(labels, again)
     assert search.start_loss_ > 100 * lost(Z, categories, labels) / np.sum(Z * Z)
 
@@ -269,3 +269,17 @@ def test_tables_of_categories_alone(small_jobs):
     only = [(start - 2, stop - 2) for start, stop in categories]
     labels = Anneal(k=4, max_proposals=9_000, random_state=0).partition(Z[:, 2:], only)
     assert np.bincount(labels).min() >= 4
+
+
+def test_small_tables_of_large_groups_are_searched_by_two_annealings():
+    assert not Shape(900, 10, 5).one_block
+    assert Shape(900, 9, 5).one_block
+    X = clusters(900)
+    runs = [Anneal(k=10, max_proposals=400_000, random_state=3, n_threads=t).fit(X) for t in (1, 2)]
+    np.testing.assert_array_equal(runs[0].labels_, runs[1].labels_)
+    assert runs[0].information_loss_ < 0.97 * mended_loss(X, 10)
+
+
+def mended_loss(X, k):
+    Z = standardise(X)
+    return 100 * sum_of_squares(Z, mend(Z, MDAV(k=k).fit(X).labels_, 6)) / np.sum(Z * Z)

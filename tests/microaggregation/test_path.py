@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -334,3 +336,28 @@ def test_univariate_is_optimal():
     fitted = Univariate(k=3).fit(x)
     Z = standardise(x)
     assert fitted.sse_ == pytest.approx(oracles.best_runs(np.sort(Z, axis=0), 3))
+
+
+@settings(max_examples=20, deadline=None)
+@given(seed=st.integers(0, 10**6), offset=st.sampled_from([1e8, -1e8, 1e15, 0.0]), n=st.integers(6, 30))
+def test_the_optimum_is_found_far_from_zero(seed, offset, n):
+    deviation = 1e-6 if abs(offset) < 1e10 else 10.0
+    x = offset + deviation * np.random.default_rng(seed).normal(size=n)
+    labels = Univariate(k=3).fit(x[:, None]).labels_
+    exact = [Fraction(float(each)) for each in np.sort(x)]
+
+    def cost(group):
+        mean = sum(group) / len(group)
+        return sum((each - mean) ** 2 for each in group)
+
+    best = {0: Fraction(0)}
+    for end in range(1, n + 1):
+        options = [
+            best[start] + cost(exact[start:end]) for start in range(max(0, end - 5), end - 2) if start in best
+        ]
+        if options:
+            best[end] = min(options)
+    found = sum(
+        cost([Fraction(float(each)) for each in x[labels == group]]) for group in range(labels.max() + 1)
+    )
+    assert float(found) <= float(best[n]) * (1 + 1e-9)

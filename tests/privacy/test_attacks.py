@@ -30,7 +30,7 @@ def test_attribute_linkage_succeeds_before_and_fails_after(after_reading):
     assert after_reading["diversity"].value == 1
     verdicts = after_reading["diverse"].verdicts
     assert all(verdict.holds is not False for verdict in verdicts)
-    loss = [after_reading[name].figures["information_loss"] for name in ("protected", "diverse")]
+    loss = [after_reading[name].figures.information_loss for name in ("protected", "diverse")]
     assert 1.2 < loss[1] / loss[0] < 1.8
 
 

@@ -55,7 +55,7 @@ def mixed_schema() -> Schema:
 
 @pytest.fixture(scope="session")
 def mixed():
-    return shoal.protect(mixed_frame(), k=3, method="mdav", schema=mixed_schema())
+    return shoal.protect(mixed_frame(), k=3, method="mdav", schema=mixed_schema(), accept_risk=True)
 
 
 @pytest.fixture(scope="session")

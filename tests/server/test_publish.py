@@ -42,7 +42,7 @@ def test_a_table_is_published_and_the_run_can_be_repeated(owner, house, tokens):
     assert "The roles are guesses" in page.text
     assert "passwd" not in page.text
     roles = {"role-0": "quasi", "role-1": "quasi", "role-2": "stratum", "role-3": "leave"}
-    owner.post(f"{path}/run", data={**roles, "k": "4", "method": "mdav", "escape": "on"})
+    owner.post(f"{path}/run", data={**roles, "k": "4", "method": "mdav", "escape": "on", "accept_risk": "on"})
     with owner.stream("GET", f"{path}/events") as events:
         told = "".join(events.iter_text())
     assert "forming groups of at least 4 with mdav" in told
@@ -67,7 +67,7 @@ def test_a_table_is_published_and_the_run_can_be_repeated(owner, house, tokens):
 
 def test_work_can_be_cancelled(owner):
     path = owner.post("/publish", data={"example": "survey"}).url.path
-    owner.post(f"{path}/run", data={"method": "anneal", "seconds": "300", "k": "5"})
+    owner.post(f"{path}/run", data={"method": "anneal", "time_limit": "300", "k": "5"})
     assert "Working" in owner.get(path).text
     page = owner.post(f"{path}/cancel").text
     assert "Cancelled" in page

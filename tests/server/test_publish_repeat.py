@@ -18,7 +18,9 @@ ROLES = {"role-0": "quasi", "role-1": "quasi", "role-2": "quasi", "role-3": "lea
 @pytest.mark.parametrize("method", ["mdav", "anneal"])
 def test_the_shown_command_and_python_repeat_the_file(owner, tmp_path, method):  # noqa: F811
     path = upload(owner, "t.csv", TABLE.encode()).url.path
-    owner.post(f"{path}/run", data={**ROLES, "k": "4", "method": method, "seconds": "1", "round": "on"})
+    owner.post(
+        f"{path}/run", data={**ROLES, "k": "4", "method": method, "integers": "round", "accept_risk": "on"}
+    )
     page = wait(owner, path)
     command, python = (_unescape(each.split("</pre>")[0]) for each in page.split('<pre tabindex="0">')[1:])
     made = owner.get(f"{path}/files/protected.csv").content
@@ -40,7 +42,7 @@ def test_the_bundled_survey_comes_with_its_codebook_and_the_map_shows_the_choice
         "come from the survey&#39;s codebook" in page.text or "come from the survey's codebook" in page.text
     )
     assert owner.get(f"{path}/files/map.html").status_code == 404
-    owner.post(f"{path}/compare", data={"k": "5", "missing": "impute"})
+    owner.post(f"{path}/compare", data={"k": "5", "on_missing": "impute"})
     with owner.stream("GET", f"{path}/events") as events:
         told = "".join(events.iter_text())
     assert "drawing the map" in told
@@ -52,7 +54,7 @@ def test_the_bundled_survey_comes_with_its_codebook_and_the_map_shows_the_choice
     assert "mdav" in drawn.text
     assert "script" not in drawn.headers["content-security-policy"]
     assert owner.get(f"{path}/files/protected.csv").status_code == 404
-    owner.post(f"{path}/run", data={"k": "5", "method": "mdav", "missing": "impute"})
+    owner.post(f"{path}/run", data={"k": "5", "method": "mdav", "on_missing": "impute"})
     page = wait(owner, path)
     assert "Before and after" in page
     assert "Risk and utility" in page
@@ -63,7 +65,7 @@ def test_the_bundled_survey_comes_with_its_codebook_and_the_map_shows_the_choice
 
 def test_a_comparison_can_be_cancelled_and_leaves_the_result_alone(owner):  # noqa: F811
     path = upload(owner, "t.csv", TABLE.encode()).url.path
-    owner.post(f"{path}/run", data={**ROLES, "k": "4", "method": "mdav"})
+    owner.post(f"{path}/run", data={**ROLES, "k": "4", "method": "mdav", "accept_risk": "on"})
     wait(owner, path)
     owner.post(f"{path}/compare", data={**ROLES, "k": "4"})
     page = owner.post(f"{path}/cancel").text

@@ -224,7 +224,9 @@ def test_spark_says_that_it_reads_parquet(run, table):
 
 
 def test_one_name_does_for_a_list_in_parts(table):
-    from shoal.scale import protect_file
+    from shoal.publish import protect_file
 
-    facts = protect_file(table / "t.csv", table / "out.csv", k=4, columns="age", strata="town")
-    assert facts["settings"]["strata"] == ["town"]
+    done = protect_file(
+        table / "t.csv", table / "out.csv", k=4, columns="age", strata="town", accept_risk=True
+    )
+    assert done.settings()["strata"] == ["town"]

@@ -25,6 +25,17 @@ def progress() -> Iterator[Callable[[str], None]]:
         yield status.update
 
 
+@contextmanager
+def stages() -> Iterator[Callable[[str, float, float], None]]:
+    """A line that tells the stage of a run and the share of it that is done; silent where nobody watches."""
+    with progress() as say:
+
+        def tell(stage: str, done: float, of: float) -> None:
+            say(f"{stage}, {100 * min(done / of, 1.0):.0f} %" if of > 0 and done >= 0 else stage)
+
+        yield tell
+
+
 def print_json(facts: dict[str, Any]) -> None:
     """One object on the output stream."""
     typer.echo(json.dumps(facts, default=_plain, allow_nan=False))

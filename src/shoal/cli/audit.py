@@ -8,7 +8,7 @@ import typer
 
 from shoal.cli._console import print_json
 
-MODES = ("dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "release", "graph")
+MODES = ("dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "release", "marginals", "graph")
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +37,7 @@ def audit_mechanism(
     if runs < 100:
         raise ParameterError(f"'runs' must be an int of at least 100. Got {runs}.")
     stages = [stage for stage in (1_000, 4_000, 16_000, 64_000) if stage < runs] + [runs]
-    if mode in ("release", "graph") and fault is None:
+    if mode in ("release", "marginals", "graph") and fault is None:
         from shoal.release import audit_releases
 
         report = audit_releases(mode, stages=stages)

@@ -78,7 +78,8 @@ def check(
         if not known:
             raise InputError("The check needs quasi-identifiers: give --quasi or a schema with such roles.")
         hidden = names(sensitive) or ([] if facts is None else facts.names("sensitive"))
-        frame = decode_table(read_table(file), facts)
+        marks = None if facts is None else facts.file
+        frame = decode_table(read_table(file, marks), facts)
         grounds, levels = _grounds(facts, hidden, ground)
         say("checking")
         options: dict[str, Any] = {"c": c, "ground": grounds, "levels": levels}
@@ -88,12 +89,12 @@ def check(
         households = households or _only(facts, "household")
         figures["risk"] = _risk(frame, known, weights, households)
         if population is not None:
-            everyone = decode_table(read_table(population), facts)
+            everyone = decode_table(read_table(population, marks), facts)
             verdicts.append(privacy.delta_presence(frame, everyone, known, limits=_limits(delta)))
             figures["population"] = _population_risk(frame, everyone, known)
         if original is not None:
             say("comparing with the original")
-            before = decode_table(read_table(original), facts)
+            before = decode_table(read_table(original, marks), facts)
             figures["original"] = _summary(privacy.check(before, known, hidden, k=k, l=l, t=t, **options))
             figures["original"]["risk"] = _risk(before, known, weights, households)
             figures |= _linkage(before, frame, known)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from shoal.cli._console import names, print_json, progress
+from shoal.cli._console import names, print_json, stages
 
 
 def register(app: typer.Typer) -> None:
@@ -54,12 +54,12 @@ def compare(
     io.check_apart({"--report": report}, [file, schema])
     if report is not None:
         io.check_folder(report)
-    with progress() as say:
+    with stages() as tell:
         source = io.read_source(file)
         result = run(
             source.frame, ks, names(methods), names(columns), names(strata), weights, schema,
             missing=missing, time_limit=time_limit, search=search, random_state=seed,
-            labelled=source.labelled(), progress=say,
+            labelled=source.labelled(), progress=tell,
         )  # fmt: skip
         if report is not None:
             result.report(report)

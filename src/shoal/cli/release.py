@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from shoal.schema import Schema
 
 
+_OWNER = "Losses are computed from the private table: for the owner only."
+
+
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(release)
@@ -61,6 +64,10 @@ def release(
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file or URL; beside the schema if left out.")
     ] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Of marginals: HTML for the owner: what is kept, measured on the table."),
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="SVG for the owner: loss against epsilon, beside plain noise.")
     ] = None,
@@ -73,10 +80,11 @@ def release(
     from shoal.io import check_apart, check_folder, check_writable
     from shoal.schema import Schema
 
-    check_apart({"--output": output, "--picture": picture}, [file, schema])
+    check_apart({"--output": output, "--picture": picture, "--report": report}, [file, schema])
     check_writable(output)
-    if picture is not None:
-        check_folder(picture)
+    for each in (picture, report):
+        if each is not None:
+            check_folder(each)
     wanted = _Wanted(
         file,
         Schema.from_toml(schema),
@@ -92,7 +100,7 @@ def release(
         _refuse_with_marginals({"-k": k, "--shares": shares, "--picture": picture})
         if association != "none":
             _refuse_with_marginals({"--association": association})
-        facts = _marginals(wanted, delta, bins, rows, neighbours, mode)
+        facts = _marginals(wanted, delta, bins, rows, neighbours, mode, report)
     else:
         facts = _microaggregated(wanted, k, method, association, _shares(shares))
     _show(facts, as_json)
@@ -122,14 +130,21 @@ def _refuse_with_marginals(given: dict[str, Any]) -> None:
 
 
 def _marginals(
-    wanted: _Wanted, delta: float | None, bins: int | None, rows: int | None, neighbours: str, mode: str
+    wanted: _Wanted,
+    delta: float | None,
+    bins: int | None,
+    rows: int | None,
+    neighbours: str,
+    mode: str,
+    report: Path | None,
 ) -> dict[str, Any]:
     from shoal.dp.sources import read_private
-    from shoal.io import write_table
-    from shoal.release import release_marginals
+    from shoal.io import write_table, write_text
+    from shoal.release import release_marginals, utility, utility_page
 
+    frame = read_private(wanted.file, wanted.schema)
     out = release_marginals(
-        read_private(wanted.file, wanted.schema),
+        frame,
         wanted.schema,
         wanted.epsilon,
         delta=delta,
@@ -143,6 +158,9 @@ def _marginals(
         ledger=wanted.ledger,
     )
     write_table(out.frame, wanted.output)
+    kept = utility(out, frame)
+    if report is not None:
+        write_text(utility_page(out, kept), report)
     return {
         "stamp": out.stamp,
         "epsilon": out.epsilon,
@@ -150,7 +168,10 @@ def _marginals(
         "remaining": out.remaining,
         "method": "marginals",
         "n_records": out.frame.height,
-        "notes": list(out.notes),
+        "information_loss": kept.information_loss,
+        "total_variation": list(kept.total_variation),
+        "ranges": kept.ranges,
+        "notes": [*out.notes, _OWNER],
     }
 
 
@@ -300,10 +321,16 @@ def _show(facts: dict[str, Any], as_json: bool) -> None:
     typer.echo(facts["stamp"])
     for name, value in facts.items():
         if name not in ("stamp", "notes") and value is not None:
-            shown = f"{value:.6g}" if isinstance(value, float) else value
+            shown = _shown(value)
             typer.echo(f"{name.replace('_', ' ')}: {shown}")
     for note in facts["notes"]:
         typer.echo(f"note: {note}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_shown(each) for each in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _shares(text: str | None) -> dict[str, int] | None:

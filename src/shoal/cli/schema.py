@@ -21,6 +21,8 @@ def schema(
 ) -> None:
     """Guess a first schema, with reasons: roles and kinds to be checked by someone who knows the table.
 
+    The encoding, separator and decimal mark of a text file are written down too, so that it is read the same way ever after.
+
     Example: shoal schema survey.csv -o survey.toml
     """
     from dataclasses import replace
@@ -33,7 +35,7 @@ def schema(
         io.check_folder(output)
     source = io.read_source(file)
     name = Path(file).stem if file != "-" else "table"
-    guessed = replace(guess_schema(source.frame, source.labelled()), id=name)
+    guessed = replace(guess_schema(source.frame, source.labelled()), id=name, file=source.file)
     text = (
         "# Guessed: check every role and kind. Bounds and levels are left open on purpose; for private answers\n"
         "# they must come from the codebook, not from the table.\n" + guessed.to_toml()

@@ -13,20 +13,14 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.engine.aggregate import aggregate
 from shoal.engine.columns import TypedColumn
-from shoal.engine.frame import Frame
-from shoal.engine.roles import listed, prepare
 from shoal.errors import InputError, ParameterError
 from shoal.masking import MASKS, mask
 from shoal.microaggregation import methods, resolve_method
 from shoal.params import AnyOf, Interval, Nothing, check_params
-from shoal.protect.choices import Progress
-from shoal.protect.figures import measure
-from shoal.protect.ground import Ground
-from shoal.protect.groups import form_groups
-from shoal.protect.steps import apply_steps
-from shoal.protect.strata import settle_strata
+from shoal.publish.executors import Progress
+from shoal.publish.prepared import Prepared, prepare
+from shoal.publish.request import ProtectionRequest
 from shoal.report.figures import MapPoint, pareto_front
 from shoal.schema import Schema
 
@@ -173,89 +167,79 @@ def compare(
     >>> len(result.cells), result.recommended.k in (2, 3)
     (4, True)
     """
-    say = progress or (lambda _: None)
+    tell = progress or (lambda _stage, _done, _of: None)
     ks, names = _asked(k, methods, time_limit, n_jobs)
-    given, coarser = apply_steps(Frame(frame), schema)
-    job = prepare(
-        given,
-        schema,
-        listed(columns),
-        listed(strata),
-        weights,
-        None,
-        missing,
-        labelled,
-    )
-    ground = Ground.of(job)
+    request = ProtectionRequest.of(
+        k=ks[0], method="mdav", schema=schema, columns=columns or (), strata=strata or (), weights=weights,
+        on_missing=missing, random_state=random_state,
+    )  # fmt: skip
+    ready = prepare(frame, request, labelled)
     cells: list[Cell] = []
-    notes = [*coarser, *job.notes]
     for name in names:
-        _warm(name, ks[0], ground.Z)
+        _warm(name, ks[0], ready.part.Z)
     with ThreadPoolExecutor(max_workers=n_jobs) as pool:
-        runs = {name: pool.submit(_run, ground, name, ks, time_limit, random_state) for name in names}
-        for name, run in runs.items():
-            say(f"comparing: {name}")
+        runs = {name: pool.submit(_run, ready, name, ks, time_limit, random_state) for name in names}
+        for done, (name, run) in enumerate(runs.items()):
+            tell(f"comparing: {name}", done, len(runs))
             cells += run.result()
     if search:
         from shoal.compare._search import fill_front
 
-        say("searching between the points")
+        tell("searching between the points", 0, 0)
         cells += [
-            cell_of(ground, "search", size, labels, 0.0)
-            for size, labels in fill_front(ground, cells, random_state)
+            cell_of(ready, "search", size, labels, 0.0)
+            for size, labels in fill_front(ready, cells, random_state)
         ]
     on_front = pareto_front(
         [MapPoint(cell.method, cell.k, cell.information_loss, cell.dld) for cell in cells]
     )
     cells = [replace(cell, on_front=best) for cell, best in zip(cells, on_front, strict=True)]
     chosen, reason = _recommend(cells)
-    return Comparison(tuple(cells), chosen, reason, tuple(notes), tuple(column.name for column in job.quasi))
+    return Comparison(tuple(cells), chosen, reason, ready.notes, ready.columns)
 
 
-def cell_of(ground: Ground, method: str, k: int, labels: np.ndarray, seconds: float) -> Cell:
+def cell_of(ready: Prepared, method: str, k: int, labels: np.ndarray, seconds: float) -> Cell:
     """The figures of one partition."""
-    new = aggregate(ground.filled, labels, ground.Z, ground.job.weights, False)
-    return _cell(ground, method, k, ground.reread(new), labels, seconds)
+    return _cell(ready, method, k, ready.after(labels), labels, seconds)
 
 
 def _cell(
-    ground: Ground, method: str, k: int, after: list[TypedColumn], labels: np.ndarray, seconds: float
+    ready: Prepared, method: str, k: int, after: list[TypedColumn], labels: np.ndarray, seconds: float
 ) -> Cell:
-    figures = measure(ground, after, labels)
+    figures = ready.figures(after, labels)
     return Cell(
         method,
         k,
-        figures["information_loss"],
-        figures["dld"],
-        figures.get("il2"),
-        figures.get("interval_disclosure"),
-        figures.get("propensity"),
-        figures["n_groups"],
-        figures["smallest_group"],
+        figures.information_loss,
+        figures.dld or 0.0,
+        figures.il2,
+        figures.interval_disclosure,
+        figures.propensity,
+        figures.n_groups,
+        figures.smallest_group,
         seconds,
         labels,
     )
 
 
-def _run(ground: Ground, name: str, ks: list[int], time_limit: float, random_state: int) -> list[Cell]:
+def _run(ready: Prepared, name: str, ks: list[int], time_limit: float, random_state: int) -> list[Cell]:
     """One method for all k; where one preparation serves all k, it is made once."""
     base, _, strength = name.partition(":")
     if base in MASKS:
-        return _masked(ground, name, base, float(strength) if strength else None, ks, random_state)
+        return _masked(ready, name, base, float(strength) if strength else None, ks, random_state)
     limit = time_limit if methods()[name].takes("time_limit") else None
     estimator = resolve_method(name, ks[0], limit, None, random_state)
     cells = []
-    if not ground.job.strata:
+    if not ready.plan.roles.strata:
         start = time.perf_counter()
-        for size, labels in estimator.partition_all(ground.Z, ks):
-            cells.append(cell_of(ground, name, size, labels, time.perf_counter() - start))
+        for size, labels in estimator.partition_all(ready.part.Z, ks):
+            cells.append(cell_of(ready, name, size, labels, time.perf_counter() - start))
             start = time.perf_counter()
         return cells
     for size in ks:
         start = time.perf_counter()
-        within = settle_strata(ground, size, "merge")
-        labels, _ = form_groups(ground, resolve_method(name, size, limit, None, random_state), within.codes)
-        cells.append(cell_of(ground, name, size, labels, time.perf_counter() - start))
+        labels = ready.groups(name, size, time_limit=limit)
+        cells.append(cell_of(ready, name, size, labels, time.perf_counter() - start))
     return cells
 
 
@@ -268,17 +252,17 @@ def _warm(name: str, k: int, Z: np.ndarray) -> None:
 
 
 def _masked(
-    ground: Ground, name: str, base: str, strength: float | None, ks: list[int], random_state: int
+    ready: Prepared, name: str, base: str, strength: float | None, ks: list[int], random_state: int
 ) -> list[Cell]:
     """A point of reference: masking without groups; its classes are what they are."""
     cells = []
     for k in ks if base == "suppression" else ks[:1]:
         start = time.perf_counter()
-        after = mask(base, ground.filled, k, strength, random_state)
+        after = mask(base, ready.part.filled, k, strength, random_state)
         cells_of_row = np.stack([np.where(column.missing, np.inf, column.values) for column in after], axis=1)
         labels = np.unique(cells_of_row, axis=0, return_inverse=True)[1].reshape(-1)
         reached = int(np.bincount(labels).min())
-        cells.append(_cell(ground, name, reached, after, labels, time.perf_counter() - start))
+        cells.append(_cell(ready, name, reached, after, labels, time.perf_counter() - start))
     return cells
 
 

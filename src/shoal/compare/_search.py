@@ -20,7 +20,7 @@ from shoal.microaggregation import repair
 
 if TYPE_CHECKING:
     from shoal.compare._grid import Cell
-    from shoal.protect.ground import Ground
+    from shoal.publish.prepared import Prepared
 
 POPULATION = 40
 GENERATIONS = 40
@@ -29,7 +29,7 @@ MOVES = 12
 ASKED_RECORDS = 4000
 
 
-def fill_front(ground: Ground, cells: Iterable[Cell], random_state: int) -> list[tuple[int, np.ndarray]]:
+def fill_front(ready: Prepared, cells: Iterable[Cell], random_state: int) -> list[tuple[int, np.ndarray]]:
     """New partitions on the front, each with the k it keeps."""
     try:
         from pymoo.algorithms.moo.nsga2 import NSGA2
@@ -42,7 +42,7 @@ def fill_front(ground: Ground, cells: Iterable[Cell], random_state: int) -> list
     except ImportError:
         raise MissingExtraError("pymoo", "search") from None
 
-    Z, n = ground.Z, ground.Z.shape[0]
+    Z, n = ready.part.Z, ready.part.Z.shape[0]
     total = float((Z**2).sum()) or 1.0
     seeds = [(cell.k, cell.labels) for cell in cells]
     ks = sorted({k for k, _ in seeds})

@@ -164,8 +164,9 @@ class Price:
 
 
 def price(claim: Claim, last: Last) -> Price:
-    """How often a claim counts in the kept unit."""
+    """How often a claim counts in the kept unit: of rho the square, as distances add up and rho is theirs squared."""
     times = 1 if last.new else claim.unit.times(last.unit)
+    times = times**2 if claim.cost.currency == "zcdp" else times
     kept = claim.unit.key if last.new else claim.unit.keep(last.unit)
     return Price(times, claim.cost.millionths * times, kept)
 

@@ -17,6 +17,7 @@ import polars as pl
 from shoal.errors import InputError
 from shoal.schema import Column, decode_missing
 
+THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+(\.\d+)?$"
 MICROSECONDS_PER_DAY = 86_400_000_000
 
 
@@ -98,7 +99,7 @@ def read_column(series: pl.Series, facts: Column, levels: pl.Series | None = Non
 def _number(series: pl.Series, facts: Column) -> TypedColumn:
     dtype = series.dtype
     if dtype == pl.String:
-        parsed = series.str.strip_chars().cast(pl.Float64, strict=False)
+        parsed = parse_numbers(series)
         odd = series.filter(parsed.is_null() & series.is_not_null())
         if odd.len():
             raise InputError(
@@ -120,10 +121,12 @@ def _number(series: pl.Series, facts: Column) -> TypedColumn:
 
 def _date(series: pl.Series, facts: Column) -> TypedColumn:
     if series.dtype == pl.String:
-        parsed = series.str.strip_chars().str.to_date(strict=False)
+        parsed = parse_dates(series)
         odd = series.filter(parsed.is_null() & series.is_not_null())
         if odd.len():
-            raise InputError(f"Column {facts.name!r} must hold dates like 2020-12-31. Got {odd[0]!r}.")
+            raise InputError(
+                f"Column {facts.name!r} must hold dates like 2020-12-31 or 2020-12-31T08:00. Got {odd[0]!r}."
+            )
         series = parsed
     if series.dtype not in (pl.Date, pl.Datetime):
         raise InputError(f"Column {facts.name!r} must hold dates. Got cells of type {series.dtype}.")
@@ -131,6 +134,33 @@ def _date(series: pl.Series, facts: Column) -> TypedColumn:
     numbers = units.to_physical().cast(pl.Float64)
     missing = series.is_null().to_numpy()
     return TypedColumn(facts, numbers.fill_null(0.0).to_numpy().copy(), missing, None, series.dtype)
+
+
+def parse_numbers(texts: pl.Series) -> pl.Series:
+    """Texts as numbers, with or without commas between thousands ("1,007"); NULL where a text is none."""
+    plain = texts.str.strip_chars()
+    plain = pl.select(
+        pl.when(plain.str.contains(THOUSANDS))
+        .then(plain.str.replace_all(",", "", literal=True))
+        .otherwise(plain)
+    ).to_series()
+    return plain.cast(pl.Float64, strict=False).alias(texts.name)
+
+
+def parse_dates(texts: pl.Series) -> pl.Series:
+    """ISO texts as dates, or as date-times (in UTC where they name their zone); NULL where a text is neither."""
+    plain = texts.str.strip_chars()
+    days = plain.str.to_date("%Y-%m-%d", strict=False)
+    if days.null_count() == texts.null_count():
+        return days
+    moments = plain.str.replace(" ", "T", literal=True).str.replace(r"Z$", "+00:00")
+    moments = moments.str.replace(r"([+-]\d{2})(\d{2})$", "${1}:${2}")
+    moments = moments.str.replace(r"^(\d{4}-\d{2}-\d{2})$", "${1}T00:00").str.replace(
+        r"(T\d{2}:\d{2})($|[+-])", "${1}:00${2}"
+    )
+    if moments.str.contains(r"[+-]\d{2}:\d{2}$").any():
+        return moments.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", strict=False, time_unit="us")
+    return moments.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", strict=False, time_unit="us")
 
 
 def _levels(series: pl.Series, facts: Column, levels: pl.Series | None) -> TypedColumn:

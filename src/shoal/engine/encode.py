@@ -15,6 +15,8 @@ import numpy as np
 from shoal.engine.columns import TypedColumn
 
 FAR, SHRINK = 1e200, 2.0**-400
+# A column whose range is below this share of its largest magnitude is shifted before it is scaled.
+FAR_FROM_ZERO = 2.0**-20
 
 
 @dataclass(frozen=True)
@@ -22,32 +24,45 @@ class Standardiser:
     """Z-scores per column; a constant column becomes zeros.
 
     `unit` keeps very large values from overflowing: columns are divided by their largest magnitude
-    before mean and deviation are taken.
+    before mean and deviation are taken. `shift` is taken off before that where a column lies so far from zero
+    that dividing would round its differences away.
     """
 
     unit: np.ndarray
     mean: np.ndarray
     deviation: np.ndarray
+    shift: np.ndarray | float = 0.0
 
     @classmethod
     def fit(cls, X: np.ndarray) -> Standardiser:
         """Learn mean and deviation of each column."""
-        unit = np.abs(X).max(axis=0)
+        low, high = X.min(axis=0), X.max(axis=0)
+        shift = shifts(low, high)
+        unit = np.maximum(np.abs(low - shift), np.abs(high - shift))
         unit[unit == 0] = 1.0
         mean, deviation = np.zeros(X.shape[1]), np.ones(X.shape[1])
         for j in range(X.shape[1]):
-            scaled = X[:, j] / unit[j]
+            scaled = (X[:, j] - shift[j]) / unit[j]
             mean[j] = scaled.mean()
             if scaled.min() < scaled.max():
                 deviation[j] = scaled.std() or 1.0
-        return cls(unit, mean, deviation)
+        return cls(unit, mean, deviation, shift)
 
     def transform(self, X: np.ndarray) -> np.ndarray:
         """Standardise rows."""
-        Z = X / self.unit
+        Z = (X - self.shift) / self.unit
         Z -= self.mean
         Z /= self.deviation
         return np.ascontiguousarray(Z)
+
+
+def shifts(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+    """What to take off each column before scaling: its smallest value where it is far from zero, else nothing.
+
+    Differences of close numbers are exact, so that nothing is lost by it.
+    """
+    near = np.maximum(np.abs(low), np.abs(high)) * FAR_FROM_ZERO
+    return np.where(high / 2 - low / 2 < near / 2, low, 0.0)
 
 
 def standardise(X: np.ndarray) -> np.ndarray:

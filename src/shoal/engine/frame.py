@@ -144,6 +144,15 @@ def refuse_odd_cells(X: np.ndarray, names: Sequence[str]) -> None:
             raise InputError(f"Numbers must be finite. Got {word} cells in {listed}.")
 
 
+def refuse_infinite(X: np.ndarray) -> None:
+    """Raise `InputError` if a cell is infinite; NaN stands for a missing one."""
+    infinite = int(np.isinf(X).sum())
+    if infinite:
+        raise InputError(
+            f"Numbers must be finite. Got {infinite} infinite cell{'s' if infinite > 1 else ''}."
+        )
+
+
 def _example(series: nw.Series[Any]) -> str:
     texts = [value for value in series.head(1000).to_list() if value is not None]
     odd = next((value for value in texts if not _is_number(value)), texts[0] if texts else None)

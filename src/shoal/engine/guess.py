@@ -49,7 +49,7 @@ def guess_schema(frame: pl.DataFrame, labelled: Collection[str] = ()) -> Schema:
 def labelled_columns(names: Collection[str]) -> dict[str, Column]:
     """Columns whose values have labels, as the categories they are."""
     return {
-        name: Column(name, "leave", "category", reason="its values have labels in the file") for name in names
+        name: Column(name, "quasi", "category", reason="its values have labels in the file") for name in names
     }
 
 
@@ -64,9 +64,9 @@ def _guess(series: pl.Series) -> Column:
     distinct = present.n_unique()
     id_like = present.len() > 1 and distinct == present.len()
     if series.dtype == pl.Boolean:
-        return Column(name, "leave", "boolean", reason="true or false")
+        return Column(name, "quasi", "boolean", reason="true or false")
     if series.dtype in (pl.Date, pl.Datetime):
-        return Column(name, "leave", "date", reason="dates")
+        return Column(name, "quasi", "date", reason="dates")
     if series.dtype.is_numeric():
         hints = {
             "weight": _WEIGHT_NAME.search(name),
@@ -79,16 +79,17 @@ def _guess(series: pl.Series) -> Column:
         return Column(name, "leave", "category", reason="only missing cells")
     if series.dtype != pl.String:
         if series.dtype in (pl.Categorical, pl.Enum):
-            return Column(name, "leave", "category", reason=f"{distinct} different values")
+            return Column(name, "quasi", "category", reason=f"{distinct} different values")
         raise InputError(
             f"Column {name!r} must hold numbers, texts, dates or truth values. Got {series.dtype}."
         )
     numeric = present.str.strip_chars().cast(pl.Float64, strict=False).is_not_null()
     if present.len() and numeric.mean() > 0.5:  # type: ignore[operator]
-        odd = present.filter(~numeric)[0]
-        return Column(name, "quasi", "number", reason=f"mostly numbers, but also texts like {odd!r}")
+        odd = present.filter(~numeric)
+        why = f"mostly numbers, but also texts like {odd[0]!r}" if odd.len() else "texts that are numbers"
+        return Column(name, "quasi", "number", reason=why)
     if present.len() and present.str.contains(_DATE.pattern).all():
-        return Column(name, "leave", "date", reason="texts that are dates")
+        return Column(name, "quasi", "date", reason="texts that are dates")
     if present.len() > 1 and (
         distinct > 0.9 * present.len() or (_ID_NAME.search(name) and distinct > 0.5 * present.len())
     ):
@@ -96,5 +97,5 @@ def _guess(series: pl.Series) -> Column:
             name, "identifier", "category", reason=f"{distinct} different texts in {present.len()} rows"
         )
     if distinct == 2:
-        return Column(name, "leave", "category", reason="two different values")
-    return Column(name, "leave", "category", reason=f"{distinct} different values")
+        return Column(name, "quasi", "category", reason="two different values")
+    return Column(name, "quasi", "category", reason=f"{distinct} different values")

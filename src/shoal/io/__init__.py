@@ -18,8 +18,17 @@ from shoal.io._files import (
     write_text,
 )
 from shoal.io._stored import read_stored
-from shoal.io._tables import FORMATS, TEXT, Source, check_writable, read_source, read_table, write_table
-from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header, refuse_ragged
+from shoal.io._tables import (
+    FORMATS,
+    TEXT,
+    Source,
+    check_writable,
+    lost_in_writing,
+    read_source,
+    read_table,
+    write_table,
+)
+from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header, refuse_ragged, typed
 
 __all__ = [
     "FORMATS",
@@ -35,6 +44,7 @@ __all__ = [
     "first_line",
     "has_decimal_commas",
     "header",
+    "lost_in_writing",
     "make_folder",
     "read_source",
     "read_stored",
@@ -42,6 +52,7 @@ __all__ = [
     "refuse_ragged",
     "remove_temporaries",
     "together",
+    "typed",
     "write_table",
     "write_text",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import datetime
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -52,24 +53,87 @@ def statistical_reader(path: Path, ending: str) -> tuple[dict[str, Any], Any]:
         ".sav": pyreadstat.read_sav, ".zsav": pyreadstat.read_sav, ".por": pyreadstat.read_por,
         ".dta": pyreadstat.read_dta, ".sas7bdat": pyreadstat.read_sas7bdat, ".xpt": pyreadstat.read_xport,
     }[ending]  # fmt: skip
+    # Codes declared as missing are told apart only when they are asked for.
+    options = {"user_missing": True} if ending in (".sav", ".zsav", ".dta", ".sas7bdat") else {}
     try:
-        data, meta = reader(str(path), output_format="dict")
+        data, meta = reader(str(path), output_format="dict", **options)
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError) as error:
         raise InputError(f"The file {str(path)!r} cannot be read as {ending}: {first_line(error)}") from None
-    return data, meta
+    gone = {name: _declared_missing(name, values, meta) for name, values in data.items()}
+    meta.declared_missing = {name: sum(flags) for name, flags in gone.items() if any(flags)}
+    cells = {
+        name: [None if flag else value for value, flag in zip(values, gone[name], strict=True)]
+        if name in meta.declared_missing
+        else values
+        for name, values in data.items()
+    }
+    return cells, meta
 
 
-def read_statistical(path: Path, ending: str) -> tuple[pl.DataFrame, dict[str, Any]]:
-    """A table of SPSS, Stata or SAS, and its labels."""
+def _declared_missing(name: str, values: Iterable[Any], meta: Any) -> list[bool]:
+    """Which cells hold a code that their file declares as missing: SPSS's ranges, Stata's and SAS's letters."""
+    ranges = meta.missing_ranges.get(name, [])
+    letters = set(meta.missing_user_values.get(name, []))
+    if not ranges and not letters:
+        return []
+    return [_is_declared(value, ranges, letters) for value in values]
+
+
+def _is_declared(value: Any, ranges: Iterable[Mapping[str, Any]], letters: set[str]) -> bool:
+    if value is None or value in letters:
+        return value is not None
+    for each in ranges:
+        low, high = each["lo"], each["hi"]
+        if isinstance(value, str) == isinstance(low, str) and (
+            low == value
+            if isinstance(value, str)
+            else isinstance(value, (int, float)) and low <= value <= high
+        ):
+            return True
+    return False
+
+
+def read_statistical(path: Path, ending: str) -> tuple[pl.DataFrame, dict[str, Any], tuple[str, ...]]:
+    """A table of SPSS, Stata or SAS, what is known of its variables, and what could not be kept apart."""
     data, meta = statistical_reader(path, ending)
     labels = {
-        "column_labels": dict(meta.column_names_to_labels),
+        "column_labels": {name: text for name, text in meta.column_names_to_labels.items() if text},
         "variable_value_labels": dict(meta.variable_value_labels),
+        "missing_ranges": dict(meta.missing_ranges),
+        "measures": {name: word for name, word in meta.variable_measure.items() if word != "unknown"},
+        "formats": dict(meta.original_variable_types),
+        "format": ending,
+        "file_label": meta.file_label or "",
+        "notes": list(meta.notes or ()),
     }
-    frame = pl.DataFrame(
-        {name: _whole(pl.Series(name, values, strict=False)) for name, values in data.items()}
+    frame = pl.DataFrame([_cells(name, values) for name, values in data.items()])
+    said = tuple(
+        f"Column {name!r} has {count:,} cells with codes that its file declares as missing: read as missing cells, "
+        "the codes are not told apart."
+        for name, count in meta.declared_missing.items()
     )
-    return frame, labels
+    return frame, labels, said
+
+
+def _cells(name: str, values: Iterable[Any]) -> pl.Series:
+    """A column in the type of its cells: dates, times and moments stay what they are."""
+    cells = list(values)
+    kinds = {type(value) for value in cells if value is not None}
+    if kinds and kinds <= {datetime.date, datetime.datetime} and len(kinds) == 2:
+        cells = [datetime.datetime(v.year, v.month, v.day) if type(v) is datetime.date else v for v in cells]
+    if kinds <= {datetime.timedelta, datetime.time} and datetime.timedelta in kinds:
+        return pl.Series(
+            name, [None if v is None else _as_duration(v) for v in cells], dtype=pl.Duration("us")
+        )
+    return _whole(pl.Series(name, cells, strict=False))
+
+
+def _as_duration(value: datetime.time | datetime.timedelta) -> datetime.timedelta:
+    if isinstance(value, datetime.timedelta):
+        return value
+    return datetime.timedelta(
+        hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
+    )
 
 
 def _whole(series: pl.Series) -> pl.Series:
@@ -80,6 +144,109 @@ def _whole(series: pl.Series) -> pl.Series:
         if present.len() and (present == present.round()).all() and present.abs().max() < 2**53:  # type: ignore[operator]
             return series.cast(pl.Int64)
     return series
+
+
+def lost_in(frame: pl.DataFrame, ending: str, labels: Mapping[str, Any]) -> tuple[str, ...]:
+    """What a format cannot hold of a table and of what is known of its variables, one sentence each."""
+    said = []
+    kept = {
+        key: _fitting(frame, labels, key) for key in ("variable_value_labels", "missing_ranges", "measures")
+    }
+    for key, words in _WORDS.items():
+        had = [name for name in labels.get(key, {}) if name in frame.columns]
+        gone = had if ending not in _HOLDS[key] else [name for name in had if name not in kept[key]]
+        if gone and ending not in _HOLDS[key]:
+            said.append(f"A {ending} file cannot hold {words}: those of {', '.join(gone)} are not written.")
+        elif gone:
+            said.append(f"The cells of {', '.join(gone)} are no longer numbers: {words} are not written.")
+    if ending not in (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".por"):
+        return tuple(said)
+    for name, dtype in frame.schema.items():
+        largest = frame[name].cast(pl.Float64).abs().max() if dtype.is_integer() else None
+        if isinstance(largest, float) and largest > 2.0**53:
+            said.append(f"Column {name!r} is written to the precision of 64-bit floats.")
+    return tuple(said)
+
+
+_WORDS = {
+    "variable_value_labels": "labels of values",
+    "missing_ranges": "codes declared as missing",
+    "measures": "levels of measurement",
+}
+_HOLDS = {
+    "variable_value_labels": (".sav", ".zsav", ".dta"),
+    "missing_ranges": (".sav", ".zsav"),
+    "measures": (".sav", ".zsav"),
+}
+
+
+def _fitting(frame: pl.DataFrame, labels: Mapping[str, Any], key: str) -> dict[str, Any]:
+    """What is known of variables that are still there, of those whose cells became texts only what suits texts."""
+    found = {}
+    for name, each in labels.get(key, {}).items():
+        if name not in frame.columns:
+            continue
+        text = frame.schema[name] in (pl.String, pl.Categorical, pl.Enum)
+        if key == "variable_value_labels" and text != all(isinstance(value, str) for value in each):
+            continue
+        if key == "missing_ranges" and any(isinstance(part["lo"], str) != text for part in each):
+            continue
+        if key == "measures" and text and each == "scale":
+            continue
+        found[name] = each
+    return found
+
+
+def _formats(frame: pl.DataFrame, labels: Mapping[str, Any], ending: str) -> dict[str, str]:
+    """How values are shown, where the format is the one they came from and the cells still suit it."""
+    came = labels.get("format", "")
+    same = came == ending or {came, ending} <= {".sav", ".zsav"}
+    found = {}
+    for name, shown in labels.get("formats", {}).items():
+        if not same or name not in frame.columns:
+            continue
+        dtype, moment = frame.schema[name], _is_moment(shown)
+        text = shown.startswith(("A", "%-", "$")) or (
+            shown.startswith("%") and shown.endswith("s") and "t" not in shown
+        )
+        if (dtype.is_temporal() and moment) or (dtype.is_numeric() and not moment and not text):
+            found[name] = shown
+    return found
+
+
+def _is_moment(shown: str) -> bool:
+    names = (
+        "DATE",
+        "ADATE",
+        "EDATE",
+        "JDATE",
+        "SDATE",
+        "TIME",
+        "DTIME",
+        "MTIME",
+        "DATETIME",
+        "YMDHMS",
+        "MOYR",
+        "QYR",
+        "WKYR",
+        "%t",
+    )
+    return shown.upper().startswith(names) or shown.startswith("%t")
+
+
+def _pandas_cells(series: pl.Series) -> Any:
+    """Cells as pyreadstat takes them: dates and times as Python's own, since its arrays of days become 1970."""
+    if series.dtype in (pl.Date, pl.Time):
+        import pandas as pd
+
+        return pd.Series(series.to_list(), dtype=object)
+    if series.dtype == pl.Duration:
+        return series.dt.total_seconds().to_numpy()
+    if series.dtype in (pl.Categorical, pl.Enum):
+        series = series.cast(pl.String)
+    if series.dtype == pl.Boolean:
+        series = series.cast(pl.Int64)
+    return series.to_numpy(allow_copy=True)
 
 
 def _write_statistical(frame: pl.DataFrame, path: Path, ending: str, labels: Mapping[str, Any]) -> None:
@@ -93,20 +260,23 @@ def _write_statistical(frame: pl.DataFrame, path: Path, ending: str, labels: Map
         for name, label in labels.get("column_labels", {}).items()
         if name in frame.columns and label
     }
-    values = {
-        name: each for name, each in labels.get("variable_value_labels", {}).items() if name in frame.columns
-    }
-    data = pd.DataFrame({name: frame[name].to_numpy(allow_copy=True) for name in frame.columns})
+    values = _fitting(frame, labels, "variable_value_labels")
+    data = pd.DataFrame({name: _pandas_cells(frame[name]) for name in frame.columns})
+    common: dict[str, Any] = {"column_labels": names, "variable_format": _formats(frame, labels, ending)}
     if ending in (".sav", ".zsav"):
         pyreadstat.write_sav(
-            data, str(path), column_labels=names, variable_value_labels=values, compress=ending == ".zsav"
-        )
+            data, str(path), variable_value_labels=values, compress=ending == ".zsav",
+            missing_ranges=_fitting(frame, labels, "missing_ranges"), variable_measure=_fitting(frame, labels, "measures"),
+            file_label=labels.get("file_label", ""), note=labels.get("notes") or None, **common,
+        )  # fmt: skip
     elif ending == ".dta":
-        pyreadstat.write_dta(data, str(path), column_labels=names, variable_value_labels=values)
+        pyreadstat.write_dta(
+            data, str(path), variable_value_labels=values, file_label=labels.get("file_label", ""), **common
+        )
     elif ending == ".por":
-        pyreadstat.write_por(data, str(path), column_labels=names)
+        pyreadstat.write_por(data, str(path), **common)
     else:
-        pyreadstat.write_xport(data, str(path), column_labels=names)
+        pyreadstat.write_xport(data, str(path), **common)
 
 
 def _pyreadstat() -> Any:

@@ -11,8 +11,9 @@ import polars as pl
 
 from shoal.errors import InputError, ShoalError
 from shoal.io._files import atomic, check_folder, first_line
-from shoal.io._foreign import read_excel, read_statistical, write_foreign
+from shoal.io._foreign import lost_in, read_excel, read_statistical, write_foreign
 from shoal.io._text import read_text
+from shoal.schema import FileFormat
 
 TEXT = (".csv", ".tsv", ".txt")
 STATISTICAL = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
@@ -32,12 +33,15 @@ class Source:
         What was guessed, one sentence each.
     labels : mapping
         Variable and value labels of SPSS, Stata and SAS files, written back on output.
+    file : FileFormat or None
+        How the bytes of a text file were read; the output is written with the same marks.
     """
 
     frame: pl.DataFrame
     format: str
     notes: tuple[str, ...] = ()
     labels: dict[str, Any] = field(default_factory=dict)
+    file: FileFormat | None = None
 
     def labelled(self) -> list[str]:
         """Columns whose values all have labels: numbers that stand for words."""
@@ -50,7 +54,7 @@ class Source:
         return found
 
 
-def read_table(path: str | Path) -> pl.DataFrame:
+def read_table(path: str | Path, file: FileFormat | None = None) -> pl.DataFrame:
     r"""Read a table by its ending: CSV, Parquet, Arrow, Excel, SPSS, Stata or SAS; `-` is CSV on a pipe.
 
     Examples
@@ -62,13 +66,20 @@ def read_table(path: str | Path) -> pl.DataFrame:
     >>> read_table(path).shape
     (2, 2)
     """
-    return read_source(path).frame
+    return read_source(path, file).frame
 
 
-def read_source(path: str | Path) -> Source:
-    """Read a table together with what is to be said about its file."""
+def read_source(path: str | Path, file: FileFormat | None = None) -> Source:
+    """Read a table together with what is to be said about its file.
+
+    Parameters
+    ----------
+    path : str or Path
+    file : FileFormat, optional
+        How the bytes of a text file are read, as a schema declares it; left open, it is found and said.
+    """
     if str(path) == "-":
-        return Source(*_text(sys.stdin.buffer.read(), "the standard input", ".csv"))
+        return _text(sys.stdin.buffer.read(), "the standard input", ".csv", file)
     path = Path(path)
     ending = path.suffix.lower()
     if not path.exists():
@@ -79,7 +90,7 @@ def read_source(path: str | Path) -> Source:
         raise InputError(f"The file must end in one of {', '.join(FORMATS)}. Got {path.name!r}.")
     try:
         if ending in TEXT:
-            source = Source(*_text(path.read_bytes(), repr(str(path)), ending))
+            source = _text(path.read_bytes(), repr(str(path)), ending, file)
         else:
             source = _read_binary(path, ending)
     except PermissionError:
@@ -91,6 +102,11 @@ def read_source(path: str | Path) -> Source:
     return source
 
 
+def lost_in_writing(frame: pl.DataFrame, path: str | Path, source: Source) -> tuple[str, ...]:
+    """What the format of a path cannot hold of a table and of what its source knows of its variables."""
+    return lost_in(frame, Path(path).suffix.lower(), source.labels)
+
+
 def write_table(frame: pl.DataFrame, path: str | Path, source: Source | None = None) -> None:
     """Write a table by the ending of its path; `-` is CSV on a pipe.
 
@@ -99,17 +115,20 @@ def write_table(frame: pl.DataFrame, path: str | Path, source: Source | None = N
     frame : polars.DataFrame
     path : str or Path
     source : Source, optional
-        Where the table came from, for labels of statistical formats.
+        Where the table came from: a text file is written with the same marks between cells and before decimals,
+        a file of a statistical program with the same labels.
     """
     if str(path) == "-":
-        sys.stdout.buffer.write(frame.write_csv().encode())
+        separator, comma = _marks(".csv", source)
+        sys.stdout.buffer.write(frame.write_csv(separator=separator, decimal_comma=comma).encode())
         return
     path = Path(path)
     ending = path.suffix.lower()
     check_writable(path)
     with atomic(path) as temporary:
         if ending in TEXT:
-            frame.write_csv(temporary, separator="\t" if ending == ".tsv" else ",")
+            separator, comma = _marks(ending, source)
+            frame.write_csv(temporary, separator=separator, decimal_comma=comma)
         elif ending == ".parquet":
             frame.write_parquet(temporary)
         elif ending in (".arrow", ".feather", ".ipc"):
@@ -137,9 +156,17 @@ def check_writable(path: str | Path) -> None:
     check_folder(path)
 
 
-def _text(data: bytes, name: str, ending: str) -> tuple[pl.DataFrame, str, tuple[str, ...]]:
-    frame, notes = read_text(data, name, ending)
-    return frame, ending, notes
+def _text(data: bytes, name: str, ending: str, declared: FileFormat | None) -> Source:
+    frame, marks, notes = read_text(data, name, ending, declared)
+    return Source(frame, ending, notes, file=marks)
+
+
+def _marks(ending: str, source: Source | None) -> tuple[str, bool]:
+    """The mark between the cells of a text file, and whether decimals have a comma: as in the input."""
+    came = None if source is None or source.format == ".tsv" else source.file
+    separator = "\t" if ending == ".tsv" else "," if came is None else came.separator
+    comma = source is not None and source.file is not None and source.file.decimal == ","
+    return separator, comma and separator != ","
 
 
 def _read_binary(path: Path, ending: str) -> Source:
@@ -154,5 +181,5 @@ def _read_binary(path: Path, ending: str) -> Source:
         if isinstance(error, (PermissionError, InputError)):
             raise
         raise InputError(f"The file {str(path)!r} cannot be read as {ending}: {first_line(error)}") from None
-    frame, labels = read_statistical(path, ending)
-    return Source(frame, ending, (), labels)
+    frame, labels, notes = read_statistical(path, ending)
+    return Source(frame, ending, notes, labels)

@@ -10,38 +10,84 @@ import polars as pl
 
 from shoal.errors import InputError
 from shoal.io._files import first_line
+from shoal.schema import FileFormat
 
 SAMPLE_BYTES = 1 << 16
 
 
-def read_text(data: bytes, name: str, ending: str) -> tuple[pl.DataFrame, tuple[str, ...]]:
-    """A table and what had to be guessed about it."""
+def read_text(
+    data: bytes, name: str, ending: str, declared: FileFormat | None = None
+) -> tuple[pl.DataFrame, FileFormat, tuple[str, ...]]:
+    """A table, how its bytes were read, and what had to be guessed for it."""
     if not data.strip():
         raise InputError(f"The file {name} is empty. A header line and rows were expected.")
-    text, notes = _decode(data, name)
-    separator = "\t" if ending == ".tsv" else delimiter(text)
-    if separator not in (",", "\t"):
-        notes.append(f"Columns are separated by {separator!r}.")
-    decimal_comma = separator == ";" and has_decimal_commas(text)
-    if decimal_comma:
-        notes.append("Decimals are written with a comma.")
-    names = header(text, separator, name, notes)
-    _refuse_ragged(text, separator, len(names), name)
+    if declared is None:
+        text, encoding, notes = _decode(data, name)
+        separator = "\t" if ending == ".tsv" else delimiter(text)
+        if separator not in (",", "\t"):
+            notes.append(f"Columns are separated by {separator!r}.")
+        decimal = "," if separator == ";" and has_decimal_commas(text) else "."
+        if decimal == ",":
+            notes.append("Decimals are written with a comma.")
+        marks = FileFormat(encoding, separator, decimal)
+    else:
+        text, notes, marks = _decode_as(data, name, declared.encoding), [], declared
+    names = header(text, marks.separator, name, notes)
+    _refuse_ragged(text, marks.separator, len(names), name)
     try:
         frame = pl.read_csv(
-            io.BytesIO(text.encode()),
-            separator=separator,
-            new_columns=names,
-            infer_schema_length=None,
-            decimal_comma=decimal_comma,
-            try_parse_dates=False,
+            io.BytesIO(text.encode()), separator=marks.separator, new_columns=names, infer_schema=False
         )
     except (pl.exceptions.PolarsError, ValueError) as error:
         raise InputError(f"The file {name} cannot be read as a table: {first_line(error)}") from None
-    return frame, tuple(notes)
+    return (
+        frame.with_columns(typed(column, marks.decimal) for column in frame.iter_columns()),
+        marks,
+        tuple(notes),
+    )
 
 
-def _decode(data: bytes, name: str) -> tuple[str, list[str]]:
+def typed(texts: pl.Series, decimal: str = ".") -> pl.Series:
+    """Cells of a text file as whole numbers, numbers or truth values where all of them are; else as texts.
+
+    Digits with a leading zero stay texts: a postcode or the code of a trade is no quantity, and 01067 is not 1067.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.io import typed
+    >>> typed(pl.Series(["7", None, "12"])).to_list(), typed(pl.Series(["07", "12"])).to_list()
+    ([7, None, 12], ['07', '12'])
+    """
+    cells = texts.replace("", None) if (texts == "").any() else texts
+    present = cells.drop_nulls()
+    if present.len() == 0:
+        return texts
+    if present.str.contains(r"^[+-]?\d+$").all():
+        whole = None if present.str.contains(r"^[+-]?0\d").any() else cells.cast(pl.Int64, strict=False)
+        return whole if whole is not None and whole.null_count() == cells.null_count() else texts
+    mark = "," if decimal == "," else r"\."
+    if present.str.contains(rf"^[+-]?(\d+({mark}\d*)?|{mark}\d+)([eE][+-]?\d+)?$|^[+-]?inf$|^NaN$").all():
+        if present.str.contains(r"^[+-]?0\d+$").any():
+            return texts
+        points = cells.str.replace(",", ".", literal=True) if decimal == "," else cells
+        return points.cast(pl.Float64)
+    if present.str.contains(r"^(?i:true|false)$").all():
+        return cells.str.to_lowercase() == "true"
+    return texts
+
+
+def _decode_as(data: bytes, name: str, encoding: str) -> str:
+    """The text in its declared encoding; a mark of the byte order is no part of it."""
+    try:
+        return data.decode("utf-8-sig" if encoding.lower().replace("_", "-") == "utf-8" else encoding)
+    except (UnicodeDecodeError, UnicodeError):
+        raise InputError(
+            f"The file {name} must be text in {encoding}, as the schema declares. It is not."
+        ) from None
+
+
+def _decode(data: bytes, name: str) -> tuple[str, str, list[str]]:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encodings = ["utf-16"]
     elif b"\x00" in data[:SAMPLE_BYTES]:
@@ -55,9 +101,9 @@ def _decode(data: bytes, name: str) -> tuple[str, list[str]]:
             continue
         if "\n" not in text:
             text = text.replace("\r", "\n")  # lines as old Macs ended them
-        return text, [] if encoding == "utf-8-sig" else [
-            f"The text was read as {encoding}, since it is not UTF-8."
-        ]
+        if encoding == "utf-8-sig":
+            return text, "utf-8", []
+        return text, encoding, [f"The text was read as {encoding}, since it is not UTF-8."]
     raise InputError(f"The file {name} must be text in UTF-8, UTF-16 or Windows-1252. It is none of them.")
 
 

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
+import polars as pl
 
 from shoal.engine.columns import TypedColumn
 from shoal.errors import ParameterError
+from shoal.masking._kinds import changed_cells, perturbed
 from shoal.masking._suppress import suppress
+from shoal.masking._synthetic import hybrid, synthetic
 from shoal.params import Interval, check_params
 
 # Name: default strength, and what the strength is.
@@ -19,6 +23,8 @@ MASKS: dict[str, tuple[float | None, str]] = {
     "correlated-noise": (0.1, "deviation of the noise, in deviations of the column"),
     "rank-swap": (0.05, "largest difference of ranks, as a share of the records"),
     "pram": (0.1, "probability that a level is drawn anew"),
+    "synthetic": (None, "none: normal records with the means and covariances of the original"),
+    "hybrid": (0.5, "correlation of what is published with the original, between 0 and 1"),
     "suppression": (None, "none: cells are made missing until every class has k records"),
 }
 
@@ -28,7 +34,7 @@ def mask(
 ) -> list[TypedColumn]:
     """Mask columns by one of `MASKS`.
 
-    Numbers, dates and ordered kinds are perturbed by noise and rank swapping, categories by PRAM; columns of
+    Numbers, dates and ordered kinds are perturbed by noise and rank swapping or drawn anew, categories by PRAM; columns of
     another kind stay as they are. Suppression takes all.
     """
     if name not in MASKS:
@@ -45,17 +51,21 @@ def mask(
     out = list(columns)
     if name == "pram":
         for j in [j for j, column in enumerate(columns) if column.is_coded]:
-            out[j] = replace(columns[j], values=pram(columns[j].values, amount, rng))
+            values, here = columns[j].values.copy(), ~columns[j].missing
+            values[here] = pram(values[here], amount, rng)
+            out[j] = replace(columns[j], values=values)
         return out
     numbers = [j for j, column in enumerate(columns) if not column.is_coded]
     if numbers:
-        X = np.stack([columns[j].values for j in numbers], axis=1)
+        X = np.stack([np.where(columns[j].missing, np.nan, columns[j].values) for j in numbers], axis=1)
         if name == "rank-swap":
             X = rank_swap(X, amount, rng)
+        elif name in ("synthetic", "hybrid"):
+            X = synthetic(X, rng) if name == "synthetic" else hybrid(X, amount, rng)
         else:
             X = add_noise(X, amount, rng, correlated=name == "correlated-noise")
         for position, j in enumerate(numbers):
-            values = X[:, position]
+            values = np.where(columns[j].missing, columns[j].values, X[:, position])
             levels = columns[j].levels
             if levels is not None:
                 values = np.clip(np.rint(values), 0, levels.len() - 1)
@@ -64,9 +74,22 @@ def mask(
 
 
 def add_noise(
-    X: np.ndarray, scale: float, random_state: int | np.random.Generator = 0, *, correlated: bool = False
-) -> np.ndarray:
+    X: Any, scale: float, random_state: int | np.random.Generator = 0, *, correlated: bool = False
+) -> Any:
     """Add normal noise with `scale` times each column's deviation; correlated noise follows the covariance.
+
+    Parameters
+    ----------
+    X : array, series or table (pandas, polars, pyarrow)
+        Of a table the numeric columns are changed. Missing cells stay missing.
+    scale : float
+        Deviation of the noise, in deviations of the column.
+    random_state : int or Generator, default 0
+    correlated : bool, default False
+
+    Returns
+    -------
+    the same kind
 
     References
     ----------
@@ -81,17 +104,39 @@ def add_noise(
     >>> bool((add_noise(X, 0.0) == X).all())
     True
     """
-    rng, X = np.random.default_rng(random_state), np.asarray(X, np.float64)
+    check_params("add_noise", {"scale": Interval(Real, 0)}, {"scale": scale})
+    rng = np.random.default_rng(random_state)
+    return perturbed(X, lambda cells: _noisy(cells, scale, rng, correlated))
+
+
+def _noisy(X: np.ndarray, scale: float, rng: np.random.Generator, correlated: bool) -> np.ndarray:
     n, p = X.shape
-    deviation = X.std(axis=0)
-    if not correlated or p == 1:
-        return X + scale * deviation * rng.normal(size=(n, p))
-    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(X, rowvar=False, bias=True)))
-    return X + scale * (rng.normal(size=(n, p)) * np.sqrt(np.clip(values, 0, None))) @ vectors.T
+    here = ~np.isnan(X)
+    drawn = rng.normal(size=(n, p))
+    complete = X[here.all(axis=1)]
+    if not correlated or p == 1 or complete.shape[0] == 0:
+        deviation = np.array(
+            [column[known].std() if known.any() else 0.0 for column, known in zip(X.T, here.T, strict=True)]
+        )
+        return X + scale * deviation * drawn
+    values, vectors = np.linalg.eigh(np.atleast_2d(np.cov(complete, rowvar=False, bias=True)))
+    return X + scale * (drawn * np.sqrt(np.clip(values, 0, None))) @ vectors.T
 
 
-def rank_swap(X: np.ndarray, share: float, random_state: int | np.random.Generator = 0) -> np.ndarray:
+def rank_swap(X: Any, share: float, random_state: int | np.random.Generator = 0) -> Any:
     """Swap each value of a column with one whose rank differs by at most `share` of the records.
+
+    Parameters
+    ----------
+    X : array, series or table (pandas, polars, pyarrow)
+        Of a table the numeric columns are changed. Missing cells stay where they were, and so does everything
+        at share 0.
+    share : float in [0, 1]
+    random_state : int or Generator, default 0
+
+    Returns
+    -------
+    the same kind
 
     References
     ----------
@@ -106,21 +151,39 @@ def rank_swap(X: np.ndarray, share: float, random_state: int | np.random.Generat
     >>> sorted(rank_swap(X, 0.2)[:, 0].tolist()) == X[:, 0].tolist()
     True
     """
-    rng, X = np.random.default_rng(random_state), np.asarray(X, np.float64)
-    n, p = X.shape
-    reach = max(1, int(share * n))
+    check_params("rank_swap", {"share": Interval(Real, 0, 1)}, {"share": share})
+    rng = np.random.default_rng(random_state)
+    return perturbed(X, lambda cells: _swapped(cells, share, rng))
+
+
+def _swapped(X: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarray:
     out = X.copy()
-    for j in range(p):
-        order = np.argsort(X[:, j], kind="stable")
+    for j in range(X.shape[1]):
+        here = np.flatnonzero(~np.isnan(X[:, j]))
+        reach = int(share * here.size)
+        if reach == 0:
+            continue
+        order = here[np.argsort(X[here, j], kind="stable")]
         # Cut the ranks into runs with a random first border, and shuffle inside each: no value moves farther.
-        runs = (np.arange(n) + int(rng.integers(0, reach + 1))) // (reach + 1)
-        shuffled = order[np.lexsort((rng.random((n,)), runs))]
+        runs = (np.arange(here.size) + int(rng.integers(0, reach + 1))) // (reach + 1)
+        shuffled = order[np.lexsort((rng.random((here.size,)), runs))]
         out[order, j] = X[shuffled, j]
     return out
 
 
-def pram(codes: np.ndarray, probability: float, random_state: int | np.random.Generator = 0) -> np.ndarray:
+def pram(codes: Any, probability: float, random_state: int | np.random.Generator = 0) -> Any:
     """Draw a level anew, from the column's own shares, with some probability (an invariant PRAM matrix).
+
+    Parameters
+    ----------
+    codes : array, list or series (pandas, polars) of levels of any type
+        Missing cells stay where they were.
+    probability : float in [0, 1]
+    random_state : int or Generator, default 0
+
+    Returns
+    -------
+    the same kind
 
     References
     ----------
@@ -134,9 +197,18 @@ def pram(codes: np.ndarray, probability: float, random_state: int | np.random.Ge
     >>> pram(np.array([0.0, 1.0, 1.0]), 0.0).tolist()
     [0.0, 1.0, 1.0]
     """
-    rng, codes = np.random.default_rng(random_state), np.asarray(codes)
-    change = rng.random(codes.size) < probability
-    return np.where(change, codes[rng.integers(0, codes.size, codes.size)], codes)
+    check_params("pram", {"probability": Interval(Real, 0, 1)}, {"probability": probability})
+    rng = np.random.default_rng(random_state)
+
+    def drawn(cells: pl.Series) -> pl.Series:
+        gone = cells.is_null() | (cells.is_nan() if cells.dtype.is_float() else False)
+        here = np.flatnonzero(~gone.to_numpy())
+        change = rng.random(here.size) < probability
+        rows = np.arange(cells.len())
+        rows[here] = np.where(change, here[rng.integers(0, max(here.size, 1), here.size)], here)
+        return cells.gather(rows)
+
+    return changed_cells(codes, drawn)
 
 
 def _cells(column: TypedColumn) -> np.ndarray:

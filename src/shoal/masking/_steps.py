@@ -7,10 +7,20 @@ from typing import Any
 import polars as pl
 
 from shoal.errors import SchemaError
+from shoal.masking._kinds import changed_cells
 
 
-def code_ends(series: pl.Series, bottom: float | None = None, top: float | None = None) -> pl.Series:
+def code_ends(series: Any, bottom: float | None = None, top: float | None = None) -> Any:
     """Replace values below `bottom` by it, and values above `top` by it.
+
+    Parameters
+    ----------
+    series : series (pandas, polars), array or list of numbers
+    bottom, top : float, optional
+
+    Returns
+    -------
+    the same kind
 
     Examples
     --------
@@ -19,19 +29,23 @@ def code_ends(series: pl.Series, bottom: float | None = None, top: float | None 
     >>> code_ends(pl.Series([1, 50, 99]), bottom=10, top=90).to_list()
     [10, 50, 90]
     """
-    return series.clip(lower_bound=bottom, upper_bound=top)
+    return changed_cells(series, lambda cells: cells.clip(lower_bound=bottom, upper_bound=top))
 
 
-def recode(series: pl.Series, hierarchy: Any, steps: int = 1) -> pl.Series:
+def recode(series: Any, hierarchy: Any, steps: int = 1) -> Any:
     """Replace levels by the sets they are nested in, `steps` up from the leaves.
 
     A set is written as its members joined by "|".
 
     Parameters
     ----------
-    series : polars.Series of texts
+    series : series (pandas, polars), array or list of levels
     hierarchy : nested tuples or lists of levels
     steps : int, default 1
+
+    Returns
+    -------
+    the same kind, of texts
 
     Examples
     --------
@@ -45,12 +59,17 @@ def recode(series: pl.Series, hierarchy: Any, steps: int = 1) -> pl.Series:
     for level, parents in paths.items():
         sets = [(level,), *reversed(parents)]
         cells[level] = "|".join(str(each) for each in sets[min(steps, len(sets) - 1)])
-    odd = [value for value in series.drop_nulls().unique().to_list() if str(value) not in cells]
-    if odd:
+    return changed_cells(series, lambda levels: _recoded(levels, cells))
+
+
+def _recoded(levels: pl.Series, cells: dict[str, str]) -> pl.Series:
+    texts = levels.cast(pl.String)
+    odd = texts.drop_nulls().filter(~texts.drop_nulls().is_in(list(cells)))
+    if odd.len():
         raise SchemaError(
-            f"The hierarchy of column {series.name!r} must hold all its values. It lacks {odd[0]!r}."
+            f"The hierarchy of column {levels.name!r} must hold all its values. It lacks {odd[0]!r}."
         )
-    return series.cast(pl.String).replace_strict(cells, default=None, return_dtype=pl.String)
+    return texts.replace_strict(cells, default=None, return_dtype=pl.String)
 
 
 def _paths(node: Any, parents: tuple[tuple[str, ...], ...]) -> list[tuple[str, tuple[tuple[str, ...], ...]]]:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
+import polars as pl
+
+from shoal.engine.frame import Frame, is_frame
 
 
-def suppress(codes: np.ndarray, k: int) -> np.ndarray:
+def suppress(codes: Any, k: int) -> Any:
     """Which cells to make missing so that every class has at least `k` records.
 
     Missing counts as a value of its own, as in the checks. Greedy: of the records in classes below k, the
@@ -13,14 +18,14 @@ def suppress(codes: np.ndarray, k: int) -> np.ndarray:
 
     Parameters
     ----------
-    codes : array of int, (n_records, n_columns)
-        Values as numbers.
+    codes : array of int, (n_records, n_columns), or table (pandas, polars, pyarrow)
+        Values as numbers; in a table of any type.
     k : int
         Smallest class; needs n_records >= k.
 
     Returns
     -------
-    array of bool, (n_records, n_columns)
+    array of bool, (n_records, n_columns), or a table of truth values of the same kind
 
     Examples
     --------
@@ -29,7 +34,13 @@ def suppress(codes: np.ndarray, k: int) -> np.ndarray:
     >>> suppress(np.array([[0, 0], [0, 0], [0, 1], [0, 2]]), 2).tolist()
     [[False, False], [False, False], [False, True], [False, True]]
     """
-    work = codes.astype(np.int64).copy()
+    if is_frame(codes):
+        frame = Frame(codes)
+        cells = frame.to_polars()
+        ranks = cells.select(pl.all().rank("dense").fill_null(0).cast(pl.Int64)).to_numpy()
+        gone = suppress(ranks, k)
+        return frame.replaced({name: pl.Series(gone[:, j]) for j, name in enumerate(frame.columns)})
+    work = np.array(codes, dtype=np.int64)
     gone = np.zeros(work.shape, dtype=bool)
     while True:
         sizes = _class_sizes(work)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from shoal.engine.compile import kernel, prange
 from shoal.engine.encode import Standardiser
 from shoal.measures._arrays import pair
 from shoal.params import Interval, Options, check_params
@@ -17,6 +19,8 @@ TIE = 1e-9
 FEW_COLUMNS = 20
 # Distances held at once by a scan: 64 MB.
 SCAN_CELLS = 1 << 23
+# Squared differences that a selection of records may cost in all.
+MOST_STEPS = 5e8
 
 
 def dld(original: Any, protected: Any, *, own: bool = False, ties: str = "share") -> float:
@@ -57,24 +61,33 @@ def dld(original: Any, protected: Any, *, own: bool = False, ties: str = "share"
 
 
 def linked_share(
-    A: np.ndarray, B: np.ndarray, *, ties: str = "share", max_records: int | None = None
+    A: np.ndarray,
+    B: np.ndarray,
+    *,
+    ties: str = "share",
+    max_records: int | None = None,
+    blocks: np.ndarray | None = None,
+    progress: Callable[[float, float], None] | None = None,
 ) -> float:
     """Share of the rows of B whose nearest row of A is their own; coordinates are taken as they are.
 
-    Above `max_records` an even selection of the rows of B stands for all of them.
+    Above `max_records` an even selection of the rows of B stands for all of them, and a smaller one where many columns
+    or large blocks would make even that long. With `blocks` (0..b-1 for each row) only rows of one block are compared:
+    columns that both sides know exactly. `progress` is told how many points are done, of how many.
     """
     n = A.shape[0]
-    rows = (
-        np.arange(n)
-        if max_records is None or n <= max_records
-        else np.linspace(0, n - 1, max_records).astype(np.int64)
-    )
+    if blocks is not None:
+        rows = _selected(n, max_records, float(np.bincount(blocks)[blocks].mean()) * A.shape[1])
+        order = np.argsort(blocks, kind="stable")
+        starts = np.searchsorted(blocks[order], np.arange(int(blocks.max()) + 2))
+        return float(_linked_in_blocks(A, B, rows, blocks, order, starts).mean())
+    rows = _selected(n, max_records, 0.0 if A.shape[1] <= FEW_COLUMNS else n * (1 + 0.05 * A.shape[1]))
     # All rows of a group are the same point: ask once for each.
     points, of_row = np.unique(B[rows], axis=0, return_inverse=True)
     of_row = of_row.reshape(-1)
     to_own = np.sqrt(((A[rows] - B[rows]) ** 2).sum(axis=1))
     if A.shape[1] > FEW_COLUMNS:
-        neighbours = _scanned(A, points)
+        neighbours = _scanned(A, points, progress)
     else:
         best = np.full(points.shape[0], np.inf)
         np.minimum.at(best, of_row, to_own)
@@ -84,6 +97,14 @@ def linked_share(
     if ties == "share":
         return float((1.0 / neighbours.counts[asked]).sum() / rows.size)
     return float((neighbours.firsts[asked] == rows[linked]).sum() / rows.size)
+
+
+def _selected(n: int, most: int | None, work: float) -> np.ndarray:
+    """An even selection of rows: at most so many, and so that `work` steps for each are not too many in all."""
+    if most is None or n <= 1000:
+        return np.arange(n)
+    most = min(most, max(400, int(MOST_STEPS / max(work, 1.0))))
+    return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)
 
 
 class _Neighbours(NamedTuple):
@@ -111,7 +132,9 @@ def _in_tree(A: np.ndarray, points: np.ndarray, best: np.ndarray, *, firsts: boo
     return _Neighbours(reach, counts, first)
 
 
-def _scanned(A: np.ndarray, points: np.ndarray) -> _Neighbours:
+def _scanned(
+    A: np.ndarray, points: np.ndarray, progress: Callable[[float, float], None] | None = None
+) -> _Neighbours:
     """By matrix products, which in many columns beat a tree that can skip nothing.
 
     A product is less exact than a sum of squared differences, so it only names candidates, with room for
@@ -124,6 +147,8 @@ def _scanned(A: np.ndarray, points: np.ndarray) -> _Neighbours:
     reach, counts, first = np.empty(m), np.empty(m, np.int64), np.empty(m, np.int64)
     step = max(1, SCAN_CELLS // A.shape[0])
     for start in range(0, m, step):
+        if progress is not None:
+            progress(start, m)
         P = points[start : start + step]
         own = np.einsum("ij,ij->i", P, P)
         squares = P @ A.T
@@ -220,3 +245,33 @@ def drisk(original: Any, protected: Any, *, width: float = 0.05, outside: int = 
     reach = width * (Y.std(axis=0, ddof=1) if Y.shape[0] > 1 else np.zeros(Y.shape[1]))
     away = (np.abs(X - Y) > reach).sum(axis=1)
     return float((away <= outside).mean())
+
+
+# Kernels
+
+
+@kernel(parallel=True)
+def _linked_in_blocks(A, B, rows, blocks, order, starts):
+    """For each row asked for: 1/m if its own record is among the m nearest of its block, else 0."""
+    out = np.zeros(rows.size)
+    for r in prange(rows.size):
+        i = rows[r]
+        own = 0.0
+        for a in range(A.shape[1]):
+            own += (A[i, a] - B[i, a]) ** 2
+        reach = np.sqrt(own) * (1.0 + TIE) + 1e-300
+        ties, nearer = 0, False
+        for at in range(starts[blocks[i]], starts[blocks[i] + 1]):
+            j = order[at]
+            distance = 0.0
+            for a in range(A.shape[1]):
+                distance += (A[j, a] - B[i, a]) ** 2
+            distance = np.sqrt(distance)
+            if distance * (1.0 + TIE) + 1e-300 < np.sqrt(own):
+                nearer = True
+                break
+            if distance <= reach:
+                ties += 1
+        if not nearer:
+            out[r] = 1.0 / max(1, ties)
+    return out

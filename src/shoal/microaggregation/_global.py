@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import pairwise
@@ -25,7 +26,7 @@ from shoal.microaggregation._global_kernels import (
 from shoal.microaggregation._mend import mend
 from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._regions import contributions
-from shoal.microaggregation._work import Report, Work
+from shoal.microaggregation._work import Report, Shape, Work
 
 BLOCK = 2_000
 """Records of a block in which the first partition is made."""
@@ -45,20 +46,24 @@ JOB = 60_000
 SWEEPS = 5
 """Sweeps over the table with the same jobs."""
 
+LEVELS, LEAST = 40, 1 << 17
+"""Levels of temperature, and proposals of each where there are more, so that what is done between takes no time."""
+
+TRIAL = 1 << 16
+"""Proposals from which the speed is measured."""
+
+CHAINS = 2
+"""Annealings of a small table side by side; a constant, so that the result does not depend on the machine."""
+
 LAST, QUENCH = 4, (0.02, 0.01)
 """Sweeps at the end in which groups are neither founded nor dissolved, and their temperatures."""
 
 
-COOLING = 0.2
-"""The last temperature in units of the first, however many sweeps there are."""
+HEATS, SMALL_HEATS = (0.9, 0.18), (1.3, 0.13)
+"""First and last temperature times the root of k, in units of SSE per record, however many sweeps there are."""
 
-LONGEST = 10_000
+LONGEST = 1_000_000
 """Sweeps beyond which annealing brings nothing."""
-
-
-def hottest(k: int) -> float:
-    """The first temperature, in units of SSE per record."""
-    return 0.9 / k**0.5
 
 
 def screen(k: int) -> float:
@@ -124,8 +129,10 @@ class GlobalSearch:
         floor = np.quantile(spread, 0.05)
         spread = np.maximum(spread, floor if floor > 0 else spread.mean() * 1e-3)
         heat = spread / spread.mean() if spread.mean() > 0 else np.ones(n)
-        self.table = Table(*rows, near, heat.astype(np.float32))
-        self.groups = self._build()
+        small = Shape(n, k, p).small
+        self.heats = SMALL_HEATS if small else HEATS
+        self.table = Table(*rows, near, (heat**0.5 if small else heat).astype(np.float32))
+        self.states = [self._build() for _ in range(CHAINS if small else 1)]
         self.begun = self.sse
         self.table.heat[:] *= np.float32(self.begun / n)
 
@@ -158,31 +165,39 @@ class GlobalSearch:
         count_groups(self.table, groups)
         return groups
 
-    @property
-    def sse(self) -> float:
-        """What is lost by the partition as it is now: squared distances to means, and to modes of categories."""
-        groups = self.groups
+    def _lost(self, groups: Groups) -> float:
+        """What is lost by a partition: squared distances to means, and to modes of categories."""
         lost = float(contributions(self.table.X, groups.labels, groups.sizes.size).sum())
         differ = groups.sizes.sum() - groups.top.sum(axis=0, dtype=np.int64, where=groups.sizes[:, None] > 0)
         return lost + float(differ @ self.table.worth.astype(np.float64))
 
     @property
+    def groups(self) -> Groups:
+        """The best partition as it is now."""
+        return self.states[0] if len(self.states) == 1 else min(self.states, key=self._lost)
+
+    @property
+    def sse(self) -> float:
+        """What is lost by the best partition as it is now."""
+        return min(self._lost(groups) for groups in self.states)
+
+    @property
     def labels(self) -> np.ndarray:
-        """The partition as it is now, in the order of the table."""
+        """The best partition as it is now, in the order of the table."""
         labels = np.empty(self.order.size, np.int64)
         labels[self.order] = self.groups.labels
         return np.unique(labels, return_inverse=True)[1].reshape(-1)
 
     def run(self) -> None:
         """Cool the table down, then let it settle."""
-        n = self.order.size
+        n = self.order.size * len(self.states)  # proposals of a sweep
         per = self.work.whole_plan(self._speed, LONGEST * n, unit=LAST * n) // n
         if per < 1 or self.begun <= 0 or self.work.over():
             return
         last = min(LAST, per)
-        levels = max(1, (per - last) // SWEEPS)
+        levels = max(1, min((per - last) // SWEEPS, max(LEVELS, (per - last) * n // LEAST)))
         sweeps = np.diff(np.linspace(0, per - last, levels + 1).astype(np.int64))
-        heats = hottest(self.k) * np.geomspace(1.0, COOLING, levels + 1)
+        heats = np.geomspace(*self.heats, levels + 1) / self.k**0.5
         for (warm, cold), count in zip(pairwise(heats), sweeps, strict=True):
             if self.work.over_after(last * n):
                 break
@@ -191,21 +206,32 @@ class GlobalSearch:
 
     def _speed(self) -> float:
         """Proposals per second of all threads, from a short trial, after which the first partition is put back."""
-        hot, rng = hottest(self.k), self.rng
-        self.rng = np.random.default_rng(0)
+        rng, self.rng, hot = self.rng, np.random.default_rng(0), self.heats[0] / self.k**0.5
         self._level(hot, hot, 1, FOUND, DISSOLVE)
-        started = time.perf_counter()
-        self._level(hot, hot, 2, FOUND, DISSOLVE)
-        seconds = time.perf_counter() - started
-        self.groups = self._build()
+        self.work.proposals, started = 0, time.perf_counter()
+        while self.work.proposals < TRIAL:
+            self._level(hot, hot, 2, FOUND, DISSOLVE)
+        speed = self.work.proposals / (time.perf_counter() - started)
+        self.states = [self._build() for _ in self.states]
         self.work.proposals, self.rng = 0, rng
-        return 2 * self.order.size / seconds
+        return speed
 
     def _level(self, hot: float, cold: float, sweeps: int, found: int, dissolved: int) -> None:
         """Sweep the table with jobs of a fresh draw."""
-        groups, k = self.groups, self.k
-        live = np.flatnonzero(groups.sizes)
-        jobs = 1
+        jobs = [
+            job for groups in self.states for job in self._jobs(groups, hot, cold, sweeps, found, dissolved)
+        ]
+        running = [self.workers.submit(job) for job in jobs]
+        for future in running:
+            future.result()
+        self.work.proposals += sweeps * self.order.size * len(self.states)
+        self.report(lambda: min(self.begun, self.sse))
+
+    def _jobs(
+        self, groups: Groups, hot: float, cold: float, sweeps: int, found: int, dissolved: int
+    ) -> list[Callable[[], int]]:
+        """Deal the groups out to jobs by random cuts."""
+        k, live, jobs = self.k, np.flatnonzero(groups.sizes), 1
         groups.owner[:] = 0
         if self.order.size > JOB:
             p = self.table.X.shape[1]
@@ -218,7 +244,7 @@ class GlobalSearch:
         made = np.bincount(groups.owner[live], minlength=jobs)
         room = np.diff(starts) // k - made
         seeds = self.rng.integers(1, 2**62, jobs)
-        waiting = []
+        waiting: list[Callable[[], int]] = []
         for job, free in enumerate(np.split(unused[: room.sum()], np.cumsum(room)[:-1])):
             groups.owner[free] = job
             numbers = np.zeros(free.size + made[job] + 1, np.int32)
@@ -226,8 +252,4 @@ class GlobalSearch:
             span = rows[starts[job] : starts[job + 1]]
             how = k, hot, cold, sweeps, found, dissolved, screen(k), seeds[job], LOGS
             waiting.append(partial(sweep, self.table, groups, job, span, numbers, *how))
-        running = [self.workers.submit(each) for each in waiting]
-        for future in running:
-            future.result()
-        self.work.proposals += sweeps * self.order.size
-        self.report(lambda: min(self.begun, self.sse))
+        return waiting

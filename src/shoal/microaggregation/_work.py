@@ -25,6 +25,9 @@ PLANS = 50
 ONE_BLOCK = 6144
 """Records up to which a table is searched as one block, with regions reheated and solved; above, globally."""
 
+LARGE_GROUPS = 10
+"""Smallest k from which small tables are searched globally too: regions bring less there, and have no prices."""
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -41,19 +44,24 @@ class Shape:
         return cls(n, k, p - sum(stop - start for start, stop in categories), len(categories))
 
     @property
+    def small(self) -> bool:
+        """Whether two annealings run side by side."""
+        return self.n <= ONE_BLOCK
+
+    @property
     def one_block(self) -> bool:
-        """Whether the table is small, and nothing but numbers: then it is searched as one block."""
-        return self.n <= ONE_BLOCK and not self.categories
+        """Whether regions are reheated and solved: on small tables of numbers, where groups are small."""
+        return self.small and not self.categories and self.k < LARGE_GROUPS
 
     def seconds(self) -> float:
         """Seconds of one core that the table is worth by default, on the machines at hand.
 
-        In proportion for small tables: twenty from 800 records on, eight with categories. A large table has eight,
-        and from 35,000 records on more, but less than in proportion: 15 for 100,000 and 55 for a million.
+        In proportion for small tables, twenty from 800 records on. A large table has eight, which is one thread's, and
+        from 35,000 records on more, but less than in proportion: 15 for 100,000 and 55 for a million.
         """
-        if self.one_block:
+        if self.small:
             return min(20.0, 0.025 * self.n)
-        return max(min(8.0, 0.025 * self.n), 55.0 * (self.n / 1e6) ** 0.57)
+        return max(8.0, 55.0 * (self.n / 1e6) ** 0.57)
 
     def seconds_per_proposal(self) -> float:
         """Seconds of one core that a proposal takes, on the machines at hand.
@@ -63,7 +71,7 @@ class Shape:
         k, padded = min(self.k, 30), 8 * -(-self.numbers // 8)
         if self.one_block:
             return 1e-9 * (25.0 + 7.0 * k) * (0.5 + 0.03125 * padded)
-        return 1e-9 * (60.0 + 24.0 * k) * (0.5 + 0.03125 * padded) * (1.0 + 0.3 * self.categories)
+        return 1e-9 * (100.0 + 16.0 * k) * (0.5 + 0.03125 * padded) * (1.0 + 0.3 * self.categories)
 
     def usual_proposals(self) -> int:
         """Proposals that the table gets by default."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from shoal.privacy._anonymity import k_anonymity
 from shoal.privacy._check import check
-from shoal.privacy._closeness import t_closeness
+from shoal.privacy._closeness import spread_distance, t_closeness
 from shoal.privacy._diversity import l_diversity
 from shoal.privacy._presence import delta_presence
 from shoal.privacy._targets import merge_for_closeness, merge_for_diversity, reach
@@ -20,5 +20,6 @@ __all__ = [
     "merge_for_closeness",
     "merge_for_diversity",
     "reach",
+    "spread_distance",
     "t_closeness",
 ]

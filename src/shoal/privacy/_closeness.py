@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow.compute as pc
 
 from shoal.engine.compile import kernel
@@ -179,6 +180,40 @@ def closeness_figures(
     return _hierarchical(codes, starts, mass, ground.parent, ground.height)
 
 
+def spread_distance(
+    values: pl.Series,
+    totals: np.ndarray,
+    counts: np.ndarray,
+    ground: str = "auto",
+    levels: Sequence[Any] | None = None,
+) -> float:
+    """Earth mover's distance between two spreads over the same values: rows of a table, and rows of a part of it.
+
+    Parameters
+    ----------
+    values : polars.Series
+        Different values.
+    totals, counts : arrays of int
+        Rows of each value in the table and in the part.
+    ground, levels
+        As for `t_closeness`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.privacy import spread_distance
+    >>> spread_distance(pl.Series(["flu", "cold"]), [5, 5], [1, 3])
+    0.25
+    """
+    frame = Frame(values.alias("value").to_frame())
+    cells, scale = ground_of(frame, "value", ground, levels)
+    codes = cells.codes.astype(np.int64) - cells.base
+    n_values = int((scale.height == 0).sum()) if scale.name == "hierarchical" else int(codes.max()) + 1
+    whole = np.bincount(codes, np.asarray(totals, float), n_values).astype(np.int64)
+    part = np.sort(np.repeat(codes, np.asarray(counts, np.int64)))
+    return float(closeness_figures(part, np.array([0, part.size]), whole, scale)[0])
+
+
 def prefixes(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Cumulative counts over the values in order, and their own cumulative sums from zero."""
     cumulative = np.cumsum(totals)
@@ -262,7 +297,7 @@ def _tree(cells: Cells, levels: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, 
 @kernel()
 def _equal(codes, starts, totals):
     out = np.zeros(starts.shape[0] - 1)
-    n = codes.shape[0]
+    n = totals.sum()
     for g in range(out.shape[0]):
         out[g] = equal_distance(codes, starts[g], starts[g + 1], totals, n)
     return out

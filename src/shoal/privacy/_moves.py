@@ -31,6 +31,7 @@ class Demands(NamedTuple):
     parent: np.ndarray
     height: np.ndarray
     n_nodes: np.ndarray
+    population: int
 
 
 # Kernels. A group is a chain of records: `head` the first of each group, `after` the next of each record.
@@ -40,7 +41,7 @@ class Demands(NamedTuple):
 def excess_of(d, records, scratch):
     """What a set of records lacks of its demands, in all; 0 where it meets them."""
     total = 0.0
-    n = d.codes.shape[1]
+    n = d.population
     size = records.shape[0]
     for r in range(d.model.shape[0]):
         q = d.column[r]
@@ -240,7 +241,7 @@ def _best_move(X, head, after, sums, sizes, into, excess, g, near, d, largest, s
 @kernel()
 def _count(d, records, counts):
     """Count the values of a group into `counts`, and give its figure for each demand."""
-    size, n = records.shape[0], d.codes.shape[1]
+    size, n = records.shape[0], d.population
     figures = np.zeros(d.model.shape[0])
     for q in range(d.codes.shape[0]):
         for i in records:
@@ -271,7 +272,7 @@ def _uncount(d, records, counts):
 @kernel()
 def _swapped(d, counts, figures, size, out, into):
     """Excess of a counted group that gives record `out` and takes record `into`."""
-    total, n = 0.0, d.codes.shape[1]
+    total, n = 0.0, d.population
     for r in range(d.model.shape[0]):
         q = d.column[r]
         a, b = d.codes[q, out], d.codes[q, into]

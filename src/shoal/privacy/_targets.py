@@ -12,6 +12,7 @@ from numbers import Integral
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from shoal.engine.encode import group_means, sum_of_squares
 from shoal.engine.frame import Frame
@@ -147,6 +148,7 @@ def reach(
     levels: Mapping[str, Sequence[Any]] | None = None,
     swap: bool = True,
     strata: Any = None,
+    population: Mapping[str, pl.DataFrame] | None = None,
 ) -> np.ndarray:
     """Bring a partition to l-diversity and t-closeness of all sensitive columns together.
 
@@ -162,6 +164,9 @@ def reach(
         Largest earth mover's distance between a group and the table, for each column.
     ground, levels
         As for `check`, which verifies what is reached here.
+    population : mapping of column name to polars.DataFrame, optional
+        Where the records are a part of a table: the different values of each column in the whole table (first column)
+        and their rows (second). Closeness is then reached to the whole table.
 
     Returns
     -------
@@ -177,11 +182,31 @@ def reach(
     [0, 1, 0, 1]
     """
     frame = Frame(sensitive)
-    columns = []
+    columns, totals = [], []
     for name in frame.columns:
-        cells, scale = ground_of(frame, name, ground_for(ground, name), (levels or {}).get(name))
-        columns.append((cells.codes.astype(np.int64) - cells.base, scale))
-    return _reach_arrays(labels, X, columns, l, t, swap, strata)
+        codes, scale, whole = _coded(
+            frame, name, ground_for(ground, name), (levels or {}).get(name), (population or {}).get(name)
+        )
+        columns.append((codes, scale))
+        totals.append(whole)
+    return _reach_arrays(labels, X, columns, l, t, swap, strata, totals)
+
+
+def _coded(
+    frame: Frame, name: str, ground: str, levels: Sequence[Any] | None, whole: pl.DataFrame | None
+) -> tuple[np.ndarray, Ground, np.ndarray | None]:
+    """Codes of a sensitive column, the distance between them, and the rows of each in the whole table if given."""
+    if whole is None:
+        cells, scale = ground_of(frame, name, ground, levels)
+        return cells.codes.astype(np.int64) - cells.base, scale, None
+    # The values of the whole table stand below those of the part, so that both get the same codes.
+    own = frame.to_polars().select(name)
+    both = pl.concat([own, whole.select(pl.nth(0).alias(name).cast(own.schema[name]))])
+    cells, scale = ground_of(Frame(both), name, ground, levels)
+    codes = cells.codes.astype(np.int64) - cells.base
+    n_values = int((scale.height == 0).sum()) if scale.name == "hierarchical" else int(codes.max()) + 1
+    totals = np.bincount(codes[own.height :], whole[:, 1].to_numpy(), n_values).astype(np.int64)
+    return codes[: own.height], scale, totals
 
 
 def _reach_arrays(
@@ -192,6 +217,7 @@ def _reach_arrays(
     t: float | None,
     swap: bool,
     strata: Any,
+    totals: Sequence[np.ndarray | None] = (),
 ) -> np.ndarray:
     check_params("reach", {"l": _L_RULE, "t": T_RULE}, {"l": l, "t": t})
     X = np.ascontiguousarray(X, dtype=np.float64)
@@ -205,7 +231,7 @@ def _reach_arrays(
     ):
         if length != labels.size:
             raise ParameterError(f"There must be as many {what} as labels, {labels.size}. Got {length}.")
-    demands = _demands(columns, l, t)
+    demands = _demands(columns, l, t, totals or [None] * len(columns))
     _refuse_impossible(demands, parts, l)
     counted = bool((demands.model <= EQUAL).all())
     limit = max(_LARGEST_SWAPPED[counted], 2 * int(np.bincount(labels).min()))
@@ -232,14 +258,21 @@ def _spread(
     return np.unique(out, return_inverse=True)[1].astype(np.int64).reshape(-1)
 
 
-def _demands(columns: list[tuple[np.ndarray, Ground]], l: int | None, t: float | None) -> Demands:
+def _demands(
+    columns: list[tuple[np.ndarray, Ground]],
+    l: int | None,
+    t: float | None,
+    whole: Sequence[np.ndarray | None],
+) -> Demands:
     codes, rows = [], []
-    for values, ground in columns:
-        dense = values if ground.name == "hierarchical" else np.unique(values, return_inverse=True)[1]
+    for (values, ground), given in zip(columns, whole, strict=True):
+        plain = ground.name == "hierarchical" or given is not None
+        dense = values if plain else np.unique(values, return_inverse=True)[1]
         codes.append(dense.astype(np.int64).reshape(-1))
-        totals = np.bincount(codes[-1])
+        totals = np.bincount(codes[-1]) if given is None else given
         if ground.name == "hierarchical":
-            totals = np.bincount(codes[-1], minlength=int((ground.height == 0).sum()))
+            if given is None:
+                totals = np.bincount(codes[-1], minlength=int((ground.height == 0).sum()))
             mass = tree_mass(totals, ground)
         else:
             mass = np.zeros(0, np.int64)
@@ -260,6 +293,7 @@ def _demands(columns: list[tuple[np.ndarray, Ground]], l: int | None, t: float |
         parent=padded[4].astype(np.int64),
         height=padded[5].astype(np.int64),
         n_nodes=np.array([row[3].size for row in rows], np.int64),
+        population=int(rows[0][0].sum()),
     )
 
 
@@ -281,14 +315,15 @@ def _refuse_impossible(demands: Demands, parts: np.ndarray, l: int | None) -> No
                 raise InputError(
                     f"l-diversity needs at least l = {l} different values, but {where} has only {fewest}."
                 )
-    if parts.max() > 0:
+    if parts.max() > 0 or demands.population > parts.size:
         scratch = np.zeros(max(demands.mass.shape[1], 1), np.int64)
         for part in range(int(parts.max()) + 1):
             excess = excess_of(demands, np.flatnonzero(parts == part), scratch)
             if excess > 0:
+                where = "strata: one stratum" if parts.max() > 0 else "parts of a large table: one part"
                 raise InputError(
-                    "t-closeness cannot be reached within the strata: one stratum as a whole is farther from "
-                    f"the table than t = {demands.limit.max():g}."
+                    f"t-closeness cannot be reached within the {where} as a whole is farther from the table than "
+                    f"t = {demands.limit.max():g}."
                 )
 
 

@@ -20,7 +20,16 @@ from shoal.release._table import (
     release_table,
 )
 from shoal.release._utility import utility_picture
-from shoal.release.marginals import MarginalRelease, release_marginals
+from shoal.release.marginals import (
+    MarginalRelease,
+    Membership,
+    Utility,
+    membership,
+    release_marginals,
+    utility,
+    utility_against_epsilon,
+    utility_page,
+)
 
 __all__ = [
     "ASSOCIATIONS",
@@ -28,16 +37,22 @@ __all__ = [
     "Graph",
     "GraphRelease",
     "MarginalRelease",
+    "Membership",
     "SmallGroupsWarning",
     "TableRelease",
+    "Utility",
     "audit_releases",
     "graph_figures",
     "graph_page",
+    "membership",
     "read_graph",
     "release_graph",
     "release_marginals",
     "release_table",
     "spy_plot",
     "systems_page",
+    "utility",
+    "utility_against_epsilon",
+    "utility_page",
     "utility_picture",
 ]

@@ -16,6 +16,7 @@ from shoal.release._copula import noisy_concordances
 from shoal.release._graph import read_graph
 from shoal.release._groups import noise_scale, noisy_groups, total_order
 from shoal.release._network import draw_graph
+from shoal.release.marginals._audit import marginal_cases
 from shoal.schema import Column
 
 EPSILONS = (0.5, 1.0)
@@ -28,14 +29,14 @@ def audit_releases(
     stages: Sequence[int] = STAGES,
     alpha: float = ALPHA,
 ) -> Report:
-    """Try to refute the claim of the table releases, or of the graph release.
+    """Try to refute the claim of the table releases, of marginals, or of the graph release.
 
     Parameters
     ----------
-    mode : {"release", "graph"}
+    mode : {"release", "marginals", "graph"}
     epsilons : sequence of float
     stages : sequence of int
-        Runs per case; the graph is played with at most 2,000, since each run is a whole release.
+        Runs per case; marginals and the graph are played with at most 2,000, since each run is a whole release.
     alpha : float
 
     Examples
@@ -47,8 +48,12 @@ def audit_releases(
     if mode == "graph":
         few = [min(stage, 2_000) for stage in stages]
         return audit_mechanisms(mode, [graph_case(each) for each in epsilons], sorted(set(few)), alpha)
+    if mode == "marginals":
+        few = [min(stage, 2_000) for stage in stages]
+        games = [game for each in epsilons for game in marginal_cases(each)]
+        return audit_mechanisms(mode, games, sorted(set(few)), alpha)
     if mode != "release":
-        raise ParameterError(f"'mode' must be 'release' or 'graph'. Got {mode!r}.")
+        raise ParameterError(f"'mode' must be 'release', 'marginals' or 'graph'. Got {mode!r}.")
     cases = [
         make(each) for each in epsilons for make in (total_order_case, ranked_case, level_case, pair_case)
     ]

@@ -15,10 +15,8 @@ import numpy as np
 import polars as pl
 
 from shoal import __version__
-from shoal.engine.frame import Frame
-from shoal.report.columns import ColumnsFact, Comparison, column_facts, compare_columns, left_columns
-from shoal.report.light import Left, Light, traffic_light
-from shoal.report.repeat import command_of, python_of, settings_rows
+from shoal.report.columns import ColumnsFact, Comparison, Left, column_facts, compare_columns, left_columns
+from shoal.report.repeat import settings_rows
 from shoal.report.words import (
     BeforeAfter,
     FigureFact,
@@ -42,21 +40,40 @@ class Protected(Protocol):
     """What a report reads of a protection."""
 
     @property
-    def frame(self) -> Any: ...  # noqa: D102
-    @property
-    def labels(self) -> np.ndarray: ...  # noqa: D102
-    @property
     def verdicts(self) -> tuple[Any, ...]: ...  # noqa: D102
     @property
-    def figures(self) -> dict[str, Any]: ...  # noqa: D102
+    def figures(self) -> Any: ...  # noqa: D102
     @property
-    def settings(self) -> dict[str, Any]: ...  # noqa: D102
+    def status(self) -> str: ...  # noqa: D102
+    @property
+    def reasons(self) -> tuple[str, ...]: ...  # noqa: D102
+    @property
+    def rule(self) -> str: ...  # noqa: D102
+    @property
+    def advice(self) -> str: ...  # noqa: D102
     @property
     def schema(self) -> Schema: ...  # noqa: D102
     @property
     def notes(self) -> tuple[str, ...]: ...  # noqa: D102
     @property
+    def sizes(self) -> np.ndarray: ...  # noqa: D102
+    @property
     def original(self) -> pl.DataFrame: ...  # noqa: D102
+    @property
+    def published(self) -> pl.DataFrame: ...  # noqa: D102
+    def settings(self) -> dict[str, Any]: ...  # noqa: D102
+    def command(self) -> str: ...  # noqa: D102
+    def python(self, *, public: bool = False) -> str: ...  # noqa: D102
+
+
+@dataclass(frozen=True)
+class StatusFact:
+    """The status for reading: colour, what it asks the custodian to do, why, and the rule."""
+
+    colour: str
+    advice: str
+    reasons: tuple[str, ...]
+    rule: str
 
 
 @dataclass(frozen=True)
@@ -65,6 +82,7 @@ class VerdictFact:
 
     model: str
     about: str
+    columns: str
     reached: str
     demanded: str
     state: str
@@ -101,7 +119,7 @@ class Facts:
     version: str
     written: str
     k: int
-    light: Light
+    status: StatusFact
     sentences: tuple[str, ...]
     tiles: tuple[tuple[str, str], ...]
     how: tuple[tuple[str, str], ...]
@@ -138,21 +156,13 @@ def gather(protection: Protected, *, public: bool = False, now: datetime.datetim
     now : datetime, optional
         When the report is written.
     """
-    settings = protection.settings
-    table = Frame(protection.frame).to_polars()
-    sizes = np.bincount(protection.labels)
-    sizes = sizes[sizes > 0]
+    settings = protection.settings()
+    table = protection.published
+    sizes = protection.sizes
+    height = int(sizes.sum())
     k = int(settings.get("k", sizes.min()))
-    figures: Mapping[str, Any] = {} if public else protection.figures
+    figures: Mapping[str, Any] = {} if public else protection.figures.to_dict()
     left, together = left_columns(table, settings)
-    light = traffic_light(
-        failed=tuple(_titled(each) for each in protection.verdicts if each.holds is False),
-        anonymous=any(each.model.startswith("k-anonymity") and each.holds for each in protection.verdicts),
-        covered=frozenset(each.sensitive for each in protection.verdicts if each.sensitive and each.holds),
-        left=left,
-        alone_share=together,
-        linkage=figures.get("dld"),
-    )
     names = [name for name in settings.get("columns", ()) if name in table.columns]
     per_column = figures.get("loss_per_column", {})
     drawn = [] if public else names[:DRAWN_COLUMNS]
@@ -164,10 +174,12 @@ def gather(protection: Protected, *, public: bool = False, now: datetime.datetim
         version=__version__,
         written=stamp.strftime("%Y-%m-%d %H:%M %Z").strip(),
         k=k,
-        light=light,
-        sentences=_sentences(protection, table.height, sizes, names, left, figures),
-        tiles=_tiles(table.height, sizes, len(names), figures),
-        how=_how(settings, table.height, sizes, figures),
+        status=StatusFact(
+            protection.status, "" if public else protection.advice, protection.reasons, protection.rule
+        ),
+        sentences=_sentences(protection, height, sizes, names, left, figures),
+        tiles=_tiles(height, sizes, len(names), figures),
+        how=_how(settings, height, sizes, figures),
         columns=column_facts(settings, protection.schema),
         verdicts=tuple(_verdict(each) for each in protection.verdicts),
         sizes=sizes,
@@ -178,7 +190,7 @@ def gather(protection: Protected, *, public: bool = False, now: datetime.datetim
         else (),
         not_drawn=0 if public else len(names) - len(drawn),
         loss=loss_facts(figures),
-        risk=risk_facts(figures, sizes.size / max(table.height, 1)),
+        risk=risk_facts(figures, sizes.size / max(height, 1)),
         identification=identification_facts(figures),
         riskiest=riskiest_column(figures),
         measured=_measured(figures),
@@ -188,9 +200,9 @@ def gather(protection: Protected, *, public: bool = False, now: datetime.datetim
         notes=tuple(note for note in notes if not _is_reading(note)),
         readings=tuple(note for note in notes if _is_reading(note)),
         certificate=_certificate(figures),
-        settings=settings_rows(settings),
-        command="" if public else command_of(settings),
-        python=python_of(settings, _demands(protection.verdicts), with_schema=not public),
+        settings=settings_rows(_public(settings) if public else settings),
+        command="" if public else protection.command(),
+        python=protection.python(public=public),
         schema="" if public else protection.schema.to_toml(),
     )
 
@@ -222,7 +234,7 @@ def _sentences(
             else ", and yet someone is alone on them"
         )
     )
-    strata = list(protection.settings.get("strata", ()))
+    strata = list(protection.settings().get("strata", ()))
     within = f" within the strata of {listed(strata)}" if strata else ""
     first = (
         f"{counted(height, 'record')} were put into {counted(sizes.size, 'group')} of at least {sizes.min():,}"
@@ -304,6 +316,7 @@ def _verdict(verdict: Any) -> VerdictFact:
     return VerdictFact(
         model=verdict.model,
         about=verdict.sensitive or "",
+        columns=listed(verdict.quasi),
         reached=number(verdict.value),
         demanded="–" if verdict.limit is None else number(verdict.limit),
         state={True: "holds", False: "fails", None: "reported"}[verdict.holds],
@@ -318,9 +331,7 @@ def _measured(figures: Mapping[str, Any]) -> str:
     count = figures.get("measured_records")
     if not count or count == figures.get("n_records"):
         return ""
-    return (
-        f"Linkage and the figures of number columns were measured on an even selection of {count:,} records."
-    )
+    return f"Linkage and the figures of number columns were measured on even selections of at most {count:,} records."
 
 
 def _losses(per_column: Mapping[str, float]) -> tuple[ColumnLoss, ...]:
@@ -332,8 +343,8 @@ def _losses(per_column: Mapping[str, float]) -> tuple[ColumnLoss, ...]:
 
 
 def _together(left: tuple[Left, ...], share: float, height: int) -> str:
-    as_is = [each.name for each in left if each.role == "leave"]
-    if len(as_is) < 2:
+    untouched = [each.name for each in left if each.role == "leave"]
+    if len(untouched) < 2:
         return ""
     alone = counted(round(share * height), "record")
     return f"Taken together, the columns left as they are single out {alone} ({percent(100 * share)}) of the published table."
@@ -373,12 +384,6 @@ def _certificate(figures: Mapping[str, Any]) -> Certificate | None:
     return Certificate(sentence, tuple(rows))
 
 
-def _demands(verdicts: tuple[Any, ...]) -> dict[str, Any]:
-    """The demands of l-diversity and t-closeness, as they were given to the run."""
-    demands: dict[str, Any] = {}
-    for each in verdicts:
-        if each.limit is not None and each.model.startswith("distinct"):
-            demands["l"] = each.limit
-        if each.limit is not None and each.model.startswith("t-closeness"):
-            demands["t"] = each.limit
-    return demands
+def _public(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings without where the files lie."""
+    return {name: value for name, value in settings.items() if name not in ("source", "command")}

@@ -10,7 +10,6 @@ import numpy as np
 import polars as pl
 
 from shoal.engine.columns import MICROSECONDS_PER_DAY, TypedColumn, read_column
-from shoal.report.light import Left
 from shoal.report.words import counted, number, percent
 from shoal.schema import Column, Schema
 
@@ -18,6 +17,7 @@ from shoal.schema import Column, Schema
 DRAWN_RECORDS = 200_000
 DRAWN_LEVELS = 8
 
+_SINGLE = (("weights", "weight"), ("households", "household"))
 _AGGREGATES = {"number": "mean", "date": "mean", "ordered": "median"}
 _ROLES = {
     "quasi": "protected",
@@ -26,8 +26,19 @@ _ROLES = {
     "weight": "weight",
     "household": "household",
     "identifier": "identifier",
-    "leave": "left as it is",
+    "leave": "left",
 }
+
+
+@dataclass(frozen=True)
+class Left:
+    """A column published as it is: its role, its different values, and the records alone with theirs."""
+
+    name: str
+    role: str
+    distinct: int
+    alone: int
+    meaning: str
 
 
 @dataclass(frozen=True)
@@ -56,6 +67,7 @@ def column_facts(settings: Mapping[str, Any], schema: Schema) -> tuple[ColumnsFa
     roles = (
         [(name, "quasi") for name in settings.get("columns", ())]
         + [(name, "stratum") for name in settings.get("strata", ())]
+        + [(settings[key], role) for key, role in _SINGLE if settings.get(key)]
         + [(name, role) for name, role in left_roles(settings) if role != "identifier"]
         + [(name, "identifier") for name in settings.get("identifiers", {})]
     )
@@ -68,26 +80,21 @@ def column_facts(settings: Mapping[str, Any], schema: Schema) -> tuple[ColumnsFa
 def left_roles(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Columns published without protection, and their roles."""
     roles = [(name, "sensitive") for name in settings.get("sensitive", ())]
-    roles += [(name, "leave") for name in settings.get("leave", ())]
-    roles += [
-        (settings[key], role)
-        for key, role in (("weights", "weight"), ("households", "household"))
-        if settings.get(key)
-    ]
+    roles += [(name, "leave") for name in settings.get("left", ())]
     return roles + [
         (name, "identifier") for name, how in settings.get("identifiers", {}).items() if how != "drop"
     ]
 
 
 def left_columns(table: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[tuple[Left, ...], float]:
-    """The unprotected columns of the published table, and the share of records that those left as they are single out."""
+    """The unprotected columns of the published table, and the share of records that those left by name single out."""
     left = []
     for name, role in left_roles(settings):
         if name in table.columns:
             distinct, alone = _singled_out(table, [name])
             left.append(Left(name, role, distinct, alone, _left_meaning(role, alone, table.height)))
-    as_is = [each.name for each in left if each.role == "leave"]
-    together = _singled_out(table, as_is)[1] / max(table.height, 1) if as_is else 0.0
+    plain = [each.name for each in left if each.role == "leave"]
+    together = _singled_out(table, plain)[1] / max(table.height, 1) if plain else 0.0
     return tuple(left), together
 
 
@@ -124,8 +131,9 @@ def _treatment(name: str, role: str, settings: Mapping[str, Any], schema: Schema
         "quasi": f"{facts.kind}: replaced by the {weighted}{how} of its group",
         "stratum": "groups never cross its values; published, and part of the check",
         "sensitive": "published as it is",
-        "weight": "used as survey weight; published as it is",
-        "household": "rows that share its value stay together; published as it is",
+        "weight": "used as survey weight; published as the mean of its group, so that totals hold",
+        "household": "rows that share its value are one household; the number itself is "
+        + ("dropped" if settings.get("hidden") == "drop" else "replaced by a keyed hash"),
         "identifier": "dropped"
         if settings.get("identifiers", {}).get(name) == "drop"
         else "replaced by a keyed hash",

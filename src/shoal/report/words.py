@@ -18,13 +18,23 @@ class FigureFact:
 
 
 # Key of the figure, its name, its unit, what it means.
+COUNTS = (
+    (
+        "false_cells",
+        "False cells",
+        "Cells of categories that hold a value which is not the record’s own: the most frequent one of its group.",
+    ),
+    ("suppressed_cells", "Suppressed cells", "Cells that had a value and have none now; they count as lost."),
+    ("suppressed_records", "Records left out", "Records that were dropped for a missing cell."),
+)
 LOSS = (
     (
         "information_loss",
         "Information loss",
         "percent",
-        "Share of the variation between records that is gone, over all protected columns (100 · SSE / SST): "
-        "0 % is the original, 100 % is the loss of giving everyone the overall mean.",
+        "Share of the variation between records that is gone, over all protected columns (100 · SSE / SST), recoding, "
+        "coded ends and suppression included: 0 % is the original, 100 % is the loss of giving everyone the overall "
+        "mean.",
     ),
     (
         "il1",
@@ -77,11 +87,23 @@ LOSS = (
 )
 RISK = (
     (
-        "dld",
-        "Linkage (DLD)",
+        "at_risk",
+        "Records at risk",
         "share",
-        "Share of published records whose nearest original is their own, for an intruder who holds the "
-        "original values of all protected columns{ceiling}.",
+        "Share of records whose published columns, all but the sensitive ones, are shared by fewer than k records.",
+    ),
+    (
+        "linkage",
+        "Linkage",
+        "share",
+        "Share of published records whose nearest original is their own, for an intruder who holds the original "
+        "values of all protected columns and also knows the columns left as they are.",
+    ),
+    (
+        "dld",
+        "Linkage by the protected columns (DLD)",
+        "share",
+        "The same for an intruder who holds the original values of the protected columns alone{ceiling}.",
     ),
     (
         "interval_disclosure",
@@ -206,13 +228,29 @@ def _shown(value: float, unit: str) -> str:
 def loss_facts(figures: Mapping[str, Any]) -> tuple[FigureFact, ...]:
     """The figures of loss that are there; IL1 only where it differs from the loss over all columns."""
     same = abs(figures.get("il1", 0.0) - figures.get("information_loss", -1.0)) < 1e-6
-    return tuple(_fact(row, figures) for row in LOSS if row[0] in figures and not (row[0] == "il1" and same))
+    counts = tuple(
+        FigureFact(key, name, counted(figures[key], "cell" if "cells" in key else "record"), meaning)
+        for key, name, meaning in COUNTS
+        if figures.get(key)
+    )
+    found = (_fact(row, figures) for row in LOSS if row[0] in figures and not (row[0] == "il1" and same))
+    return (*found, *counts)
 
 
 def risk_facts(figures: Mapping[str, Any], ceiling: float | None) -> tuple[FigureFact, ...]:
     """The figures of risk that are there; `ceiling` is what linkage cannot exceed with these groups."""
-    words = "" if ceiling is None else f"; with these groups it cannot exceed {percent(100 * ceiling)}"
-    return tuple(_fact(row, figures, ceiling=words) for row in RISK if row[0] in figures)
+    words = (
+        ""
+        if ceiling is None
+        else f"; all members of a group look alike, so with these groups it cannot exceed {percent(100 * ceiling)}, "
+        "one in k at most"
+    )
+    alike = figures.get("linkage") == figures.get("dld")
+    return tuple(
+        _fact(row, figures, ceiling=words)
+        for row in RISK
+        if row[0] in figures and not (row[0] == "linkage" and alike)
+    )
 
 
 def _fact(row: tuple[str, str, str, str], figures: Mapping[str, Any], **fill: str) -> FigureFact:

@@ -18,7 +18,8 @@ from starlette.datastructures import FormData, UploadFile
 
 from shoal.errors import InputError, ParameterError
 from shoal.io import FORMATS
-from shoal.schema import MISSING_POLICIES, ROLES
+from shoal.publish.request import ProtectionRequest, options
+from shoal.schema import ROLES
 from shoal.server import pages
 from shoal.server.desk import UnknownError
 from shoal.server.room import Room, busy, change, read, running, start, steps, stop, write
@@ -36,9 +37,9 @@ MEANINGS = {
     "identifier": "names a person; left out of the protected table",
     "quasi": "others may know it; replaced by its group's centre",
     "sensitive": "what is to be kept secret; left as it is, and checked",
-    "weight": "survey weight; counts in the centres",
+    "weight": "survey weight; counts in the centres, and is published as its group's mean",
     "stratum": "groups never cross its values",
-    "household": "rows with the same value stay together, as in a household",
+    "household": "rows with the same value are one household; groups hold k of them",
     "leave": "left as it is, and not protected",
 }
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
@@ -101,8 +102,10 @@ def job_page(request: Request, job: str) -> Response:
     return pages.render(
         request, "job.html.j2", job=job, facts=facts, look=_found(folder, "look.json"),
         result=_found(folder, "result.json"), map=_found(folder, "map.json"), roles=ROLES,
-        policies=MISSING_POLICIES, steps=steps(folder), answered=list(request.app.state.config.datasets),
+        steps=steps(folder), answered=list(request.app.state.config.datasets),
         methods=method_names(), meanings=MEANINGS, wanted=wanted, chosen=wanted.get("roles", {}),
+        asked=wanted.get("request", {}),
+        fields=form_fields(wanted.get("request", {}), _found(folder, "look.json").get("missing", 0)),
     )  # fmt: skip
 
 
@@ -111,9 +114,9 @@ async def run(request: Request, job: str) -> Response:
     folder, form = await _ready(request, job)
     wanted = await _wanted(folder, form)
     dataset = str(form.get("dataset", ""))
-    if dataset:  # said in the ledger before anything is made of the table
+    if dataset:
         request.app.state.desk.session(dataset)
-        await run_in_threadpool(request.app.state.desk.ledger.end_total, dataset, "release")
+        wanted["dataset"] = dataset
     return await _begin(folder, "run", wanted, _OF_A_RUN)
 
 
@@ -153,11 +156,21 @@ def file(request: Request, job: str, name: str) -> Response:
     whole = "map.json" if name in _OF_A_MAP else "result.json"  # written last
     if name not in FILES or not (folder / name).is_file() or not (folder / whole).is_file():
         raise UnknownError("There is no such file.")
+    if name in _OF_A_RUN:
+        _end_total(request, folder)
     headers = {"content-security-policy": _REPORT_POLICY} if name.endswith(".html") else {}
     shown = name.endswith(".html") and "download" not in request.query_params
     return FileResponse(
         folder / name, media_type=FILES[name], headers=headers, filename=None if shown else name
     )
+
+
+def _end_total(request: Request, folder: Path) -> None:
+    """Note in the ledger that a protected copy is given out, before the first of its files is; a refused run ends nothing."""
+    dataset = _found(folder, "wanted.json").get("dataset")
+    if dataset and not (folder / "given.json").exists():
+        request.app.state.desk.ledger.end_total(dataset, "release")
+        write(folder / "given.json", {"dataset": dataset})
 
 
 @functools.cache
@@ -200,19 +213,28 @@ async def _wanted(folder: Path, form: FormData) -> dict[str, Any]:
         if role not in ROLES:
             raise ParameterError(f"A role must be one of {', '.join(ROLES)}. Got {role[:40]!r}.")
         roles[column["name"]] = role
-    method, missing = str(form.get("method", "anneal")), str(form.get("missing", "error"))
-    known = await run_in_threadpool(method_names)
-    if method not in known or missing not in MISSING_POLICIES:
-        raise ParameterError(f"The method must be one of {', '.join(known)}.")
-    return {
-        "roles": roles,
-        "k": _whole(form.get("k", "5"), "k", 2, 10_000),
-        "seconds": _whole(form.get("seconds", "10"), "seconds", 1, 600),
-        "method": method,
-        "missing": missing,
-        "round": form.get("round") is not None,
-        "escape": form.get("escape") is not None,
-    }
+    texts = {name: str(form[name]) for name, option in options().items() if option.page and name in form}
+    request = await run_in_threadpool(ProtectionRequest.from_texts, texts)
+    if request.method_name not in await run_in_threadpool(method_names):
+        raise ParameterError(f"The method must be one of {', '.join(method_names())}.")
+    return {"roles": roles, "request": request.to_dict(), "escape": form.get("escape") is not None}
+
+
+def form_fields(asked: dict[str, Any], missing: int) -> list[dict[str, Any]]:
+    """The fields of a request that the page asks for, with what was asked for before."""
+    blank = ProtectionRequest()
+    start = {"on_missing": "impute"} if missing else {}
+    made = []
+    for name, option in options().items():
+        if option.page and name != "method":
+            value = asked.get(name, start.get(name, getattr(blank, name)))
+            made.append(
+                {
+                    "name": name, "kind": option.kind, "help": option.help, "choices": option.choices,
+                    "value": "" if value is None else value, "open": getattr(blank, name) is None,
+                }
+            )  # fmt: skip
+    return made
 
 
 async def _begin(folder: Path, what: str, wanted: dict[str, Any], old: tuple[str, ...]) -> Response:
@@ -241,10 +263,3 @@ def _job(request: Request, job: str) -> Path:
 def _allowed(request: Request) -> None:
     if not request.app.state.config.publish:
         raise UnknownError("This server has no page for publishing.")
-
-
-def _whole(value: Any, name: str, low: int, high: int) -> int:
-    text = str(value).strip()
-    if not text.isascii() or not text.isdigit() or not low <= int(text[:9]) <= high:
-        raise ParameterError(f"{name!r} must be a whole number from {low} to {high}. Got {text[:40]!r}.")
-    return int(text)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shlex
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
@@ -56,37 +55,34 @@ def look(folder: Path) -> None:
 def run(folder: Path) -> None:
     """Protect the table and write everything there is to take away."""
     from shoal import io
-    from shoal.protect import protect
-    from shoal.report.repeat import python_of
+    from shoal.publish.executors.memory import Memory
+    from shoal.publish.pipeline import protect
+    from shoal.publish.request import ProtectionRequest
 
     wanted = read(folder / "wanted.json")
-    with _saying(folder) as say:
-        source, schema = _ready(folder, wanted, say)
+    with _saying(folder) as tell:
+        source, schema = _ready(folder, wanted, tell)
         (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
-        searches: dict[str, Any] = (
-            {"time_limit": float(wanted["seconds"])} if wanted["method"] == "anneal" else {}
-        )
-        result = protect(
-            source.frame, wanted["k"], method=wanted["method"], schema=schema, missing=wanted["missing"],
-            integers="round" if wanted["round"] else "float", progress=say, **searches,
-        )  # fmt: skip
-        timed = bool(searches) and result.settings.get("max_proposals") is None
-        command = _command(wanted, result.settings, _ending(folder), timed)
-        settings = result.settings | {"command": command, "source": f"table{_ending(folder)}"}
-        result = replace(result, settings=settings, notes=(*source.notes, *result.notes))
-        say("writing the reports")
+        request = replace(ProtectionRequest.from_dict(wanted["request"]), schema=schema)
+        result = protect(request, Memory(source.frame, source.labelled()), tell)
+        result = result.placed(f"table{_ending(folder)}", "protected.csv", tuple(source.notes))
+        tell("writing the reports", 0, 0)
         result.report(folder / "report.html")
         result.report(folder / "public-report.html", public=True)
-        say("writing the protected table")
-        io.write_table(_escaped(result.frame) if wanted["escape"] else result.frame, folder / "protected.csv")
+        tell("writing the protected table", 0, 0)
+        frame = _escaped(result.frame) if wanted["escape"] else result.frame
+        io.write_table(frame, folder / "protected.csv", source)
+        figures = result.figures.to_dict()
         facts = {
-            "figures": {k: v for k, v in result.figures.items() if isinstance(v, (int, float))},
+            "status": result.status,
+            "advice": result.advice,
+            "reasons": list(result.reasons),
+            "figures": {k: v for k, v in figures.items() if isinstance(v, (int, float))},
             "verdicts": [str(each) for each in result.verdicts],
             "notes": [_without(each, folder) for each in result.notes],
-            "command": command,
-            "python": python_of(settings, {}, with_schema=True),
+            "command": result.command(),
+            "python": result.python(),
             "escaped": wanted["escape"],
-            "timed": timed,
         }
         write(folder / "result.json", facts)
 
@@ -96,14 +92,15 @@ def compare(folder: Path) -> None:
     from shoal.compare import compare as compare_methods
 
     wanted = read(folder / "wanted.json")
-    with _saying(folder) as say:
-        source, schema = _ready(folder, wanted, say)
-        ks = sorted({each for each in (3, wanted["k"], 2 * wanted["k"]) if 2 * each <= source.frame.height})
+    k = wanted["request"].get("k", 5)
+    with _saying(folder) as tell:
+        source, schema = _ready(folder, wanted, tell)
+        ks = sorted({each for each in (3, k, 2 * k) if 2 * each <= source.frame.height})
         found = compare_methods(
-            source.frame, ks or [wanted["k"]], schema=schema, missing=wanted["missing"],
-            time_limit=MAP_SECONDS, n_jobs=1, progress=say,
+            source.frame, ks or [k], schema=schema, missing=wanted["request"].get("on_missing"),
+            time_limit=MAP_SECONDS, n_jobs=1, progress=tell,
         )  # fmt: skip
-        say("drawing the map")
+        tell("drawing the map", 0, 0)
         found.report(folder / "map.html")
         notes = [_without(each, folder) for each in found.notes]
         best = {"method": found.recommended.method, "k": found.recommended.k}
@@ -119,20 +116,27 @@ def _missing(frame: Any, schema: Schema) -> int:
 
 
 @contextlib.contextmanager
-def _saying(folder: Path) -> Iterator[Callable[[str], None]]:
-    """A way to tell what is being done, line by line."""
+def _saying(folder: Path) -> Iterator[Callable[[str, float, float], None]]:
+    """A way to tell what is being done, line by line; shares of one stage at most every ten per cent."""
     with (folder / "progress.jsonl").open("a", encoding="utf-8") as file:
+        last = ("", -1)
 
-        def say(sentence: str) -> None:
-            file.write(json.dumps(sentence) + "\n")
-            file.flush()
+        def tell(stage: str, done: float, of: float) -> None:
+            nonlocal last
+            tenth = int(10 * min(done / of, 1.0)) if of > 0 else 0
+            if (stage, tenth) != last:
+                last = (stage, tenth)
+                file.write(json.dumps(f"{stage}, {10 * tenth} %" if tenth else stage) + "\n")
+                file.flush()
 
-        yield say
+        yield tell
 
 
-def _ready(folder: Path, wanted: dict[str, Any], say: Callable[[str], None]) -> tuple[Any, Schema]:
+def _ready(
+    folder: Path, wanted: dict[str, Any], tell: Callable[[str, float, float], None]
+) -> tuple[Any, Schema]:
     """The table, and its schema with the roles that the form gave."""
-    say("reading the table")
+    tell("reading the table", 0, 0)
     source = _read(folder)
     schema, _ = _schema(folder, source)
     return source, schema.with_columns(**{name: {"role": role} for name, role in wanted["roles"].items()})
@@ -187,16 +191,6 @@ def _unpacked(table: Path) -> int:
 
 def _ending(folder: Path) -> str:
     return str(read(folder / "job.json")["ending"])
-
-
-def _command(wanted: dict[str, Any], settings: dict[str, Any], ending: str, timed: bool) -> str:
-    words = ["shoal", "protect", f"table{ending}", "-k", str(wanted["k"]), "-o", "protected.csv"]
-    words += ["--method", wanted["method"], "--schema", "schema.toml", "--missing", wanted["missing"]]
-    words += ["--integers", "round"] if wanted["round"] else []
-    if settings.get("max_proposals") is not None:
-        words += ["--max-proposals", str(settings["max_proposals"])]
-    words += ["--time-limit", str(wanted["seconds"])] if timed else []
-    return shlex.join([*words, "--seed", "0"])
 
 
 def _without(text: str, folder: Path) -> str:

@@ -14,10 +14,11 @@ from typer.testing import CliRunner
 from shoal.cli import app
 from shoal.datasets import load_survey, load_survey_schema
 from shoal.dp import Ledger
+from shoal.dp.accounting import rho_of_epsilon
 from shoal.errors import BudgetError, ParameterError, SchemaError
 from shoal.release import release_marginals
 from shoal.release.marginals._axes import axis
-from shoal.release.marginals._measure import measure
+from shoal.release.marginals._measure import MIDDLE, POOR, RICH, measure
 from shoal.release.marginals._mixture import draw, fit
 from shoal.release.marginals._residuals import count_table
 from shoal.release.marginals._spend import Measurement, Purse, residuals_of
@@ -85,6 +86,11 @@ def test_what_is_measured_costs_no_more_than_the_purse(currency, rows, replaced,
     assert spent <= purse.amount * Fraction(93, 100)  # the scores cost the rest
 
 
+def test_every_division_adds_up_to_the_same():
+    assert {sum(vars(each).values()) for each in (POOR, MIDDLE, RICH)} == {100}
+    assert {each.total for each in (POOR, MIDDLE, RICH)} == {1}
+
+
 def test_measurements_read_back_as_written():
     kept = Measurement((0, 2), "residual", 3.25, np.array([[1, -2], [3, 2**40]]))
     back = Measurement.from_json(json.loads(json.dumps(kept.to_json())))
@@ -123,6 +129,30 @@ def test_a_person_counts_with_so_many_rows_at_most():
     out = release_marginals(frame, facts, 900.0)
     assert out.stamp == "guarantee: epsilon-DP, add or remove one person"
     assert out.frame.height <= 4
+
+
+def test_in_zcdp_the_stamp_says_what_holds_and_what_all_answers_keep():
+    ledger = Ledger(None)
+    facts = schema(budget=2.0, currency="zcdp", delta=1e-9)
+    out = release_marginals(table(), facts, 1.0, ledger=ledger)
+    assert out.stamp.startswith("guarantee: (1, 1e-09)-DP, add or remove one record; all answers")
+    assert "(1.99" in out.stamp
+    assert ledger.spent("t") == rho_of_epsilon(1.0, 1e-9)
+    assert release_marginals(table(), facts, 0.5, ledger=ledger).delta == 1e-9
+    with pytest.raises(BudgetError):
+        release_marginals(table(), facts, 1.9, ledger=ledger)
+    with pytest.raises(BudgetError, match="counted in rho for life"):
+        release_marginals(table(), schema(), 0.5, ledger=ledger)
+
+
+def test_in_zcdp_a_record_counts_the_square_for_several_records():
+    ledger = Ledger(None)
+    facts = schema(budget=50.0, currency="zcdp", delta=1e-9)
+    release_marginals(table(), facts, 0.1, mode="group", group=3, ledger=ledger)
+    before = ledger.spent("t")
+    release_marginals(table(), facts, 0.1, ledger=ledger)
+    assert before == rho_of_epsilon(0.1, 1e-9)
+    assert ledger.spent("t") == 10 * before
 
 
 def test_the_number_of_records_is_public_where_they_are_replaced():
@@ -209,6 +239,7 @@ def test_the_command_writes_rows_and_says_what_is_promised(tmp_path):
     said = json.loads(done.stdout)
     assert said["stamp"] == "guarantee: epsilon-DP, add or remove one record"
     assert said["remaining"] == 7.0
+    assert said["information_loss"] == pytest.approx(100 * said["total_variation"][1])
     assert pl.read_csv(tmp_path / "out.csv").height == said["n_records"]
     refused = CliRunner().invoke(app, [*call, "-o", str(tmp_path / "o.csv"), "-k", "5"])
     assert refused.exit_code != 0

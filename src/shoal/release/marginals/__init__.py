@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
+from shoal.release.marginals._audit import Membership, membership
 from shoal.release.marginals._model import Model
+from shoal.release.marginals._page import utility_page
 from shoal.release.marginals._release import MarginalRelease, release_marginals
+from shoal.release.marginals._utility import Utility, utility, utility_against_epsilon
 
-__all__ = ["MarginalRelease", "Model", "release_marginals"]
+__all__ = [
+    "MarginalRelease",
+    "Membership",
+    "Model",
+    "Utility",
+    "membership",
+    "release_marginals",
+    "utility",
+    "utility_against_epsilon",
+    "utility_page",
+]

@@ -57,6 +57,11 @@ class Axis:
         return len(self.values) if self.values else len(levels(self.column) or ())
 
     @property
+    def ordered(self) -> bool:
+        """Whether ranges of positions mean something."""
+        return self.column.kind in ("number", "date", "ordered")
+
+    @property
     def size(self) -> int:
         """All positions."""
         return self.known + self.missing
@@ -104,7 +109,7 @@ class Axis:
             each = np.array(self.values or range(self.known), dtype=np.float64)
             return each, each
         low, high = np.array(self.edges[:-1]), np.array(self.edges[1:])
-        step = self._step
+        step = self.step
         if step is not None:  # the largest grid point below the next edge
             last = high[-1]
             high = low + (np.ceil((high - low) / step - 1e-9) - 1) * step
@@ -112,12 +117,13 @@ class Axis:
         return low, np.maximum(low, high)
 
     @property
-    def _step(self) -> float | None:
+    def step(self) -> float | None:
+        """Spacing of the declared grid, if there is one."""
         return 1.0 if self.column.kind == "date" else self.column.step
 
     def _numbers(self, codes: np.ndarray, rng: np.random.Generator) -> pl.Series:
         low, high = self.ends()
-        u, step = rng.random(len(codes)), self._step
+        u, step = rng.random(len(codes)), self.step
         if step is None:
             return self._as_kind(low[codes] + u * (high[codes] - low[codes]), whole=False)
         base = finite_bounds(self.column)[0]  # the grid starts at the lower bound
@@ -133,7 +139,7 @@ class Axis:
         return pl.Series(self.name, numbers.astype(np.int64) if whole else numbers)
 
 
-def axis(column: Column, bins: Bins | None = None) -> Axis:
+def axis(column: Column, bins: Bins | None = None, grid: int = GRID) -> Axis:
     """The axis of a column, from what is declared about it alone.
 
     Parameters
@@ -141,6 +147,8 @@ def axis(column: Column, bins: Bins | None = None) -> Axis:
     column : Column
     bins : int or sequence of float, optional
         How many bins a number or date gets, or where they begin; the schema's breaks, or its grid, if left open.
+    grid : int
+        A declared grid of at most so many values gets a bin for each.
 
     Examples
     --------
@@ -163,11 +171,11 @@ def axis(column: Column, bins: Bins | None = None) -> Axis:
         raise SchemaError(
             f"Column {column.name!r} must declare its bounds to be released: a range is never read from the data."
         )
-    return _small(Axis(column, _edges(column, bins), (), missing))
+    return _small(Axis(column, _edges(column, bins, grid), (), missing))
 
 
 def axes_of(
-    schema: Schema, names: Sequence[str] | None, bins: Mapping[str, Bins] | int | None
+    schema: Schema, names: Sequence[str] | None, bins: Mapping[str, Bins] | int | None, grid: int = GRID
 ) -> tuple[Axis, ...]:
     """The axes of the columns to release: those named, or every quasi-identifying and sensitive one."""
     if names is None:
@@ -184,7 +192,7 @@ def axes_of(
         if column.effective_role == "identifier":
             raise SchemaError(f"Column {name!r} is an identifier and is not released.")
         wanted = bins if isinstance(bins, int) and not has_codes(column) else None
-        made.append(axis(column, bins.get(name) if isinstance(bins, Mapping) else wanted))
+        made.append(axis(column, bins.get(name) if isinstance(bins, Mapping) else wanted, grid))
     if isinstance(bins, Mapping) and not set(bins) <= {each.name for each in made}:
         odd = next(name for name in bins if name not in {each.name for each in made})
         raise ParameterError(f"'bins' must name released columns. Got {odd!r}.")
@@ -198,15 +206,13 @@ def encode(loaded: pl.DataFrame, axes: Sequence[Axis]) -> np.ndarray:
 
 
 def _has_missing(column: Column) -> bool:
-    codes = getattr(column, "missing_codes", None) or getattr(column, "missing", ())
-    return bool(codes) or getattr(column, "on_missing", "") == "category"
+    return bool(column.missing_codes) or column.on_missing == "category"
 
 
-def _edges(column: Column, bins: Bins | None) -> tuple[float, ...]:
+def _edges(column: Column, bins: Bins | None, grid: int) -> tuple[float, ...]:
     low, high = finite_bounds(column)
-    breaks = getattr(column, "breaks", None)
-    if bins is None and breaks is not None:
-        bins = [number(column, each) for each in breaks]
+    if bins is None and column.breaks is not None:
+        bins = [number(column, each) for each in column.breaks]
     if bins is not None and not isinstance(bins, int):
         inner = [float(each) for each in bins if low < float(each) < high]
         if any(not math.isfinite(float(each)) for each in bins) or sorted(set(inner)) != inner:
@@ -221,7 +227,7 @@ def _edges(column: Column, bins: Bins | None) -> tuple[float, ...]:
         count = bins or BINS
         return (*(low + (high - low) * at / count for at in range(count)), high)
     values = int((Fraction(high) - Fraction(low)) / Fraction(str(step))) + 1
-    wanted = bins or (values if values <= GRID else BINS)
+    wanted = bins or (values if values <= grid else BINS)
     width = -(-values // wanted)
     starts = [low + at * width * step for at in range(-(-values // width))]
     return (*starts, max(high, math.nextafter(starts[-1], math.inf)))

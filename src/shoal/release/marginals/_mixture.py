@@ -11,11 +11,13 @@ from threadpoolctl import threadpool_limits
 
 from shoal.release.marginals._residuals import Key, Residual, Residuals, Sizes, centred
 
-COMPONENTS = 1_000
+COMPONENTS = 1_000  # at most
+ROWS_EACH = 8  # records to a component at least: fewer would be drawn one by one, with their chance
 ITERATIONS = 300
 RATE = 0.1  # of Adam, on logits
-STOP = 1.0  # loss per degree of freedom at which the noise begins to be fitted
-_JITTER = 1.0
+AGAIN = 0.03  # where a fit goes on from another
+STOP = 0.95  # loss per degree of freedom at which the noise begins to be fitted
+_JITTER = 0.4
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ def fit(
     sizes: Sizes,
     seed: int,
     *,
-    components: int = COMPONENTS,
+    components: int | None = None,
     iterations: int = ITERATIONS,
     start: Mixture | None = None,
 ) -> Mixture:
@@ -81,7 +83,8 @@ def fit(
     sizes : sequence of int
     seed : int
         Of the starting point; touches no data.
-    components : int
+    components : int, optional
+        By the number of records if left open.
     iterations : int
         At most.
     start : Mixture, optional
@@ -91,6 +94,8 @@ def fit(
     -------
     Mixture
     """
+    if components is None:
+        components = int(min(max(total / ROWS_EACH, 64), COMPONENTS)) if start is None else len(start.shares)
     with threadpool_limits(limits=1):
         return _Fit(total, residuals, sizes, seed, components, start).run(iterations)
 
@@ -114,7 +119,7 @@ class _Fit:
         self.target1, self.worth1 = np.zeros(width, np.float32), np.zeros(width, np.float32)
         self.target2, self.worth2 = np.zeros((2, width, width), np.float32)
         self.triples: list[tuple[Key, np.ndarray, float]] = []
-        self.freedom = 0.0
+        self.freedom, self.rate = 0.0, RATE if start is None else AGAIN
         for key, each in residuals.items():
             if 1 <= len(key) <= 3:
                 self._add(key, each)
@@ -205,7 +210,7 @@ class _Fit:
             step += 1
             first += np.float32(0.1) * (slope - first)
             second += np.float32(0.01) * (slope * slope - second)
-            rate = RATE * min(1.0, (iterations - step + 1) / (0.3 * iterations))
+            rate = self.rate * min(1.0, (iterations - step + 1) / (0.3 * iterations))
             mean, spread = first / (1 - 0.9**step), second / (1 - 0.99**step)
             self.logits -= np.float32(rate) * mean / (np.sqrt(spread) + np.float32(1e-6))
 

@@ -11,9 +11,17 @@ import polars as pl
 
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Axis
+from shoal.release.marginals._haar import Joint, draw_joint, fit_joint, linear, total_of_blocks
 from shoal.release.marginals._measure import total_of
 from shoal.release.marginals._mixture import Mixture, draw, fit
-from shoal.release.marginals._residuals import Key, Residual, cell_variance, covers, reconstruct
+from shoal.release.marginals._residuals import (
+    Key,
+    Residual,
+    cell_variance,
+    covers,
+    reconstruct,
+    variance_of,
+)
 from shoal.release.marginals._spend import Measurement, residuals_of
 
 
@@ -50,14 +58,24 @@ class Model:
         return residuals_of(self.measurements)
 
     @property
+    def ranges(self) -> bool:
+        """Whether ranges were measured, by blocks of differences, rather than marginals."""
+        return any(each.kind.endswith("block") for each in self.measurements)
+
+    @cached_property
     def total(self) -> float:
         """The number of records as measured, at least 1."""
-        return total_of(self.residuals)
+        return total_of_blocks(self.measurements) if self.ranges else total_of(self.residuals)
 
     @cached_property
     def mixture(self) -> Mixture:
         """The distribution that rows are drawn from."""
         return fit(self.total, self.residuals, self.sizes, self.seed)
+
+    @cached_property
+    def joint(self) -> Joint:
+        """The same, of a release of ranges."""
+        return fit_joint(self.measurements, self.sizes)
 
     def key(self, names: Sequence[str]) -> Key:
         """Positions of some columns, rising."""
@@ -70,20 +88,40 @@ class Model:
 
     def measured(self, key: Key) -> bool:
         """Whether the marginal of some columns was measured in full, so that its error is known exactly."""
-        return covers(key, self.residuals, self.sizes)
+        return len(key) <= 1 if self.ranges else covers(key, self.residuals, self.sizes)
+
+    def modelled(self, key: Key) -> np.ndarray:
+        """The counts of some columns as the fitted model has them."""
+        if self.ranges:
+            others = tuple(at for at in range(len(self.axes)) if at not in key)
+            return self.joint.counts.sum(axis=others)
+        return self.total * self.mixture.marginal(key)
 
     def table(self, key: Key) -> np.ndarray:
-        """The counts of some columns: as measured where they were, else as the mixture says."""
-        if self.measured(key):
+        """The counts of some columns: as measured where they were, else as the model says."""
+        if self.measured(key) and not self.ranges:
             return reconstruct(key, self.residuals, self.sizes)
-        return self.total * self.mixture.marginal(key)
+        return self.modelled(key)
 
     def deviation(self, key: Key) -> float | None:
         """The exact standard deviation of a cell of a measured marginal; None of any other."""
-        return cell_variance(key, self.residuals, self.sizes) ** 0.5 if self.measured(key) else None
+        if self.ranges or not self.measured(key):
+            return None
+        return cell_variance(key, self.residuals, self.sizes) ** 0.5
+
+    def linear(self, key: Key, weights: np.ndarray) -> tuple[float, float | None]:
+        """The weighted count of the cells of some columns, and its exact variance where it was measured."""
+        if not self.measured(key):
+            return float((weights * self.modelled(key)).sum()), None
+        weights = np.broadcast_to(weights, [self.sizes[at] for at in key])
+        if self.ranges:
+            return linear(self.measurements, key, dict(zip(key, [weights], strict=False)), self.sizes)
+        value = float((weights * reconstruct(key, self.residuals, self.sizes)).sum())
+        return value, variance_of(weights, key, self.residuals, self.sizes)
 
     def rows(self, count: int | None = None) -> pl.DataFrame:
-        """Rows drawn from the mixture, in the columns' own units and levels."""
+        """Rows drawn from the model, in the columns' own units and levels."""
         rng = np.random.default_rng([self.seed, 1])
-        codes = draw(self.mixture, round(self.total) if count is None else count, rng)
+        wanted = round(self.total) if count is None else count
+        codes = draw_joint(self.joint, wanted, rng) if self.ranges else draw(self.mixture, wanted, rng)
         return pl.DataFrame([each.decode(codes[:, at], rng) for at, each in enumerate(self.axes)])

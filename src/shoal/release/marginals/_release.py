@@ -14,26 +14,29 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget as micros
-from shoal.dp.accounting import rho_of_epsilon
+from shoal.dp.accounting import epsilon_of_rho, rho_of_epsilon
+from shoal.dp.answer import Answer
 from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows
 from shoal.dp.plan import CELL, UNIT
+from shoal.dp.query import Query
 from shoal.dp.secret import random_word
 from shoal.dp.unit import ENDED, Protected, ReplaceRecord, resolve
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Axis, Bins, axes_of, encode
+from shoal.release.marginals._haar import MOST_CELLS, MOST_COLUMNS, MOST_VALUES, fits, measure_blocks
 from shoal.release.marginals._measure import measure
 from shoal.release.marginals._model import Model
 from shoal.release.marginals._spend import Measurement, Purse
 from shoal.schema import Schema, Unit
 
 NEIGHBOURS = ("add-remove", "replace")
+WORKLOADS = ("auto", "tables", "ranges")
 MODES = ("dp", "group", "correlated")
 _MISSING = "Missing cells of columns that declare none count as the middle bin of the declared range, of levels as the first."
-_REPLACED_STAMP = "guarantee: epsilon-DP, replace one record, number of records public"
 
 
 @dataclass(frozen=True)
@@ -43,6 +46,7 @@ class Plan:
     axes: tuple[Axis, ...]
     unit: Protected
     neighbours: str
+    workload: str
     currency: str
     millionths: int
     epsilon: float
@@ -52,15 +56,15 @@ class Plan:
     def purse(self) -> Purse:
         """What may be spent."""
         amount = Fraction(self.millionths, micros.MICRO)
-        return Purse(self.currency, amount, self.unit.rows, self.neighbours == "replace")
+        return Purse(self.currency, amount, self.unit.rows, isinstance(self.unit, ReplaceRecord))
 
-    @property
-    def stamp(self) -> str:
+    def stamp(self, caps: Caps) -> str:
         """What is promised, word for word."""
-        said = _REPLACED_STAMP if self.neighbours == "replace" else self.unit.stamp
         if self.delta is None:
-            return said
-        return said.replace("epsilon-DP", f"({self.epsilon:g}, {self.delta:g})-DP", 1)
+            return self.unit.stamp
+        whole = f"({epsilon_of_rho(caps.total, self.delta):g}, {self.delta:g})-DP"
+        said = self.unit.stamp.replace("epsilon-DP", f"({self.epsilon:g}, {self.delta:g})-DP", 1)
+        return f"{said}; all answers about this data set together {whole}"
 
 
 @dataclass(frozen=True)
@@ -78,7 +82,7 @@ class MarginalRelease:
     delta : float or None
         None in pure differential privacy.
     remaining : float
-        What is left, in the ledger's currency.
+        What this analyst can still spend: epsilon, or rho where `delta` is given.
     notes : tuple of str
     model : Model
         All that was bought.
@@ -92,12 +96,19 @@ class MarginalRelease:
     notes: tuple[str, ...]
     model: Model = field(repr=False)
     plan: Plan = field(repr=False)
+    schema: Schema = field(repr=False)
 
     def marginal(self, *columns: str) -> pl.DataFrame:
         """The counts of some columns together: every combination of positions, its count and its deviation."""
         from shoal.release.marginals._tables import marginal_frame
 
         return marginal_frame(self.model, columns)
+
+    def ask(self, query: str | Query) -> Answer:
+        """Answer a query from the release: free, with an interval where its error is known exactly."""
+        from shoal.release.marginals._ask import ask_release
+
+        return ask_release(self.model, self.schema, query, self.stamp, self.plan.currency, self.remaining)
 
 
 def release_marginals(
@@ -111,6 +122,7 @@ def release_marginals(
     rows: int | None = None,
     mode: str = "dp",
     neighbours: str = "add-remove",
+    workload: str = "auto",
     group: Unit | int | None = None,
     cells: Cells | None = None,
     tau: int | None = None,
@@ -128,7 +140,8 @@ def release_marginals(
         Declares the bounds or levels of every released column.
     epsilon : float
     delta : float, optional
-        Where given, noise is Gaussian and counted in zCDP; without it the release is pure.
+        Where given, noise is Gaussian and counted in zCDP, which is then the data set's currency for life; the
+        schema's if its currency is "zcdp", else the release is pure.
     columns : sequence of str, optional
         Those to release; all quasi-identifying and sensitive ones if left open.
     bins : mapping of column to int or numbers, or int, optional
@@ -139,6 +152,9 @@ def release_marginals(
         Whose rows are hidden together: the schema's unit, a group's, a look-alike cell's.
     neighbours : {"add-remove", "replace"}
         With "replace" the number of records is public; for single records only.
+    workload : {"auto", "tables", "ranges"}
+        What shall come out best: tables of counts, or counts of ranges on up to three columns with an order. By
+        default ranges where the columns allow it.
     group, cells, tau
         As in `shoal.dp.Session`: of modes "group" and "correlated".
     budget : float, optional
@@ -181,14 +197,14 @@ def release_marginals(
     ('guarantee: epsilon-DP, add or remove one record', 2.0, True)
     """
     schema = Schema.of(schema)
-    plan = make_plan(schema, epsilon, delta, columns, bins, mode, neighbours, group, cells, tau)
+    plan = make_plan(schema, epsilon, delta, columns, bins, mode, neighbours, workload, group, cells, tau)
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ParameterError(f"'rows' must be an int of at least 1. Got {rows!r}.")
     cells = cells or (Grid.of_schema(schema) if mode == "correlated" and schema.cells is not None else None)
     codes = load_codes(frame, schema, plan, cells)
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
-        _, limit = kept.declare(schema.id, *_caps(schema, plan, budget))
+        caps, limit = kept.declare(schema.id, *_caps(schema, plan, budget), plan.currency)
         receipt = kept.once(_claim(schema, plan, data_version, analyst, limit), lambda: buy(plan, codes))
     finally:
         if kept is not ledger:
@@ -196,13 +212,14 @@ def release_marginals(
     model = model_of(plan, receipt.body)
     return MarginalRelease(
         model.rows(rows),
-        plan.stamp + (ENDED if receipt.ended else ""),
+        plan.stamp(caps) + (ENDED if receipt.ended else ""),
         plan.epsilon,
         plan.delta,
         micros.epsilon(receipt.remaining),
         _notes(plan, model),
         model,
         plan,
+        schema,
     )
 
 
@@ -214,6 +231,7 @@ def make_plan(
     bins: Mapping[str, Bins] | int | None = None,
     mode: str = "dp",
     neighbours: str = "add-remove",
+    workload: str = "auto",
     group: Unit | int | None = None,
     cells: Cells | None = None,
     tau: int | None = None,
@@ -223,6 +241,8 @@ def make_plan(
         raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
     if neighbours not in NEIGHBOURS:
         raise ParameterError(f"'neighbours' must be one of {', '.join(NEIGHBOURS)}. Got {neighbours!r}.")
+    if workload not in WORKLOADS:
+        raise ParameterError(f"'workload' must be one of {', '.join(WORKLOADS)}. Got {workload!r}.")
     if mode == "correlated" and cells is None and schema.cells is not None:
         cells, tau = Grid.of_schema(schema), schema.cells.tau if tau is None else tau
     unit = resolve(mode, schema, group, cells, tau)
@@ -230,10 +250,43 @@ def make_plan(
         raise ParameterError(
             "'neighbours' may be 'replace' for single records only: a unit is added or removed."
         )
+    if neighbours == "replace":
+        unit = ReplaceRecord()
+    delta = _delta(schema, delta)
     millionths = micros.micro(epsilon) if delta is None else rho_of_epsilon(epsilon, delta)
     spent = micros.epsilon(micros.micro(epsilon))
-    axes = axes_of(schema, columns, bins)
-    return Plan(axes, unit, neighbours, "pure" if delta is None else "zcdp", millionths, spent, delta)
+    axes, chosen = _axes(schema, columns, bins, workload)
+    currency = "pure" if delta is None else "zcdp"
+    return Plan(axes, unit, neighbours, chosen, currency, millionths, spent, delta)
+
+
+def _delta(schema: Schema, given: float | None) -> float | None:
+    """The delta of a release in zCDP: the one given, else that of a schema which counts in zCDP."""
+    declared = schema.delta if schema.currency == "zcdp" else None
+    if schema.currency == "zcdp" and given is None and declared is None:
+        raise ParameterError("'delta' must be given, or declared in the schema, to count in zCDP.")
+    if None not in (given, schema.delta) and given != schema.delta:
+        raise ParameterError(f"'delta' must be the schema's, {schema.delta!r}. Got {given!r}.")
+    return declared if given is None else given
+
+
+def _axes(
+    schema: Schema, columns: Sequence[str] | None, bins: Mapping[str, Bins] | int | None, workload: str
+) -> tuple[tuple[Axis, ...], str]:
+    """The axes and the workload: ranges need a fine grid, and few columns with an order."""
+    coarse = axes_of(schema, columns, bins)
+    if workload == "tables" or len(coarse) > MOST_COLUMNS:
+        fine: tuple[Axis, ...] = ()
+    else:
+        fine = axes_of(schema, columns, bins, MOST_VALUES)
+    if fine and fits([each.size for each in fine]) and all(each.ordered for each in fine):
+        return fine, "ranges"
+    if workload == "ranges":
+        raise ParameterError(
+            f"A release of ranges takes up to {MOST_COLUMNS} columns with an order, of at most {MOST_VALUES} values "
+            f"each and {MOST_CELLS} cells together. Got {', '.join(each.name for each in coarse)}."
+        )
+    return coarse, "tables"
 
 
 def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> np.ndarray:
@@ -253,8 +306,12 @@ def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> n
 def buy(plan: Plan, codes: np.ndarray) -> str:
     """All that is drawn from the private table, as the ledger keeps it."""
     sizes = [each.size for each in plan.axes]
-    bought = measure(codes, sizes, plan.purse)
-    return json.dumps({"seed": secrets.randbits(63), "measurements": [each.to_json() for each in bought]})
+    seed = secrets.randbits(63)
+    if plan.workload == "ranges":
+        bought = measure_blocks(codes, sizes, plan.purse)
+    else:
+        bought = measure(codes, sizes, plan.purse, seed)
+    return json.dumps({"seed": seed, "measurements": [each.to_json() for each in bought]})
 
 
 def model_of(plan: Plan, body: str) -> Model:
@@ -264,26 +321,28 @@ def model_of(plan: Plan, body: str) -> Model:
 
 
 def _caps(schema: Schema, plan: Plan, total: float | None) -> tuple[int | None, int | None]:
-    if plan.currency != "pure":
-        raise ParameterError("'delta' needs a data set whose budget is counted in zCDP.")
+    """What the data set and each analyst may spend, in millionths of the plan's currency."""
     total, own = schema.budget if total is None else total, schema.per_analyst
-    return (
-        None if total is None else micros.micro(total, "budget"),
-        None if own is None else micros.micro(own, "per_analyst"),
-    )
+    return _cap(total, plan, "budget"), _cap(own, plan, "per_analyst")
+
+
+def _cap(epsilon: float | None, plan: Plan, name: str) -> int | None:
+    if epsilon is None:
+        return None
+    return micros.micro(epsilon, name) if plan.delta is None else rho_of_epsilon(epsilon, plan.delta)
 
 
 def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Caps | None) -> Claim:
-    text = f"RELEASE marginals {plan.neighbours} columns={','.join(each.name for each in plan.axes)}"
+    names = ",".join(each.name for each in plan.axes)
+    text = f"RELEASE marginals {plan.workload} {plan.neighbours} columns={names}"
     facts = replace(schema, budget=None, per_analyst=None).to_toml()
     bins = [[*each.edges] for each in plan.axes]
     state = json.dumps([bins, plan.unit.rows, facts, data or schema.version or random_word()])
-    unit = ReplaceRecord() if plan.neighbours == "replace" else plan.unit
-    return Claim(schema.id, analyst, text, state, Amount(plan.millionths, plan.currency), unit, limit)
+    return Claim(schema.id, analyst, text, state, Amount(plan.millionths, plan.currency), plan.unit, limit)
 
 
 def _notes(plan: Plan, model: Model) -> tuple[str, ...]:
-    pairs = sum(len(each.key) > 1 for each in model.measurements)
+    pairs = len({each.key for each in model.measurements if len(each.key) > 1})
     notes = [
         f"{len(model.axes)} columns alone and {pairs} sets of columns together were measured; the rest is a model.",
         "Rows are drawn from a model of what was bought: they are no record's.",

@@ -36,35 +36,51 @@ class Measurement:
     ----------
     key : tuple of int
         The columns.
-    kind : {"residual", "table"}
-        A scaled residual with discrete Gaussian noise, or a marginal with discrete Laplace noise.
+    kind : {"residual", "table", "block", "laplace block"}
+        A scaled residual with discrete Gaussian noise; a marginal with discrete Laplace noise; a block of differences
+        with either.
     scale : float
         0 where the numbers are public.
     numbers : int64 array
+    levels : tuple of int
+        Of a block: the level of each column.
     """
 
     key: Key
     kind: str
     scale: float
     numbers: np.ndarray
+    levels: tuple[int, ...] = ()
+
+    @property
+    def variance(self) -> float:
+        """Of the noise on each number."""
+        return laplace_variance(self.scale) if self.kind in ("table", "laplace block") else self.scale**2
 
     def residuals(self) -> dict[Key, Residual]:
         """What it says about residuals."""
         if self.kind == "residual":
             return {self.key: residual(self.numbers, self.scale)}
-        return residuals_of_table(self.numbers, self.key, laplace_variance(self.scale))
+        return residuals_of_table(self.numbers, self.key, self.variance) if self.kind == "table" else {}
 
     def to_json(self) -> list[Any]:
         """As the ledger keeps it."""
         packed = base64.b85encode(zlib.compress(self.numbers.astype("<i8").tobytes())).decode()
-        return [list(self.key), self.kind, self.scale.hex(), list(self.numbers.shape), packed]
+        return [
+            list(self.key),
+            list(self.levels),
+            self.kind,
+            self.scale.hex(),
+            list(self.numbers.shape),
+            packed,
+        ]
 
     @classmethod
     def from_json(cls, kept: Sequence[Any]) -> Self:
         """As the ledger kept it."""
-        key, kind, scale, shape, packed = kept
+        key, levels, kind, scale, shape, packed = kept
         numbers = np.frombuffer(zlib.decompress(base64.b85decode(packed)), dtype="<i8").reshape(shape)
-        return cls(tuple(key), kind, float.fromhex(scale), numbers.astype(np.int64))
+        return cls(tuple(key), kind, float.fromhex(scale), numbers.astype(np.int64), tuple(levels))
 
 
 @dataclass(frozen=True)
@@ -87,6 +103,11 @@ class Purse:
     rows: int = 1
     replaced: bool = False
 
+    @property
+    def moves(self) -> int:
+        """Counts that one unit can move by 1."""
+        return self.rows * (2 if self.replaced else 1)
+
     def part(self, share: Fraction) -> Purse:
         """A share of it."""
         return Purse(self.currency, self.amount * share, self.rows, self.replaced)
@@ -99,15 +120,24 @@ class Purse:
     def measure(self, table: np.ndarray, key: Key, sizes: Sizes) -> Measurement:
         """Spend all of it on one marginal: on its residual in zCDP, on the marginal itself in pure DP."""
         if self.currency == "pure":
-            scale = rounded_up(Fraction(self.rows * (2 if self.replaced else 1)) / self.amount)
+            scale = rounded_up(Fraction(self.moves) / self.amount)
             return Measurement(key, "table", scale, laplace(table, Fraction(scale)))
         square = self.rows**2 * moved(key, sizes, self.replaced)
         scale = gaussian_scale(Fraction(square) / (2 * self.amount)) if square else 0.0
         return Measurement(key, "residual", scale, noisy_residual(table, scale))
 
+    def measure_block(self, exact: np.ndarray, key: Key, levels: tuple[int, ...]) -> Measurement:
+        """Spend all of it on one block, of which a record moves a single number by 1."""
+        each = self.moves
+        if self.currency == "pure":
+            scale = rounded_up(Fraction(each) / self.amount)
+            return Measurement(key, "laplace block", scale, laplace(exact, Fraction(scale)), levels)
+        scale = gaussian_scale(Fraction(each**2) / (2 * self.amount))
+        return Measurement(key, "block", scale, gaussian(exact, scale), levels)
+
     def noisy_scores(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
         """Whole-number scores, each moved by at most 1 by a record, with noise; and its standard deviation."""
-        each = self.rows * (2 if self.replaced else 1)
+        each = self.moves
         if self.currency == "pure":
             scale = rounded_up(Fraction(each * len(scores)) / self.amount)
             return laplace(scores, Fraction(scale)), math.sqrt(laplace_variance(scale))
@@ -136,7 +166,7 @@ class Purse:
             epsilon = Fraction(math.sqrt(8 * float(self.amount) / draws) * (1 - 1e-12))
             if epsilon**2 / 8 * draws > self.amount:
                 raise InternalError("The share of the selection was rounded the wrong way.")
-        return epsilon / (2 * self.rows * (2 if self.replaced else 1))
+        return epsilon / (2 * self.moves)
 
 
 def laplace_variance(scale: float) -> float:

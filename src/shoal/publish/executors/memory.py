@@ -1,0 +1,147 @@
+"""A table held in memory: one batch, one part."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+import polars as pl
+
+from shoal.engine.frame import Frame
+from shoal.publish.executors import Draft, Given, Progress
+from shoal.publish.request import ProtectionRequest, refuse_fields
+from shoal.publish.stages import check
+from shoal.publish.stages.encode import encode_part
+from shoal.publish.stages.identification import identification
+from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, Tally, certificate
+from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.release import hidden, new_columns, shuffled
+from shoal.publish.stages.roles import Roles
+from shoal.publish.stages.solve import MEASURING, Solved, solve_part
+from shoal.publish.stages.survey import ROW, kept_rows
+
+T = TypeVar("T")
+_CANNOT = {
+    "engine": "a table in memory has no engine",
+    "memory": "it is in memory already",
+    "resume": "nothing of it waits on disk",
+    "n_jobs": "its kernels use all cores by themselves",
+}
+
+
+@dataclass(frozen=True)
+class Memory:
+    """Runs the stages over a frame.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    labelled : collection of str, optional
+        Columns whose numbers are codes with labels (SPSS, Stata, SAS): categories where no schema says otherwise.
+    """
+
+    frame: Any
+    labelled: Collection[str] = ()
+    name: str = "memory"
+
+    def refuse(self, request: ProtectionRequest) -> None:
+        """Raise a sentence that names the first field which concerns files alone."""
+        refuse_fields(request, _CANNOT, "in memory")
+
+    @contextlib.contextmanager
+    def open(self, request: ProtectionRequest, tell: Progress) -> Iterator[MemoryRows]:
+        """Open the frame."""
+        del request
+        yield MemoryRows(Frame(self.frame), self.labelled, tell)
+
+
+class MemoryRows:
+    """The rows of a frame, for one run."""
+
+    def __init__(self, given: Frame, labelled: Collection[str], tell: Progress) -> None:
+        self.given, self.labelled, self.tell = given, labelled, tell
+        self.notes: tuple[str, ...] = ()
+        self.table = given.to_polars()
+        self.solved: Solved | None = None
+        self.published = pl.DataFrame()
+        self.new: dict[str, pl.Series] = {}
+
+    def head(self) -> pl.DataFrame:
+        """All rows."""
+        return self.table
+
+    def settle(self, roles: Roles) -> int:
+        """Decode the table."""
+        numbered = self.table.with_columns(pl.Series(ROW, np.arange(self.table.height)))
+        self.table = roles.decoder(numbered)
+        return self.table.height
+
+    def recalled(self, roles: Roles) -> Plan | None:
+        """Nothing is kept of a run in memory."""
+        del roles
+        return None
+
+    def fold(self, look: Callable[[pl.DataFrame], T]) -> Iterator[T]:
+        """What a function makes of the table."""
+        yield look(self.table)
+
+    def part_rows(self, roles: Roles) -> int | None:
+        """The table is one part."""
+        del roles
+        return None
+
+    def solve(self, plan: Plan) -> None:
+        """Form and aggregate the groups."""
+        self.table = kept_rows(self.table, plan.roles.quasi)
+        doing = f"forming groups of at least {plan.method.k} with {plan.method.name}"
+        self.tell(doing, 0, 0)
+        self.solved = solve_part(
+            self.table, plan, measured=MEASURED_RECORDS,
+            progress=lambda stage, done, of: self.tell(
+                stage if stage == MEASURING else f"{doing}: {stage}", done, of
+            ),
+        )  # fmt: skip
+
+    def draft(self, plan: Plan, key: bytes | None) -> Draft:
+        """The published table, its classes and figures."""
+        assert self.solved is not None
+        labels = self.solved.labels
+        values, gone = self.solved.values[labels], self.solved.gone[labels]
+        self.new = new_columns(self.table, plan, values, gone, key)
+        self.published = self.table.with_columns(self.new.values()).select(
+            name for name in plan.roles.names if name not in hidden(plan.roles)
+        )
+        homes = None if plan.roles.household is None else self.table[plan.roles.household]
+        classes = check.class_rows(self.published, plan, homes)
+        tally = Tally(plan)
+        tally.add(np.bincount(labels), self.solved.sums)
+        chosen = tally.chosen(0)
+        tally.keep(self.table[chosen], self.published[chosen])
+        tally.show(self.published, 0)
+        return Draft(classes, check.verdicts_of(self.published, classes, plan), tally)
+
+    def measured(self, plan: Plan, figures: Figures) -> Figures:
+        """Re-identification before and after, and the certificate where it was asked for."""
+        assert self.solved is not None
+        self.tell("measuring the risk of being found", 1, 2)
+        found = identification(self.table, self.published, plan)
+        proof = None
+        if plan.request.certify is not False:
+            self.tell("certifying: bounding what any partition would lose", 0, 0)
+            Z = encode_part(self.table, plan).Z
+            proof = certificate(Z, plan.request.k, self.solved.labels, plan.request.certify)
+        return replace(figures, identification=found, certificate=proof)
+
+    def give(self, plan: Plan) -> Given:
+        """The same kind of frame as came in."""
+        assert self.solved is not None
+        frame = self.given.taken(self.table[ROW].to_numpy())
+        frame = frame.without(hidden(plan.roles) if plan.request.identifiers == "drop" else [])
+        made, labels = frame.replaced(self.new), self.solved.labels
+        if plan.request.order == "shuffle":
+            order = shuffled(self.published)
+            made, labels = Frame(made).narwhals[order.tolist()].to_native(), labels[order]
+        return Given(made, labels)

@@ -1,0 +1,74 @@
+"""The work folder beside the output, and how an interrupted run finds what it has done."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import pickle
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from shoal.errors import InputError
+from shoal.publish.stages.plan import Plan
+
+# Rows of each part, and of each part and sensitive value where closeness was asked for.
+Sizes = tuple[np.ndarray, pl.DataFrame | None]
+
+
+@contextlib.contextmanager
+def work_folder(output: Path, resume: bool) -> Iterator[Path]:
+    """A folder beside the output: kept when the run is interrupted, else removed."""
+    folder = output.parent / f".{output.name}.parts"
+    if not resume:
+        shutil.rmtree(folder, ignore_errors=True)
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"The work folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+    try:
+        yield folder
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        text = getattr(error, "strerror", None) or (str(error).splitlines() or [type(error).__name__])[0]
+        raise InputError(f"The work folder {str(folder)!r} cannot be written: {text}.") from None
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def fingerprint(*facts: Any) -> str:
+    """A digest by which a resumed run knows its own work folder."""
+    return hashlib.blake2b(repr(facts).encode(), digest_size=16).hexdigest()
+
+
+def remember(folder: Path, mark: str, plan: Plan, sizes: Sizes) -> None:
+    """Note that all rows are spilled, and how."""
+    temporary = folder / "plan.tmp"
+    temporary.write_bytes(pickle.dumps((mark, plan, sizes)))
+    temporary.replace(folder / "plan.pickle")
+
+
+def forget(folder: Path) -> None:
+    """Remove what another run spilled and solved."""
+    for pattern in ("plan.*", "part-*", "solved-*"):
+        for file in folder.glob(pattern):
+            file.unlink()
+
+
+def recall(folder: Path, mark: str) -> tuple[Plan, Sizes] | None:
+    """The plan of an interrupted run of the same settings on the same files, if there is one."""
+    path = folder / "plan.pickle"
+    if not path.exists():
+        return None
+    found, plan, sizes = pickle.loads(path.read_bytes())  # noqa: S301 (our own folder, mode 700)
+    return (plan, sizes) if found == mark else None

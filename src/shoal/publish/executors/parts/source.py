@@ -1,0 +1,270 @@
+"""Tables too large for memory, read batch by batch: Parquet, Arrow and CSV files, or a folder of one kind.
+
+Text is turned into an Arrow file once, so that every later pass reads typed batches.
+"""
+
+from __future__ import annotations
+
+import codecs
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal import io
+from shoal.errors import InputError
+from shoal.publish.stages.survey import ROW
+
+ENDINGS = (".parquet", ".arrow", ".feather", ".ipc", ".csv", ".tsv", ".txt")
+BATCH_ROWS = 1 << 16
+BLOCK = 1 << 22  # bytes of text looked at in one go
+# Threads that work on batches: each holds one.
+MOST_THREADS = 8
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Files that hold the batches of one table, in order.
+
+    Attributes
+    ----------
+    files : tuple of Path
+    schema : pyarrow.Schema
+    n_rows : int
+    notes : tuple of str
+        What was guessed about the files.
+    """
+
+    files: tuple[Path, ...]
+    schema: pa.Schema
+    n_rows: int
+    notes: tuple[str, ...] = ()
+
+    def batches(self, columns: list[str] | None = None, rows: int = BATCH_ROWS) -> Iterator[pl.DataFrame]:
+        """The table's batches in order, restricted to some columns."""
+        for file in self.files:
+            try:
+                yield from _batches(file, columns, rows)
+            except (pa.ArrowException, OSError, pl.exceptions.PolarsError) as error:
+                raise InputError(
+                    f"A batch of the file {str(file)!r} cannot be read: {io.first_line(error)}"
+                ) from None
+
+    def numbered(self, columns: list[str] | None = None, rows: int = BATCH_ROWS) -> Iterator[pl.DataFrame]:
+        """The batches with their row numbers in the whole table; without columns nothing is read for them."""
+        start = 0
+        if columns == []:
+            for start in range(0, self.n_rows, rows):
+                yield pl.DataFrame({ROW: np.arange(start, min(start + rows, self.n_rows))})
+            return
+        for batch in _ahead(self.batches(columns, rows)):
+            yield batch.with_columns(pl.Series(ROW, np.arange(start, start + batch.height)))
+            start += batch.height
+
+
+def open_source(path: str | Path, work: Path) -> Source:
+    """Open a file or a folder of files of one kind; text files are converted into the work folder.
+
+    Raises `InputError` where a file cannot be read, or where the columns differ between files.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise InputError(f"No file {str(path)!r}.")
+    files = _listed(path) if path.is_dir() else [path]
+    endings = {file.suffix.lower() for file in files}
+    if len(endings) > 1 or not endings <= set(ENDINGS):
+        raise InputError(
+            f"A large table must be one file, or a folder of files of one kind, ending in one of "
+            f"{', '.join(ENDINGS)}. Got {', '.join(sorted(endings))}."
+        )
+    notes: list[str] = []
+    if endings & set(io.TEXT):
+        files = _converted(files, work, notes)
+    schema, n_rows = None, 0
+    for file in files:
+        try:
+            found, count = _describe(file)
+        except (pa.ArrowException, OSError) as error:
+            raise InputError(f"The file {str(file)!r} cannot be read: {io.first_line(error)}") from None
+        if schema is not None and not found.equals(schema):
+            raise InputError(_difference(schema, found, files[0], file))
+        schema, n_rows = found, n_rows + count
+    if schema is None or n_rows == 0 or not schema.names:
+        raise InputError(f"The table {str(path)!r} must have rows and columns. Got {n_rows} rows.")
+    if len(set(schema.names)) < len(schema.names):
+        raise InputError(f"Column names must differ. Got {', '.join(schema.names)}.")
+    return Source(tuple(files), schema, n_rows, tuple(notes))
+
+
+def _ahead(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    """The batches, the next one read by a thread while one is worked on."""
+    with ThreadPoolExecutor(1) as thread:
+        waiting = thread.submit(next, batches, None)
+        while (batch := waiting.result()) is not None:
+            waiting = thread.submit(next, batches, None)
+            yield batch
+
+
+def in_threads(work: Callable[[T], R], items: Iterable[T]) -> Iterator[R]:
+    """What `work` makes of the items, in their order, by a thread for each core while one result is used.
+
+    Arrays are worked on outside the interpreter's lock, so that threads are enough.
+    """
+    threads = min(MOST_THREADS, len(os.sched_getaffinity(0)))
+    with ThreadPoolExecutor(threads) as pool:
+        waiting: deque[Future[R]] = deque()
+        try:
+            for item in items:
+                waiting.append(pool.submit(work, item))
+                if len(waiting) > threads:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            for each in waiting:
+                each.cancel()
+
+
+def _listed(folder: Path) -> list[Path]:
+    files = sorted(each for each in folder.iterdir() if each.is_file() and each.name[0] not in "._")
+    if not files:
+        raise InputError(f"The folder {str(folder)!r} must hold table files. It is empty.")
+    return files
+
+
+def _describe(file: Path) -> tuple[pa.Schema, int]:
+    if file.suffix.lower() == ".parquet":
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:
+            return parquet.schema_arrow.remove_metadata(), parquet.metadata.num_rows
+    with pa.memory_map(str(file)) as data, pa.ipc.open_file(data) as reader:
+        count = sum(reader.get_batch(i).num_rows for i in range(reader.num_record_batches))
+        return reader.schema.remove_metadata(), count
+
+
+def _batches(file: Path, columns: list[str] | None, rows: int) -> Iterator[pl.DataFrame]:
+    if file.suffix.lower() == ".parquet":
+        with pq.ParquetFile(file, pre_buffer=False) as parquet:
+            for batch in parquet.iter_batches(rows, columns=columns):
+                yield _frame(batch)
+        return
+    with pa.memory_map(str(file)) as data, pa.ipc.open_file(data) as reader:
+        for i in range(reader.num_record_batches):
+            batch = reader.get_batch(i)
+            for at in range(0, batch.num_rows, rows):
+                part = batch.slice(at, rows)
+                yield _frame(part if columns is None else part.select(columns))
+
+
+def _frame(batch: Any) -> pl.DataFrame:
+    frame = pl.from_arrow(batch)
+    return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
+
+
+def _converted(files: list[Path], work: Path, notes: list[str]) -> list[Path]:
+    """Text files as Arrow files in the work folder, types found over each whole file."""
+    made = []
+    for number, file in enumerate(files):
+        head = file.read_bytes()[: io.SAMPLE_BYTES] if file.stat().st_size < 1 << 20 else _head(file)
+        if not head.strip():
+            raise InputError(f"The file {str(file)!r} is empty. A header line and rows were expected.")
+        text, separator, decimal_comma, names = _dialect(file, head, work, notes)
+        target = work / f"input-{number:05d}.arrow"
+        _refuse_ragged(text, separator, len(names), repr(str(file)))
+        try:
+            pl.scan_csv(
+                text,
+                separator=separator,
+                new_columns=names,
+                infer_schema_length=None,
+                decimal_comma=decimal_comma,
+            ).sink_ipc(target, compression="uncompressed")
+        except (pl.exceptions.PolarsError, ValueError) as error:
+            raise InputError(
+                f"The file {str(file)!r} cannot be read as a table: {io.first_line(error)}"
+            ) from None
+        if text != file:
+            text.unlink()
+        made.append(target)
+    return made
+
+
+def _head(file: Path) -> bytes:
+    with file.open("rb") as handle:
+        return handle.read(io.SAMPLE_BYTES)
+
+
+def _dialect(file: Path, head: bytes, work: Path, notes: list[str]) -> tuple[Path, str, bool, list[str]]:
+    """The file as UTF-8 (rewritten if it is not), its separator, whether decimals have a comma, its columns."""
+    text = file
+    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
+    if encoding == "utf-16" or not _is_utf8(file):
+        encoding = encoding if encoding == "utf-16" else "cp1252"
+        notes.append(f"The text of {file.name!r} was read as {encoding}.")
+        text = work / f"{file.stem}-utf8.csv"
+        try:
+            with file.open(encoding=encoding) as source, text.open("w", encoding="utf-8") as target:
+                while block := source.read(1 << 20):
+                    target.write(block)
+        except UnicodeDecodeError:
+            raise InputError(
+                f"The file {str(file)!r} must be text in UTF-8, UTF-16 or Windows-1252. It is none of them."
+            ) from None
+    sample = head.decode(encoding, errors="ignore").lstrip("\ufeff")
+    separator = "\t" if file.suffix.lower() == ".tsv" else io.delimiter(sample)
+    if separator not in (",", "\t"):
+        notes.append(f"Columns of {file.name!r} are separated by {separator!r}.")
+    names = io.header(sample, separator, repr(str(file)), notes)
+    return text, separator, separator == ";" and io.has_decimal_commas(sample), names
+
+
+def _refuse_ragged(text: Path, separator: str, width: int, name: str) -> None:
+    """Raise a sentence where rows and header have different numbers of cells; a file with quotes is trusted."""
+    lines, marks, last = 0, 0, b"\n"
+    with text.open("rb") as handle:
+        while block := handle.read(BLOCK):
+            if b'"' in block:
+                return
+            lines, marks = lines + block.count(b"\n"), marks + block.count(separator.encode())
+            last = block[-1:]
+    if marks != (lines + (last != b"\n")) * (width - 1):
+        with text.open(encoding="utf-8-sig", newline="") as rows:
+            io.refuse_ragged(rows, separator, width, name)
+
+
+def _is_utf8(file: Path) -> bool:
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    try:
+        with file.open("rb") as handle:
+            while block := handle.read(BLOCK):
+                decoder.decode(block)
+        decoder.decode(b"", final=True)
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _difference(first: pa.Schema, other: pa.Schema, first_file: Path, other_file: Path) -> str:
+    for name in first.names:
+        if name not in other.names:
+            what = f"lacks the column {name!r}"
+            break
+        if other.field(name).type != first.field(name).type:
+            what = (
+                f"has {other.field(name).type} in column {name!r} where {first.field(name).type} was expected"
+            )
+            break
+    else:
+        extra = [name for name in other.names if name not in first.names]
+        what = f"has a further column {extra[0]!r}" if extra else "has its columns in another order"
+    return f"All files of a folder must have the columns of {first_file.name!r}: {other_file.name!r} {what}."

@@ -1,0 +1,257 @@
+"""What would be published, batch by batch: written to a file without a name, and counted while it is written."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from shoal import io
+from shoal.engine.compile import kernel
+from shoal.errors import InputError
+from shoal.publish.executors import Progress
+from shoal.publish.executors.parts.source import Source, in_threads
+from shoal.publish.executors.parts.spilling import Task, read_result, read_spill
+from shoal.publish.stages.check import added, class_rows
+from shoal.publish.stages.measure import Tally
+from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.release import published_names, released, shuffled
+from shoal.publish.stages.solve import Solved
+from shoal.publish.stages.survey import ROW
+
+KINDS = (".parquet", ".arrow", ".feather", ".ipc", *io.TEXT)
+# Rows, the group of each, and the values of all groups and where they are missing.
+Batch = tuple[pl.DataFrame, np.ndarray, np.ndarray, np.ndarray | None]
+# Classes are added up whenever this many entries are waiting.
+WAITING = 4_000_000
+
+
+def check_kind(output: Path) -> None:
+    """Raise a sentence where a large table cannot be written to a file of this name."""
+    if output.suffix.lower() not in KINDS:
+        raise InputError(
+            f"A large table is written as .parquet, .arrow, .feather, .ipc, .csv or .tsv. Got {output.suffix!r}."
+        )
+
+
+class Writer:
+    """Appends batches to a file of one kind, by a thread while the next one is made."""
+
+    def __init__(self, path: Path, kind: str, source: Source) -> None:
+        self._path, self._kind, self._source = path, kind, source
+        self._sink: Any = None
+        self._schema: pa.Schema | None = None
+        self._thread = ThreadPoolExecutor(1)
+        self._waiting: Future[None] | None = None
+
+    def write(self, batch: pl.DataFrame) -> None:
+        """Append one batch when the one before is written."""
+        if self._waiting is not None:
+            self._waiting.result()
+        self._waiting = self._thread.submit(self._append, batch)
+
+    def _append(self, batch: pl.DataFrame) -> None:
+        if self._kind in io.TEXT:
+            header = self._sink is None
+            if self._sink is None:
+                self._sink = self._path.open("wb")
+            separator = "\t" if self._kind == ".tsv" else ","
+            self._sink.write(batch.write_csv(separator=separator, include_header=header).encode())
+            return
+        table = batch.to_arrow(compat_level=pl.CompatLevel.oldest())
+        if self._sink is None:
+            self._schema = table.schema
+            if self._kind == ".parquet":
+                # Means seldom repeat within a batch, so that a dictionary of them only costs time.
+                listed = [each.name for each in table.schema if not pa.types.is_floating(each.type)]
+                self._sink = pq.ParquetWriter(
+                    self._path, table.schema, compression="zstd", use_dictionary=listed or False
+                )
+            else:
+                self._sink = pa.ipc.new_file(str(self._path), table.schema)
+        self._sink.write_table(table.cast(self._schema))
+
+    def close(self) -> None:
+        """Finish the file."""
+        try:
+            if self._waiting is not None:
+                self._waiting.result()
+        finally:
+            self._thread.shutdown()
+            if self._sink is not None:
+                self._sink.close()
+
+
+class _Classes:
+    """Counts the classes of batches, added up from time to time."""
+
+    def __init__(self) -> None:
+        self._frames: list[pl.DataFrame] = []
+        self._waiting = 0
+
+    def add(self, classes: pl.DataFrame) -> None:
+        self._frames.append(classes)
+        self._waiting += classes.height
+        if self._waiting > WAITING:
+            self._frames = [added(self._frames)]
+            self._waiting = self._frames[0].height // 2
+
+    def all(self) -> pl.DataFrame:
+        return added(self._frames)
+
+
+def write(
+    source: Source,
+    plan: Plan,
+    tasks: list[Task],
+    folder: Path,
+    path: Path,
+    *,
+    kind: str,
+    key: bytes | None,
+    memory: int,
+    tell: Progress,
+) -> tuple[pl.DataFrame, Tally, np.ndarray | None]:
+    """Write the protected table; its classes, its figures, and the group of each row where that was asked for.
+
+    Parameters
+    ----------
+    memory : int
+        Bytes within which the groups' values are held in memory; beyond it they lie in a file.
+    """
+    classes, tally, done = _Classes(), Tally(plan), 0
+    mix = plan.request.order == "shuffle"
+    wanted = plan.request.labels is not None
+    labels: list[np.ndarray] = []
+    if mix:
+        batches = _by_part(tasks, tally, plan)
+    else:
+        groups = _Groups(plan, source.n_rows, folder, memory)
+        batches = _in_order(source, plan, groups, tasks, tally)
+
+    def made(each: Batch) -> tuple[pl.DataFrame, pl.DataFrame, np.ndarray]:
+        """A batch as published, its classes, and the group of each row."""
+        batch, of_row, values, gone = each
+        lack = np.zeros((of_row.size, values.shape[1]), bool) if gone is None else _rows_of(gone, of_row)
+        new = released(batch, plan, _rows_of(values, of_row), lack, key)
+        home = plan.roles.household
+        found = class_rows(new, plan, None if home is None else batch[home])
+        if mix:
+            order = shuffled(new)
+            new, of_row = new[order], of_row[order]
+        return new, found, of_row
+
+    writer = Writer(path, kind, source)
+    try:
+        following = 0
+        for published, found, of_row in in_threads(made, batches):
+            classes.add(found)
+            tally.show(published, done)
+            writer.write(published)
+            if wanted:
+                labels.append(of_row + (following if mix else 0))
+                following += int(of_row.max()) + 1 if of_row.size else 0
+            done += published.height
+            tell("writing and checking", done, plan.n_rows)
+    finally:
+        writer.close()
+    return classes.all(), tally, np.concatenate(labels).astype(np.int64) if wanted else None
+
+
+class _Groups:
+    """The group of every row and the values of every group: in memory, or in files where there is no room.
+
+    Rows ask for groups all over the table, which in a file takes five times as long.
+    """
+
+    def __init__(self, plan: Plan, n_rows: int, folder: Path, memory: int) -> None:
+        self._folder, self._left = folder, memory
+        n_values = len(plan.templates) + (plan.roles.weight is not None)
+        self._shape = (n_rows // plan.method.k + 1, n_values)
+        self.of = self._array("groups", np.int32 if n_rows < 1 << 31 else np.int64, (n_rows,))
+        self.of[:] = -1
+        self.values = self._array("values", np.float64, self._shape)
+        self.gone: np.ndarray | None = None
+        self._following = 0
+
+    def add(self, solved: Solved, rows: np.ndarray) -> None:
+        """Add the groups of a part."""
+        here = slice(self._following, self._following + solved.values.shape[0])
+        self.of[rows] = self._following + solved.labels
+        self.values[here] = solved.values
+        if self.gone is None and solved.gone.any():
+            self.gone = self._array("gone", np.bool_, self._shape)
+            self.gone[:] = False
+        if self.gone is not None:
+            self.gone[here] = solved.gone
+        self._following = here.stop
+
+    def _array(self, name: str, kind: Any, shape: tuple[int, ...]) -> np.ndarray:
+        self._left -= int(np.prod(shape)) * np.dtype(kind).itemsize
+        return (
+            np.zeros(shape, kind) if self._left >= 0 else _mapped(self._folder / f"{name}.npy", kind, shape)
+        )
+
+
+def _in_order(
+    source: Source, plan: Plan, groups: _Groups, tasks: list[Task], tally: Tally
+) -> Iterator[Batch]:
+    """Batches as they came in; the columns that are replaced are not read again."""
+    for solved, spilled in in_threads(_read, tasks):
+        _count(tally, plan, solved, spilled)
+        groups.add(solved, spilled[ROW].to_numpy())
+    made = {each.name for each in plan.templates}
+    home = [plan.roles.household] if plan.roles.household else []
+    names = list(dict.fromkeys(name for name in [*published_names(plan), *home] if name not in made))
+    for batch in source.numbered(names):
+        start = batch[ROW][0]
+        here = np.asarray(groups.of[start : start + batch.height])
+        kept = here >= 0
+        yield plan.roles.decoder(batch.filter(pl.Series(kept))), here[kept], groups.values, groups.gone
+
+
+def _by_part(tasks: list[Task], tally: Tally, plan: Plan) -> Iterator[Batch]:
+    """Part after part."""
+    for solved, spilled in in_threads(_read, sorted(tasks, key=lambda task: task.number)):
+        _count(tally, plan, solved, spilled)
+        yield spilled, solved.labels, solved.values, solved.gone
+
+
+def _count(tally: Tally, plan: Plan, solved: Solved, spilled: pl.DataFrame) -> None:
+    """Add a part to the figures, with a selection of its rows before and after."""
+    chosen = tally.chosen(tally.n)
+    before, of_row = spilled[chosen], solved.labels[chosen]
+    tally.add(np.bincount(solved.labels), solved.sums)
+    tally.keep(before, released(before, plan, solved.values[of_row], solved.gone[of_row], None))
+
+
+def _read(task: Task) -> tuple[Solved, pl.DataFrame]:
+    return read_result(task), read_spill(task)
+
+
+def _mapped(path: Path, kind: Any, shape: tuple[int, ...]) -> np.memmap:
+    """An array in a file whose room on disk is taken at once: a full disk is told, not met in the middle."""
+    array = np.lib.format.open_memmap(path, "w+", kind, shape)
+    with path.open("r+b") as file:
+        os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+    return array
+
+
+# Kernels
+
+
+@kernel()
+def _rows_of(values, rows):
+    """Rows of a matrix, each column of the result in one piece."""
+    taken = np.empty((values.shape[1], rows.size), values.dtype)
+    for i in range(rows.size):
+        for j in range(values.shape[1]):
+            taken[j, i] = values[rows[i], j]
+    return taken.T

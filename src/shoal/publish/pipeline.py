@@ -1,0 +1,137 @@
+"""The pipeline: a table of individuals becomes a table in which everyone is in a group.
+
+Read `protect` from top to bottom: a line for each stage, the same wherever the rows live. Nothing is given out unless
+the check of what would be published holds and its status allows it.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from shoal.engine.compile import needs_compiling
+from shoal.errors import GuaranteeError, ParameterError
+from shoal.microaggregation import Microaggregator, resolve_method
+from shoal.publish.executors import Draft, Executor, Progress, Rows
+from shoal.publish.request import CHANGING, ProtectionRequest, refuse_fields
+from shoal.publish.result import Protection
+from shoal.publish.stages.check import exposure_of, refuse_broken
+from shoal.publish.stages.households import household_sums, households_of
+from shoal.publish.stages.plan import Plan, draft_plan, finished_plan, small_strata
+from shoal.publish.stages.roles import Roles, settle_roles
+from shoal.publish.stages.routing import centres_of, stratum_sums
+from shoal.publish.stages.survey import survey_batch, surveyed
+from shoal.publish.status import Status, status_of
+
+# Rows of the sample from which large tables are cut into parts.
+SAMPLE_ROWS = 60_000
+_OF_CHANGING = dict.fromkeys(
+    ("hierarchies", "recoding", "suppress_at_most"), "only the method generalize takes it"
+)
+
+
+def protect(
+    request: ProtectionRequest,
+    executor: Executor,
+    progress: Progress | None = None,
+    before_giving: Callable[[], None] | None = None,
+) -> Protection:
+    """Protect the table that an executor holds.
+
+    Parameters
+    ----------
+    request : ProtectionRequest
+    executor : Executor
+        Where the rows live.
+    progress : callable, optional
+        Called with a stage, how much of it is done, and of how much.
+    before_giving : callable, optional
+        Called when everything holds, before the table is given out: what must be noted first.
+
+    Returns
+    -------
+    Protection
+
+    Raises
+    ------
+    GuaranteeError
+        Where a model that was asked for does not hold on what would be published, or its status is red and the risk
+        was not accepted.
+    """
+    tell = progress or (lambda _stage, _done, _of: None)
+    started = time.perf_counter()
+    method = settle_method(request)
+    executor.refuse(request)
+    key = None if request.identifiers == "drop" else request.key or secrets.token_bytes(32)
+    with executor.open(request, tell) as rows:
+        tell("reading the schema", 0, 0)
+        roles = settle_roles(rows.head(), request, rows.labelled)
+        tell("looking through the table", 0, 0)
+        plan = plan_rows(rows, roles, request, method)
+        rows.solve(plan)
+        tell("checking", 0, 0)
+        draft = rows.draft(plan, key)
+        status = settle_status(draft, plan)
+        tell("measuring", 0, 0)
+        figures = rows.measured(plan, draft.tally.figures())
+        exposure = exposure_of(draft.classes, plan)
+        if before_giving is not None:
+            before_giving()
+        given = rows.give(plan)
+    figures = replace(
+        figures, at_risk=exposure.at_risk, attribute_disclosure=dict(exposure.attributes),
+        seconds=time.perf_counter() - started,
+    )  # fmt: skip
+    return Protection.of(plan, draft, status, figures, given, rows.notes)
+
+
+def settle_method(request: ProtectionRequest) -> Microaggregator:
+    """The method as asked for; refuses what it cannot take."""
+    if request.method_name in CHANGING:
+        raise ParameterError(f"The method {request.method_name!r} is not part of this version.")
+    refuse_fields(
+        request, _OF_CHANGING | {"reading": "only methods that suppress cells take it"}, "in groups"
+    )
+    return resolve_method(
+        request.method, request.k, request.time_limit, request.max_proposals, request.random_state
+    )
+
+
+def plan_rows(rows: Rows, roles: Roles, request: ProtectionRequest, method: Microaggregator) -> Plan:
+    """Look through the table and decide how it is encoded and cut; further passes for households and small strata."""
+    n_rows = rows.settle(roles)
+    known = rows.recalled(roles)
+    if known is not None:
+        return known
+    share = min(1.0, SAMPLE_ROWS / max(1, n_rows))
+    found = surveyed(rows.fold(lambda batch: survey_batch(batch, roles, share)), roles)
+    draft = draft_plan(found, roles, request, method)
+    if roles.household is not None:
+        homes = households_of(rows.fold(lambda batch: household_sums(batch, draft)), draft)
+        draft = replace(draft, households=homes)
+    centres = None
+    if small_strata(draft, found):
+        centres = centres_of(rows.fold(lambda batch: stratum_sums(batch, draft)))
+    return finished_plan(draft, found, rows.part_rows(roles), centres)
+
+
+def settle_status(draft: Draft, plan: Plan) -> Status:
+    """The status of what would be published; raises where it must not be given out."""
+    request = plan.request
+    if draft.tally.interrupted and not request.keep_best:
+        raise KeyboardInterrupt
+    refuse_broken(draft.verdicts)
+    status = status_of(draft.verdicts, exposure_of(draft.classes, plan), request.k)
+    if status.colour == "red" and not request.accept_risk:
+        raise GuaranteeError(
+            f"Status red, so nothing is given out: {'; '.join(status.reasons)}. Protect these columns too, or accept "
+            "the risk (--accept-risk, or accept_risk=True)."
+        )
+    return status
+
+
+def first_use(method: Microaggregator) -> str:
+    """What is said where a method must be compiled first."""
+    return " (first use: compiling, once)" if needs_compiling(type(method).__module__) else ""

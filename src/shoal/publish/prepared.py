@@ -1,0 +1,100 @@
+"""A table made ready for groups, and the figures of any partition of it: for those who compare methods."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from shoal.engine.columns import TypedColumn
+from shoal.measures import evaluate
+from shoal.measures._risk import linked_share
+from shoal.publish.executors.memory import Memory
+from shoal.publish.pipeline import plan_rows, settle_method
+from shoal.publish.request import ProtectionRequest
+from shoal.publish.stages.encode import Encoded, encode_part
+from shoal.publish.stages.measure import MEASURED_RECORDS, Figures
+from shoal.publish.stages.partition import Groups, form_groups
+from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.roles import settle_roles
+from shoal.publish.stages.solve import aggregated
+from shoal.publish.stages.survey import kept_rows
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A table decoded, its roles settled, its columns encoded: all stages before the groups.
+
+    Attributes
+    ----------
+    plan : Plan
+    part : Encoded
+        All rows.
+    notes : tuple of str
+    frame, labelled
+        The table as it came.
+    """
+
+    plan: Plan
+    part: Encoded
+    notes: tuple[str, ...]
+    frame: Any
+    labelled: Collection[str]
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that are aggregated."""
+        return tuple(self.plan.roles.quasi_names)
+
+    def groups(self, method: str, k: int, **options: Any) -> np.ndarray:
+        """The groups that a method forms for some k, inside the strata."""
+        asked = replace(self.plan.request, method=method, k=k, **options)
+        # Which strata are too small depends on k.
+        ready = prepare(self.frame, asked, self.labelled) if self.plan.roles.strata else self
+        return form_groups(ready.part, replace(ready.plan, request=asked, method=settle_method(asked))).labels
+
+    def after(self, labels: np.ndarray) -> list[TypedColumn]:
+        """The aggregated columns row by row, as a partition would publish them."""
+        values, gone = aggregated(self.part, Groups(labels, None, ()), self.plan)
+        return [
+            replace(column, values=values[labels, j], missing=gone[labels, j])
+            for j, column in enumerate(self.part.filled)
+        ]
+
+    def figures(self, after: list[TypedColumn], labels: np.ndarray) -> Figures:
+        """Loss and linkage of columns as they would be published."""
+        Z = self.part.Z
+        Y = self.plan.encoder.transform(after)
+        total, sizes = float((Z**2).sum()), np.bincount(labels)
+        numbers = [j for j, column in enumerate(after) if column.facts.kind == "number"]
+        cells: dict[str, Any] = {}
+        if numbers:
+            rows = slice(None, None, max(1, -(-Z.shape[0] // MEASURED_RECORDS)))
+            X, X_after = (
+                np.stack([each[j].values for j in numbers], axis=1)[rows]
+                for each in (self.part.filled, after)
+            )
+            cells = evaluate(X, X_after, linkage=False)
+        return Figures(
+            n_records=Z.shape[0],
+            n_groups=int(sizes.size),
+            smallest_group=int(sizes.min()),
+            largest_group=int(sizes.max()),
+            information_loss=100.0 * float(((Z - Y) ** 2).sum()) / total if total > 0 else 0.0,
+            dld=linked_share(Z, Y, max_records=MEASURED_RECORDS),
+            measured_records=min(Z.shape[0], MEASURED_RECORDS),
+            **cells,
+        )
+
+
+def prepare(frame: Any, request: ProtectionRequest, labelled: Collection[str] = ()) -> Prepared:
+    """Run all stages before the groups on a table in memory."""
+    memory = Memory(frame, labelled)
+    memory.refuse(request)
+    with memory.open(request, lambda _stage, _done, _of: None) as rows:
+        roles = settle_roles(rows.head(), request, labelled)
+        plan = plan_rows(rows, roles, request, settle_method(request))
+        part = encode_part(kept_rows(rows.table, roles.quasi), plan)
+    return Prepared(plan, part, (*roles.notes, *plan.notes()), frame, labelled)

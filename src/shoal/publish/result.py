@@ -1,0 +1,263 @@
+"""What comes out: the protected table and everything there is to say about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import polars as pl
+
+from shoal import privacy
+from shoal.publish.executors import Draft, Given
+from shoal.publish.request import ProtectionRequest
+from shoal.publish.stages.decode import RAW
+from shoal.publish.stages.measure import Figures
+from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.roles import Roles
+from shoal.publish.status import RULE, WORDS, Status, named
+from shoal.schema import Schema
+
+
+@dataclass(frozen=True, repr=False)
+class Protection:
+    """A protected table and everything there is to say about it.
+
+    Attributes
+    ----------
+    frame : the same kind of table as came in, or None
+        What may be published; None where it was written to a file.
+    labels : array of int64 or None
+        The group of each row of `frame`.
+    verdicts : tuple of Verdict
+        The models checked on what is published.
+    figures : Figures
+        Loss and risk. Computed from the original: for the custodian only.
+    status : {"green", "amber", "red"}
+        By one stated rule on all published columns that are not sensitive.
+    reasons : tuple of str
+        Why the status is what it is.
+    request : ProtectionRequest
+        What was asked for.
+    schema : Schema
+        The facts the run went by, guessed ones included.
+    notes : tuple of str
+        What was guessed, merged, dropped or left alone, one sentence each.
+    sizes : array of int64
+        Records of each group.
+    original, published : polars.DataFrame
+        An even selection of rows before and after, for the custodian's report; all of them in small tables.
+    proposals : int or None
+        What a search that was one run needs to be repeated.
+    parts : int
+        Parts that the table was cut into.
+    source, output : str or None
+        Where the table came from and went to.
+    """
+
+    frame: Any
+    labels: np.ndarray | None
+    verdicts: tuple[privacy.Verdict, ...]
+    figures: Figures
+    status: str
+    reasons: tuple[str, ...]
+    request: ProtectionRequest
+    roles: Roles
+    notes: tuple[str, ...]
+    sizes: np.ndarray
+    original: pl.DataFrame
+    published: pl.DataFrame
+    proposals: int | None = None
+    parts: int = 1
+    parameters: dict[str, Any] | None = None
+    source: str | None = None
+    output: str | None = None
+
+    @classmethod
+    def of(
+        cls, plan: Plan, draft: Draft, status: Status, figures: Figures, given: Given, notes: tuple[str, ...]
+    ) -> Self:
+        """Put together what the stages have found."""
+        original = original_cells(draft.tally.selection()[0], plan.roles)
+        params = plan.method.get_params(deep=False)
+        return cls(
+            frame=given.frame,
+            labels=given.labels,
+            verdicts=draft.verdicts,
+            figures=figures,
+            status=status.colour,
+            reasons=status.reasons,
+            request=plan.request,
+            roles=plan.roles,
+            notes=(*notes, *plan.roles.notes, *plan.notes(), *_notes(plan, draft, figures)),
+            sizes=np.concatenate(draft.tally.sizes),
+            original=original,
+            published=draft.tally.published(),
+            proposals=draft.tally.proposals,
+            parts=plan.n_parts,
+            parameters={name: value for name, value in params.items() if name not in ("k", "progress")},
+        )
+
+    @property
+    def schema(self) -> Schema:
+        """The facts the run went by, guessed ones included."""
+        return self.roles.schema
+
+    @property
+    def method(self) -> str:
+        """The method's name."""
+        return self.request.method_name
+
+    def placed(self, source: str, output: str, notes: tuple[str, ...] = ()) -> Self:
+        """The same, with where the table came from and went to, and what was guessed in reading it."""
+        return replace(self, source=source, output=output, notes=(*notes, *self.notes))
+
+    def command(self) -> str:
+        """The command that repeats the run; nothing where the table did not come from a file."""
+        if self.source is None:
+            return ""
+        return self.request.repeating(self.proposals).to_command(self.source, self.output or "OUT")
+
+    def python(self, *, public: bool = False) -> str:
+        """Python that repeats the run; in public without the names of the owner's files."""
+        asked = self.request.repeating(self.proposals)
+        if public:
+            roles = self.roles
+            asked = replace(
+                asked, schema=None, schema_file=None, columns=tuple(roles.quasi_names), leave=roles.left,
+                sensitive=roles.sensitive, strata=roles.strata, weights=roles.weight, households=roles.household,
+            )  # fmt: skip
+            return asked.to_python()
+        return asked.to_python(self.source or "table.csv")
+
+    @property
+    def rule(self) -> str:
+        """The rule behind the status."""
+        return RULE
+
+    @property
+    def advice(self) -> str:
+        """What the status asks the custodian to do."""
+        return WORDS[self.status]
+
+    def lines(self) -> list[str]:
+        """What to say about the run, the status first."""
+        figures = self.figures
+        low, high = figures.smallest_group, figures.largest_group
+        sizes = f"{low:,} to {high:,}" if low < high else f"{low:,}"
+        link = "" if figures.dld is None else f", records linked by distance {100 * figures.dld:.1f} % (DLD)"
+        il2 = "" if figures.il2 is None else f", IL2 {figures.il2:.2f} %"
+        said = [
+            str(Status(self.status, self.reasons)),
+            f"{figures.n_records:,} records in {figures.n_groups:,} groups of {sizes} ({self.method}, "
+            f"{figures.seconds:.1f} s); at risk {100 * figures.at_risk:.3g} % on {named(self.roles.open)}",
+            *(str(verdict) for verdict in self.verdicts),
+            f"information loss {figures.information_loss:.3f} %{il2}{link}",
+        ]
+        if figures.dld is not None and not self.roles.left:
+            said[-1] += (
+                f"; groups of {low:,} or more allow at most {100 * figures.n_groups / figures.n_records:.3g} %"
+            )
+        elif figures.linkage is not None:
+            said[-1] += f", with the columns left as they are {100 * figures.linkage:.1f} %"
+        if figures.certificate is not None:
+            proof = figures.certificate
+            said.append(
+                f"no partition loses less than {proof['bound']:.4f} %: at most {proof['gap']:.2f} % of this loss could "
+                f"be saved ({proof['method']}, {proof['seconds']:.0f} s)"
+            )
+        return [*said, *(f"note: {note}" for note in self.notes)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values, ready for JSON."""
+        return (
+            {"method": self.method, "k": self.request.k, "status": self.status, "reasons": list(self.reasons)}
+            | self.figures.to_dict()
+            | {
+                "verdicts": [verdict.to_dict() for verdict in self.verdicts],
+                "notes": list(self.notes),
+                "settings": self.settings(),
+            }
+        )
+
+    def settings(self) -> dict[str, Any]:
+        """Method, parameters and roles: what is needed to repeat the run."""
+        roles, request = self.roles, self.request
+        return {
+            "method": self.method,
+            "k": request.k,
+            "parameters": dict(self.parameters or {}),
+            "columns": roles.quasi_names,
+            "strata": list(roles.strata),
+            "weights": roles.weight,
+            "households": roles.household,
+            "sensitive": list(roles.sensitive),
+            "left": list(roles.left),
+            "identifiers": dict.fromkeys(roles.identifiers, request.identifiers),
+            "hidden": request.identifiers,
+            **{
+                name: getattr(request, name)
+                for name in ("l", "t", "on_missing", "small_strata", "integers", "order", "random_state")
+            },
+            "max_proposals": self.proposals,
+            "parts": self.parts,
+            "source": self.source,
+            "command": self.command(),
+        }
+
+    def __repr__(self) -> str:
+        figures = self.figures
+        return (
+            f"<Protection, status {self.status}: {figures.n_records:,} records in {figures.n_groups:,} groups of at "
+            f"least {figures.smallest_group} by {self.method}, {figures.information_loss:.3f} % lost>"
+        )
+
+    def _repr_html_(self) -> str:
+        from shoal.report.notebook import protection_html
+
+        return protection_html(self)
+
+    def report(self, path: str | Path, *, public: bool = False) -> None:
+        """Write the report as one HTML file; the public one leaves out what tells about the original."""
+        from shoal.report import write_report
+
+        write_report(self, path, public=public)
+
+
+def original_cells(table: pl.DataFrame, roles: Roles) -> pl.DataFrame:
+    """Decoded rows with the columns of the input, cells as they were before ends were coded and levels recoded."""
+    kept = [
+        pl.col(RAW + name).alias(name) if RAW + name in table.columns else pl.col(name)
+        for name in roles.names
+        if name in table.columns
+    ]
+    return table.select(kept)
+
+
+def _notes(plan: Plan, draft: Draft, figures: Figures) -> list[str]:
+    """What to know about the result as a whole."""
+    roles, said = plan.roles, []
+    if draft.tally.merged:
+        said.append(f"{draft.tally.merged:,} groups were given up to protect the sensitive columns.")
+    if draft.tally.interrupted:
+        said.append("The search was interrupted: this is the best partition it had found.")
+    if plan.request.time_limit is not None:
+        said.append("The clock ended the search, so another machine may find other groups.")
+    if figures.false_cells:
+        said.append(
+            f"{figures.false_cells:,} cells of categories hold a value that is not the record's own: the most frequent "
+            "one of its group."
+        )
+    left = [*roles.sensitive, *roles.left]
+    if left:
+        said.append(f"Not protected, published as they are: {', '.join(left)}.")
+    if roles.weight:
+        said.append(
+            f"Weights {roles.weight!r} are published as the mean of their group, so that totals hold."
+        )
+    named = [*roles.identifiers, *([roles.household] if roles.household else [])]
+    if named:
+        what = "dropped" if plan.request.identifiers == "drop" else "replaced by keyed hashes"
+        said.append(f"Identifiers {what}: {', '.join(named)}.")
+    return said

@@ -1,0 +1,145 @@
+"""The check of what would be published: how many records share its columns, and what the models say.
+
+Records are told apart by a 64-bit hash of their published cells, so that batches written one after the other, here or
+on many machines, are counted like a table in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from shoal import privacy
+from shoal.errors import GuaranteeError
+from shoal.privacy import Verdict
+from shoal.publish.stages.distances import distances_of
+from shoal.publish.stages.plan import Plan
+
+# A class on the protected columns, on all that are not sensitive, a row's household, whether a protected cell is
+# missing, and rows.
+KNOWN, OPEN, HOME, GAP, ROWS = "__known__", "__open__", "__home__", "__gap__", "__rows__"
+
+
+@dataclass(frozen=True)
+class Exposure:
+    """What the published table gives away by itself.
+
+    Attributes
+    ----------
+    at_risk : float
+        Share of records whose published columns, all but the sensitive ones, are shared by fewer than k.
+    columns : tuple of str
+        These columns.
+    attributes : mapping of str to float
+        For each sensitive column the share of records for which all records alike have one value of it.
+    """
+
+    at_risk: float
+    columns: tuple[str, ...]
+    attributes: Mapping[str, float]
+
+
+def class_rows(published: pl.DataFrame, plan: Plan, households: pl.Series | None = None) -> pl.DataFrame:
+    """The classes of published rows, with what is counted in them; equal rows are added up."""
+    roles = plan.roles
+    sensitive = [pl.col(name) for name in roles.sensitive]
+    home = [] if households is None else [households.hash(seed=7).alias(HOME)]
+    rows = published.select(
+        pl.struct(roles.known).hash(seed=7).alias(KNOWN),
+        pl.struct(roles.open).hash(seed=7).alias(OPEN),
+        pl.any_horizontal(pl.col(roles.known).is_null()).alias(GAP),
+        *sensitive,
+        *home,
+    )
+    return rows.group_by(pl.all()).len(ROWS).with_columns(pl.col(ROWS).cast(pl.Int64))
+
+
+def added(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """Classes of several batches together."""
+    whole = pl.concat(list(frames))
+    return whole.group_by(pl.exclude(ROWS)).agg(pl.col(ROWS).sum())
+
+
+def verdicts_of(published: pl.DataFrame, classes: pl.DataFrame, plan: Plan) -> tuple[Verdict, ...]:
+    """The models on a published table in memory."""
+    ground, levels = distances_of(plan.roles)
+    found = privacy.check(
+        published, plan.roles.known, list(plan.roles.sensitive), k=plan.request.k, l=plan.request.l,
+        t=plan.request.t, ground=ground, levels=levels,
+    )  # fmt: skip
+    return (*found, *_of_households(classes, plan))
+
+
+def verdicts_of_classes(classes: pl.DataFrame, plan: Plan) -> tuple[Verdict, ...]:
+    """The same on classes that were counted while batches were written."""
+    sensitive = list(plan.roles.sensitive)
+    ground, levels = distances_of(plan.roles)
+    by = classes.group_by(KNOWN, *sensitive).agg(pl.col(ROWS).sum())
+    rows = by.select(KNOWN, *sensitive)[np.repeat(np.arange(by.height), by[ROWS].to_numpy())]
+    gaps = int(classes.filter(pl.col(GAP))[ROWS].sum())
+    found = privacy.check(
+        rows, [KNOWN], sensitive, k=plan.request.k, l=plan.request.l, t=plan.request.t, ground=ground,
+        levels=levels,
+    )  # fmt: skip
+    note = "Counted while the rows were written, classes told apart by a 64-bit hash."
+    named = (
+        replace(
+            each, quasi=tuple(plan.roles.known), worst=(), labels=None, classes_at_risk=None,
+            missing={name: count for name, count in each.missing.items() if name != KNOWN},
+            missing_records=gaps, notes=(*each.notes, note),
+        )
+        for each in found
+    )  # fmt: skip
+    return (*named, *_of_households(classes, plan))
+
+
+def refuse_broken(verdicts: Iterable[Verdict]) -> None:
+    """Raise `GuaranteeError` where a model that was asked for does not hold."""
+    for verdict in verdicts:
+        if verdict.holds is False:
+            raise GuaranteeError(
+                f"The protected table does not keep its promise, so it is not given out: {verdict}"
+            )
+
+
+def exposure_of(classes: pl.DataFrame, plan: Plan) -> Exposure:
+    """What all published columns together give away."""
+    sensitive = list(plan.roles.sensitive)
+    by = classes.group_by(OPEN).agg(
+        pl.col(ROWS).sum(), *(pl.col(name).n_unique().alias(f"{ROWS}{j}") for j, name in enumerate(sensitive))
+    )
+    n = max(1, int(by[ROWS].sum()))
+    return Exposure(
+        at_risk=int(by.filter(pl.col(ROWS) < plan.request.k)[ROWS].sum()) / n,
+        columns=tuple(plan.roles.open),
+        attributes={
+            name: int(by.filter(pl.col(f"{ROWS}{j}") == 1)[ROWS].sum()) / n
+            for j, name in enumerate(sensitive)
+        },
+    )
+
+
+def _of_households(classes: pl.DataFrame, plan: Plan) -> tuple[Verdict, ...]:
+    """How many households share the protected columns, where there are households."""
+    if HOME not in classes.columns:
+        return ()
+    by = classes.group_by(KNOWN).agg(pl.col(HOME).n_unique().alias("homes"), pl.col(ROWS).sum())
+    k, fewest = plan.request.k, int(by["homes"].min())  # type: ignore[arg-type]
+    return (
+        Verdict(
+            model="k-anonymity of households",
+            quasi=tuple(plan.roles.known),
+            sensitive=None,
+            value=fewest,
+            limit=k,
+            holds=fewest >= k,
+            n_records=int(by[ROWS].sum()),
+            n_classes=by.height,
+            worst=(),
+            records_at_risk=int(by.filter(pl.col("homes") < k)[ROWS].sum()),
+            notes=("Households that share the protected columns of a record, counted instead of records.",),
+        ),
+    )

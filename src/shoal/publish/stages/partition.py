@@ -1,0 +1,130 @@
+"""Groups: formed inside the strata, households kept whole, then mended until the sensitive columns are safe.
+
+`form_groups` is the place where a way to protect is chosen: a method of the registry puts records into groups here;
+methods that change single cells (`generalize`, `suppress`) are called from `solve` instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from shoal import privacy
+from shoal.engine.encode import group_means
+from shoal.engine.kernels.axes import blocks_of
+from shoal.errors import InputError
+from shoal.microaggregation import Microaggregator, mend
+from shoal.publish.stages.distances import distances_of
+from shoal.publish.stages.encode import Encoded
+from shoal.publish.stages.households import hold_together, within_households
+from shoal.publish.stages.plan import Plan
+
+# Within a part, methods of more than linear time work on blocks of this many records.
+BLOCK_ROWS = 2_000
+# Rounds of exchanges across the borders of these blocks.
+MENDING = 6
+
+Progress = Callable[[str, float, float], None]
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The groups of a part.
+
+    Attributes
+    ----------
+    labels : array of int64
+        Group 0..c-1 of each row.
+    outer : array of int64 or None
+        With households: the set of households 0..b-1 that each row's household is in. Groups lie inside these sets.
+    methods : tuple of Microaggregator
+        The method as it ran in each stratum.
+    merged : int
+        Groups that were given up to protect the sensitive columns.
+    """
+
+    labels: np.ndarray
+    outer: np.ndarray | None
+    methods: tuple[Microaggregator, ...]
+    merged: int = 0
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether a search was cut short from outside."""
+        return any(getattr(each, "interrupted_", False) for each in self.methods)
+
+
+def form_groups(part: Encoded, plan: Plan, progress: Progress | None = None) -> Groups:
+    """A group for each row: none crosses a stratum, and with households each holds rows of at least k of them."""
+    labels = np.empty(part.Z.shape[0], np.int64)
+    methods: list[Microaggregator] = []
+    following = 0
+    for stratum in range(int(part.strata.max()) + 1):
+        rows = np.flatnonzero(part.strata == stratum)
+        Z, of_row = part.Z[rows] if following or rows.size < labels.size else part.Z, None
+        if part.households is not None:
+            homes, of_row = np.unique(part.households[rows], return_inverse=True)
+            of_row = of_row.reshape(-1)
+            if np.isin(part.households[part.strata != stratum], homes).any():
+                raise InputError("A household must lie in one stratum. One has records in two.")
+            if homes.size < plan.method.k:
+                raise InputError(
+                    f"A group needs k = {plan.method.k} households, so there must be at least that many. "
+                    f"Got {homes.size}."
+                )
+            Z = group_means(Z, of_row)
+        found = _in_blocks(Z, rows.size, plan, methods, progress)
+        labels[rows] = following + (found if of_row is None else found[of_row])
+        following += int(found.max()) + 1
+    if part.households is None or plan.households is None:
+        return Groups(labels, None, tuple(methods))
+    inside = within_households(part, labels, plan.households.own, plan.method.k)
+    return Groups(inside, labels, tuple(methods))
+
+
+def reach_models(part: Encoded, groups: Groups, plan: Plan) -> Groups:
+    """Merge groups and swap records until the sensitive columns are l-diverse and t-close to the whole table."""
+    if not plan.roles.modelled:
+        return groups
+    before = int(groups.labels.max()) + 1
+    ground, levels = distances_of(plan.roles)
+    # Households stay together, so their records are not swapped.
+    labels = privacy.reach(
+        groups.labels,
+        part.Z,
+        part.table.select(plan.roles.modelled),
+        l=plan.request.l,
+        t=plan.request.t,
+        ground=ground,
+        levels=levels,
+        swap=groups.outer is None,
+        strata=part.strata,
+        population=plan.sensitive if plan.n_parts > 1 else None,
+    )
+    outer = None if groups.outer is None else hold_together(labels, groups.outer)
+    return replace(groups, labels=labels, outer=outer, merged=before - int(labels.max()) - 1)
+
+
+def _in_blocks(
+    Z: np.ndarray, n_rows: int, plan: Plan, methods: list[Microaggregator], progress: Progress | None
+) -> np.ndarray:
+    """The method on all records, or in a large table within blocks and then exchanges across their borders."""
+    most = max(BLOCK_ROWS, 10 * plan.method.k)
+    # A table that is one part is solved whole, wherever it lies; a search cuts large tables into blocks by itself.
+    if plan.n_parts == 1 or plan.method.takes("max_proposals"):
+        most = Z.shape[0]
+    blocks = [np.sort(rows) for rows in blocks_of(Z, most)] if most < Z.shape[0] else [np.arange(Z.shape[0])]
+    labels, following = np.empty(Z.shape[0], np.int64), 0
+    for rows in blocks:
+        share = max(1, round(n_rows * rows.size / Z.shape[0]))
+        method = plan.method.for_part(share, plan.n_rows, Z.shape[1])
+        if progress is not None and method.takes("progress"):
+            method.set_params(progress=progress)
+        # numpy copies whole rows only where it need not check each number.
+        found = method.partition(np.take(Z, rows, axis=0, mode="clip"))
+        methods.append(method)
+        labels[rows] = following + found
+        following += int(found.max()) + 1
+    return mend(Z, labels, MENDING) if len(blocks) > 1 else labels

@@ -1,0 +1,63 @@
+"""Rows as they would be published: group values in place of the original ones, identifiers gone."""
+
+from __future__ import annotations
+
+import numpy as np
+import polars as pl
+
+from shoal.engine.pseudonyms import pseudonyms
+from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.roles import Roles
+from shoal.publish.stages.routing import joined_strata
+
+
+def hidden(roles: Roles) -> list[str]:
+    """Columns that are never published as they are: identifiers and household numbers."""
+    return [*roles.identifiers, *([roles.household] if roles.household else [])]
+
+
+def published_names(plan: Plan) -> list[str]:
+    """The columns of the published table, in the order of the input."""
+    gone = hidden(plan.roles) if plan.request.identifiers == "drop" else []
+    return [name for name in plan.roles.names if name not in gone]
+
+
+def new_columns(
+    batch: pl.DataFrame, plan: Plan, values: np.ndarray, gone: np.ndarray, key: bytes | None
+) -> dict[str, pl.Series]:
+    """The columns of some decoded rows that are published otherwise than they came.
+
+    Parameters
+    ----------
+    values, gone : arrays, (n_rows, n_columns)
+        The value of each row's group, and where it is missing.
+    key : bytes or None
+        Of the hashes, where identifiers are hashed.
+    """
+    roles = plan.roles
+    new = {
+        each.name: each.native(values[:, j], gone[:, j], round_integers=plan.round_integers)
+        for j, each in enumerate(plan.templates)
+    }
+    if roles.weight is not None:
+        new[roles.weight] = pl.Series(roles.weight, np.ascontiguousarray(values[:, len(plan.templates)]))
+    new |= joined_strata(batch, plan)
+    for column in roles.decoder.columns:
+        if column.name in batch.columns and column.name not in new and column.name not in hidden(roles):
+            new[column.name] = batch[column.name]
+    if key is not None:
+        new |= {name: pseudonyms(batch[name], key) for name in hidden(roles) if name in batch.columns}
+    return new
+
+
+def released(
+    batch: pl.DataFrame, plan: Plan, values: np.ndarray, gone: np.ndarray, key: bytes | None
+) -> pl.DataFrame:
+    """Some decoded rows as published."""
+    new = batch.with_columns(new_columns(batch, plan, values, gone, key).values())
+    return new.select(name for name in published_names(plan) if name in new.columns)
+
+
+def shuffled(published: pl.DataFrame) -> np.ndarray:
+    """An order of rows made from what they say alone, so that it tells nothing of the order they came in."""
+    return published.select(pl.struct(pl.all()).hash(seed=11).arg_sort()).to_series().to_numpy()

@@ -1,0 +1,120 @@
+"""What every column of a table is, settled from its first rows before anything is worked on."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+
+import polars as pl
+
+from shoal.engine.roles import settled_schema
+from shoal.errors import InputError
+from shoal.publish.request import ProtectionRequest
+from shoal.publish.stages.decode import RAW, Decoder, decoded_facts, raw_facts
+from shoal.schema import Column, Schema
+
+# Rows from which roles are guessed where no schema gives them.
+GUESSED_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Roles:
+    """What every column is.
+
+    Attributes
+    ----------
+    schema : Schema
+        All facts the run goes by, guessed ones included, as they can be written down and given again.
+    decoder : Decoder
+    quasi : tuple of Column
+        The columns that are aggregated, their facts after decoding.
+    raw : tuple of Column
+        The cells kept beside those of them whose ends were coded or levels recoded.
+    names : tuple of str
+        All columns of the table, in order.
+    strata, identifiers, sensitive, left : tuple of str
+    weight, household : str or None
+    modelled : tuple of str
+        The sensitive columns where l-diversity or t-closeness was asked for, else none.
+    notes : tuple of str
+        What was guessed or recoded.
+    """
+
+    schema: Schema
+    decoder: Decoder
+    quasi: tuple[Column, ...]
+    raw: tuple[Column, ...]
+    names: tuple[str, ...]
+    strata: tuple[str, ...]
+    weight: str | None
+    household: str | None
+    identifiers: tuple[str, ...]
+    sensitive: tuple[str, ...]
+    left: tuple[str, ...]
+    modelled: tuple[str, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def quasi_names(self) -> list[str]:
+        """The names of the columns that are aggregated."""
+        return [fact.name for fact in self.quasi]
+
+    @property
+    def known(self) -> list[str]:
+        """The columns on which groups are alike: what the models are checked on."""
+        return [*self.quasi_names, *self.strata]
+
+    @property
+    def open(self) -> list[str]:
+        """All published columns that are not sensitive: what the status is about."""
+        weight = [self.weight] if self.weight else []
+        return [*self.known, *weight, *self.left]
+
+    @property
+    def needed(self) -> list[str]:
+        """Columns of the file that decide about groups and their values."""
+        single = [name for name in (self.weight, self.household) if name]
+        return list(dict.fromkeys([*self.known, *single, *self.modelled]))
+
+    @property
+    def changed(self) -> dict[str, Column]:
+        """Aggregated columns whose ends were coded or levels recoded, and the facts of their cells before."""
+        return {fact.name.removeprefix(RAW): fact for fact in self.raw}
+
+
+def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Collection[str] = ()) -> Roles:
+    """What every column is: given by the schema, asked for by name, or guessed from the first rows and said."""
+    decoder = Decoder.of(request.schema, head.columns)
+    table = decoder(head).select(head.columns)
+    settled, notes = settled_schema(table, request.schema, request.asked_roles(), labelled)
+    names = settled.names("quasi")
+    if not names:
+        raise InputError(
+            "At least one column must be protected: name it, or give it the role 'quasi' in a schema. None has it."
+        )
+    facts = [
+        replace(settled.columns[name], on_missing=request.on_missing or settled.columns[name].on_missing)
+        for name in names
+    ]
+    sensitive = tuple(settled.names("sensitive"))
+    asked = request.l is not None or request.t is not None
+    if asked and not sensitive:
+        raise InputError(
+            "l-diversity and t-closeness need a sensitive column: name it, or give it the role 'sensitive' in a "
+            "schema. None has it."
+        )
+    return Roles(
+        schema=settled,
+        decoder=decoder,
+        quasi=tuple(decoded_facts(fact) for fact in facts),
+        raw=tuple(raw_facts(fact) for fact in facts if fact.name in decoder.changed),
+        names=tuple(head.columns),
+        strata=tuple(settled.names("stratum")),
+        weight=next(iter(settled.names("weight")), None),
+        household=next(iter(settled.names("household")), None),
+        identifiers=tuple(settled.names("identifier")),
+        sensitive=sensitive,
+        left=tuple(settled.names("leave")),
+        modelled=sensitive if asked else (),
+        notes=(*decoder.notes(), *notes),
+    )

@@ -1,0 +1,110 @@
+"""The status of a protected table: green, amber or red by one rule, the same wherever it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from shoal.privacy import Verdict
+from shoal.publish.stages.check import Exposure
+
+# Share of records that may lie in classes below k before a table must not be given out.
+RED_SHARE = 0.05
+WORDS = {
+    "green": "all conditions met",
+    "amber": "publish after a look at the reasons",
+    "red": "do not publish",
+}
+RULE = (
+    "The rule looks at all published columns that are not sensitive, those left as they are included. Green: every "
+    "model that was asked for holds, every record shares these columns with at least k - 1 others, and no sensitive "
+    "value is the same for all records alike. Red: a model that was asked for does not hold, or more than "
+    f"{100 * RED_SHARE:.0f} % of the records share these columns with fewer than k - 1 others. Amber: anything else. "
+    "Linkage cannot exceed 1/k where every record shares these columns with k - 1 others, so it needs no condition "
+    "of its own."
+)
+
+
+@dataclass(frozen=True)
+class Status:
+    """The colour, why it is that colour, and the rule.
+
+    Attributes
+    ----------
+    colour : {"green", "amber", "red"}
+    reasons : tuple of str
+        Each names its columns.
+    """
+
+    colour: str
+    reasons: tuple[str, ...]
+
+    @property
+    def word(self) -> str:
+        """What the colour asks for."""
+        return WORDS[self.colour]
+
+    @property
+    def rule(self) -> str:
+        """The rule, for reading."""
+        return RULE
+
+    def __str__(self) -> str:
+        why = "; ".join(self.reasons)
+        return f"status {self.colour}: {self.word}" + (f" ({why})" if why else "")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Colour and reasons as plain values."""
+        return {"status": self.colour, "reasons": list(self.reasons)}
+
+
+def status_of(verdicts: Iterable[Verdict], exposure: Exposure, k: int) -> Status:
+    """Decide the colour from what is published alone.
+
+    Parameters
+    ----------
+    verdicts : iterable of Verdict
+    exposure : Exposure
+    k : int
+
+    Examples
+    --------
+    >>> from shoal.publish.stages.check import Exposure
+    >>> from shoal.publish.status import status_of
+    >>> print(status_of([], Exposure(0.0, ("age",), {}), 5))
+    status green: all conditions met
+    >>> status_of([], Exposure(0.4, ("age", "note"), {}), 5).colour
+    'red'
+    """
+    red = [
+        f"{each.model}{f' of {each.sensitive}' if each.sensitive else ''} does not hold on {named(each.quasi)}"
+        for each in verdicts
+        if each.holds is False
+    ]
+    amber: list[str] = []
+    if exposure.at_risk > 0:
+        sentence = (
+            f"{_percent(exposure.at_risk)} of the records share {named(exposure.columns)} with fewer than "
+            f"{k - 1} others"
+        )
+        (red if exposure.at_risk > RED_SHARE else amber).append(sentence)
+    amber += [
+        f"for {_percent(share)} of the records all alike have one value of {name}"
+        for name, share in exposure.attributes.items()
+        if share > 0
+    ]
+    colour = "red" if red else "amber" if amber else "green"
+    return Status(colour, tuple(red + amber))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.3g} %" if share < 0.9995 or share == 1 else "more than 99.9 %"
+
+
+def named(names: Iterable[str], most: int = 8) -> str:
+    """Names in a sentence; of very many the first."""
+    listed = list(names)
+    if len(listed) > most:
+        return f"{', '.join(listed[: most - 1])} and {len(listed) - most + 1} more"
+    return ", ".join(listed)

@@ -1,0 +1,252 @@
+"""Spark gives what the local engine gives, also on a cluster that loses a worker."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+
+import shoal
+from shoal import privacy
+from shoal.errors import InputError
+
+if importlib.util.find_spec("pyspark") is None:
+    pytest.skip("pyspark is not installed", allow_module_level=True)
+if shutil.which("java") is None:
+    pytest.skip("Java is absent: Spark needs Java 17", allow_module_level=True)
+
+from shoal.publish import ProtectionRequest, protect_file
+from shoal.publish.executors import parts
+from shoal.publish.executors import spark as executor
+from shoal.publish.executors.parts import Parts
+from shoal.publish.executors.parts.queries import query_file
+from shoal.publish.pipeline import plan_rows, settle_method
+from shoal.publish.stages.roles import settle_roles
+from shoal.publish.stages.routing import merged_parts, route
+from shoal.publish.stages.solve import solve_part
+from shoal.publish.stages.survey import ROW
+
+SRC = str(Path(shoal.__file__).parents[1])
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+
+def table(n: int = 2_400) -> pl.DataFrame:
+    rng = np.random.default_rng(5)
+    return pl.DataFrame(
+        {
+            "person": [f"p{i}" for i in range(n)],
+            "x": rng.normal(size=n),
+            "y": rng.lognormal(size=n),
+            "z": rng.integers(0, 50, n),
+            "job": rng.choice(["cook", "nurse", "smith"], n),
+            "region": rng.choice(["north", "south"], n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def spark():
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = SRC
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("ERROR")
+    yield session
+    session.stop()
+
+
+SCHEMA = {
+    "columns": {
+        "job": {"role": "quasi", "kind": "category"},
+        "person": {"role": "identifier", "kind": "category"},
+        "region": {"role": "stratum", "kind": "category"},
+    }
+}
+
+
+def planned(source: Path, asked: ProtectionRequest):
+    with Parts(source, source.parent / "planned.parquet").open(asked, lambda *_: None) as rows:
+        return plan_rows(rows, settle_roles(rows.head(), asked), asked, settle_method(asked))
+
+
+def test_groups_equal_those_of_the_local_engine(spark, tmp_path, monkeypatch):
+    (tmp_path / "in").mkdir()
+    frame = table()
+    frame[:1000].write_parquet(tmp_path / "in" / "a.parquet")
+    frame[1000:].write_parquet(tmp_path / "in" / "b.parquet")
+    monkeypatch.setattr(parts, "part_rows", lambda *_: 300)
+    monkeypatch.setattr(executor, "PART_ROWS", 300)
+    asked = {"k": 4, "method": "mdav", "schema": SCHEMA}
+    local = protect_file(tmp_path / "in", tmp_path / "local.parquet", n_jobs=1, **asked)
+    there = protect_file(tmp_path / "in", tmp_path / "spark", engine="spark", **asked)
+    assert local.parts == there.parts > 4
+    expected = pl.read_parquet(tmp_path / "local.parquet")
+    assert pl.read_parquet(tmp_path / "spark" / "*.parquet").equals(expected)
+    assert there.status == local.status
+    assert there.figures.information_loss == pytest.approx(local.figures.information_loss)
+    assert there.figures.false_cells == local.figures.false_cells
+
+
+def test_parquet_in_parquet_out(spark, tmp_path):
+    frame = table()
+    frame.write_parquet(tmp_path / "in.parquet")
+    (tmp_path / "s.toml").write_text(
+        '[columns.person]\nkind = "category"\nrole = "identifier"\n[columns.job]\nkind = "category"\nrole = "quasi"\n'
+    )
+    facts = protect_file(
+        tmp_path / "in.parquet", tmp_path / "out", k=3, schema=tmp_path / "s.toml", strata=["region"],
+        engine="spark", method="mdav",
+    )  # fmt: skip
+    out = pl.read_parquet(tmp_path / "out" / "*.parquet")
+    assert out.columns == ["x", "y", "z", "job", "region"]
+    assert out["region"].to_list() == frame["region"].to_list()
+    assert privacy.k_anonymity(out, out.columns, k=3).holds
+    assert facts.figures.n_records == frame.height
+    assert facts.figures.smallest_group >= 3
+    assert 0 < facts.figures.information_loss < 100
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["in.parquet", "out", "s.toml"]
+
+
+def test_bad_tables_are_one_sentence(spark, tmp_path):
+    table(50).with_columns(pl.lit(None, pl.Float64).alias("x")).write_parquet(tmp_path / "in.parquet")
+    for path, match in (("in.parquet", "must hold values"), ("absent.parquet", "Spark could not finish")):
+        with pytest.raises(InputError, match=match) as caught:
+            protect_file(tmp_path / path, tmp_path / "out", columns=["x", "y"], engine="spark", method="mdav",
+                         schema=shoal.schema.Schema({"person": shoal.schema.Column("person", "leave", "category")}))  # fmt: skip
+        assert "\n" not in str(caught.value)
+    assert not (tmp_path / "out").exists()
+
+
+def test_queries_are_combined_on_the_driver(spark, tmp_path):
+    frame = table()
+    frame.write_parquet(tmp_path / "in.parquet")
+
+    def partial(part):
+        return part.group_by("job").agg(pl.len().cast(pl.Int64).alias("n"), pl.col("z").sum().alias("s"))
+
+    def combine(parts):
+        return pl.concat(parts).group_by("job").agg(pl.col("n").sum(), pl.col("s").sum())
+
+    expected = partial(frame).sort("job")
+    rows = executor.read_rows(spark, tmp_path / "in.parquet")
+    assert executor.query_rows(rows.repartition(3), partial, combine).sort("job").equals(expected)
+    assert query_file(tmp_path / "in.parquet", partial, combine, rows=700).sort("job").equals(expected)
+
+
+CLUSTER = """
+import sys, time
+from pathlib import Path
+import polars as pl
+from shoal.microaggregation import MDAV
+from shoal.publish import ProtectionRequest
+from shoal.publish.executors import parts, spark as room
+from shoal.publish.executors.parts import Parts
+from shoal.publish.pipeline import plan_rows, settle_method
+from shoal.publish.stages.roles import settle_roles
+from shoal.publish.stages.survey import ROW
+
+folder, master, source = Path(sys.argv[1]), sys.argv[2], sys.argv[3]
+
+class Slow(MDAV):
+    def _partition(self, Z):
+        (folder / "started").touch()
+        time.sleep(0.7)
+        return MDAV._partition(self, Z)
+
+from pyspark.sql import SparkSession
+session = (SparkSession.builder.master(master).config("spark.ui.enabled", "false")
+    .config("spark.driver.host", "127.0.0.1").config("spark.executor.memory", "512m")
+    .config("spark.executor.cores", "1").config("spark.sql.shuffle.partitions", "8")
+    .config("spark.sql.adaptive.enabled", "false")
+    .config("spark.executorEnv.PYTHONPATH", sys.argv[4]).getOrCreate())
+parts.part_rows = lambda *_: 120
+asked = ProtectionRequest(k=3, method=Slow())
+with Parts(Path(source), folder / "planned.parquet").open(asked, lambda *_: None) as rows:
+    plan = plan_rows(rows, settle_roles(rows.head(), asked), asked, settle_method(asked))
+new = room.protect_rows(room.read_rows(session, source), plan)
+pl.from_arrow(new.toArrow()).sort(ROW).write_parquet(folder / "out.parquet")
+(folder / "executors").write_text(str(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()))
+"""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_a_killed_worker_changes_nothing(tmp_path, monkeypatch):
+    import pyspark
+
+    home = Path(pyspark.__file__).parent
+    frame = table(900).select("x", "y")
+    frame.write_parquet(tmp_path / "in.parquet")
+    (tmp_path / "local").mkdir()
+    env = os.environ | {
+        "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": SRC,
+        "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(tmp_path / "local"), "SPARK_DAEMON_MEMORY": "256m",
+    }  # fmt: skip
+    port = free_port()
+    master = f"spark://127.0.0.1:{port}"
+
+    def start(*words: str) -> subprocess.Popen:
+        log = (tmp_path / f"log-{time.monotonic_ns()}").open("wb")
+        return subprocess.Popen(
+            [home / "bin" / "spark-class", *words], env=env, stdout=log, stderr=log, cwd=tmp_path
+        )
+
+    daemons = [start("org.apache.spark.deploy.master.Master", "--host", "127.0.0.1", "--port", str(port),
+                     "--webui-port", str(free_port()))]  # fmt: skip
+    try:
+        for number in range(2):
+            daemons.append(
+                start("org.apache.spark.deploy.worker.Worker", "--host", "127.0.0.1", "--cores", "1", "--memory",
+                      "600m", "--webui-port", str(free_port()), "--work-dir", str(tmp_path / f"w{number}"), master)
+            )  # fmt: skip
+        with (tmp_path / "driver.log").open("wb") as log:
+            driver = subprocess.Popen(
+                [sys.executable, "-c", CLUSTER, tmp_path, master, tmp_path / "in.parquet", SRC],
+                env=env, stdout=log, stderr=log,
+            )  # fmt: skip
+            daemons.append(driver)
+            waited = time.monotonic()
+            while not (tmp_path / "started").exists() and time.monotonic() - waited < 300:
+                assert driver.poll() is None, (tmp_path / "driver.log").read_text()[-2000:]
+                time.sleep(0.1)
+            assert (tmp_path / "started").exists(), (tmp_path / "driver.log").read_text()[-2000:]
+            daemons[1].kill()
+            assert driver.wait(300) == 0, (tmp_path / "driver.log").read_text()[-2000:]
+    finally:
+        for each in daemons:
+            each.kill()
+            each.wait()
+    # The driver and one executor are left of the two that began.
+    assert (tmp_path / "executors").read_text() == "2"
+    monkeypatch.setattr(parts, "part_rows", lambda *_: 120)
+    plan = planned(tmp_path / "in.parquet", ProtectionRequest(k=3, method="mdav"))
+    out = pl.read_parquet(tmp_path / "out.parquet")
+    assert out[ROW].to_list() == list(range(900))
+    sizes = np.bincount(route(frame, plan), minlength=plan.n_parts)
+    numbered = frame.with_columns(pl.Series(ROW, np.arange(900)))
+    into = merged_parts(sizes, plan)[route(frame, plan)]
+    for part in np.unique(into):
+        rows = np.flatnonzero(into == part)
+        solved = solve_part(numbered[rows], plan)
+        np.testing.assert_array_equal(out["x"].to_numpy()[rows], solved.values[solved.labels, 0])
