@@ -273,6 +273,8 @@ def _tiles(
         ("smallest group", f"{sizes.min():,}"),
         ("columns", f"{columns:,}"),
     ]
+    if "at_risk" in figures:
+        tiles.append(("at risk", percent(100 * figures["at_risk"])))
     if "information_loss" in figures:
         tiles.append(("information lost", percent(figures["information_loss"])))
     if "dld" in figures:
@@ -331,9 +333,7 @@ def _measured(figures: Mapping[str, Any]) -> str:
     count = figures.get("measured_records")
     if not count or count == figures.get("n_records"):
         return ""
-    return (
-        f"Linkage and the figures of number columns were measured on an even selection of {count:,} records."
-    )
+    return f"Linkage and the figures of number columns were measured on even selections of at most {count:,} records."
 
 
 def _losses(per_column: Mapping[str, float]) -> tuple[ColumnLoss, ...]:
