@@ -113,8 +113,7 @@ def compare_columns(
     compared = []
     for name in names:
         facts = _facts(schema, name, original[name])
-        before = read_column(original[name], facts)
-        after = read_column(protected[name], replace(facts, missing_codes=()), before.levels)
+        before, after = _read_both(original[name], protected[name], facts)
         compared.append(
             _levels_apart(before, after, loss.get(name))
             if before.levels is not None
@@ -123,12 +122,37 @@ def compare_columns(
     return tuple(compared)
 
 
+def _read_both(original: pl.Series, protected: pl.Series, facts: Column) -> tuple[TypedColumn, TypedColumn]:
+    """Cells before and after; values that were coarsened to names of sets are compared as texts."""
+    before = read_column(original, facts)
+    texts = protected.dtype == pl.String
+    known = (
+        before.levels is not None and protected.drop_nulls().is_in(before.levels.cast(pl.String)).all()
+        if texts
+        else True
+    )
+    if (texts and original.dtype != pl.String) or not known:
+        both = (original.cast(pl.String), protected.cast(pl.String))
+        facts = Column(facts.name, kind="category", missing_codes=facts.missing_codes)
+        levels = pl.concat([each.drop_nulls() for each in both]).unique().sort()
+        return read_column(both[0], facts, levels), read_column(
+            both[1], replace(facts, missing_codes=()), levels
+        )
+    return before, read_column(protected, replace(facts, missing_codes=()), before.levels)
+
+
 def _treatment(name: str, role: str, settings: Mapping[str, Any], schema: Schema) -> str:
     facts = schema.columns.get(name, Column(name))
     how = facts.aggregate or _AGGREGATES.get(facts.kind, "mode")
     weighted = "weighted " if settings.get("weights") and how in ("mean", "median", "mode") else ""
+    changed = {
+        "generalize": f"{facts.kind}: coarsened as far as its class needs; every cell is true",
+        "suppress": f"{facts.kind}: single cells made missing; every other cell is true",
+    }
     return {
-        "quasi": f"{facts.kind}: replaced by the {weighted}{how} of its group",
+        "quasi": changed.get(
+            settings.get("method", ""), f"{facts.kind}: replaced by the {weighted}{how} of its group"
+        ),
         "stratum": "groups never cross its values; published, and part of the check",
         "sensitive": "published as it is",
         "weight": "used as survey weight; published as the mean of its group, so that totals hold",
