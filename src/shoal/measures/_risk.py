@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from numbers import Integral, Real
 from typing import Any, NamedTuple
 
@@ -19,7 +20,7 @@ FEW_COLUMNS = 20
 # Distances held at once by a scan: 64 MB.
 SCAN_CELLS = 1 << 23
 # Squared differences that a selection of records may cost in all.
-MOST_STEPS = 1e10
+MOST_STEPS = 5e8
 
 
 def dld(original: Any, protected: Any, *, own: bool = False, ties: str = "share") -> float:
@@ -66,12 +67,13 @@ def linked_share(
     ties: str = "share",
     max_records: int | None = None,
     blocks: np.ndarray | None = None,
+    progress: Callable[[float, float], None] | None = None,
 ) -> float:
     """Share of the rows of B whose nearest row of A is their own; coordinates are taken as they are.
 
     Above `max_records` an even selection of the rows of B stands for all of them, and a smaller one where many columns
     or large blocks would make even that long. With `blocks` (0..b-1 for each row) only rows of one block are compared:
-    columns that both sides know exactly.
+    columns that both sides know exactly. `progress` is told how many points are done, of how many.
     """
     n = A.shape[0]
     if blocks is not None:
@@ -79,13 +81,13 @@ def linked_share(
         order = np.argsort(blocks, kind="stable")
         starts = np.searchsorted(blocks[order], np.arange(int(blocks.max()) + 2))
         return float(_linked_in_blocks(A, B, rows, blocks, order, starts).mean())
-    rows = _selected(n, max_records, 0.0 if A.shape[1] <= FEW_COLUMNS else 0.1 * n * A.shape[1])
+    rows = _selected(n, max_records, 0.0 if A.shape[1] <= FEW_COLUMNS else n * (1 + 0.05 * A.shape[1]))
     # All rows of a group are the same point: ask once for each.
     points, of_row = np.unique(B[rows], axis=0, return_inverse=True)
     of_row = of_row.reshape(-1)
     to_own = np.sqrt(((A[rows] - B[rows]) ** 2).sum(axis=1))
     if A.shape[1] > FEW_COLUMNS:
-        neighbours = _scanned(A, points)
+        neighbours = _scanned(A, points, progress)
     else:
         best = np.full(points.shape[0], np.inf)
         np.minimum.at(best, of_row, to_own)
@@ -101,7 +103,7 @@ def _selected(n: int, most: int | None, work: float) -> np.ndarray:
     """An even selection of rows: at most so many, and so that `work` steps for each are not too many in all."""
     if most is None or n <= 1000:
         return np.arange(n)
-    most = min(most, max(500, int(MOST_STEPS / max(work, 1.0))))
+    most = min(most, max(400, int(MOST_STEPS / max(work, 1.0))))
     return np.arange(n) if n <= most else np.linspace(0, n - 1, most).astype(np.int64)
 
 
@@ -130,7 +132,9 @@ def _in_tree(A: np.ndarray, points: np.ndarray, best: np.ndarray, *, firsts: boo
     return _Neighbours(reach, counts, first)
 
 
-def _scanned(A: np.ndarray, points: np.ndarray) -> _Neighbours:
+def _scanned(
+    A: np.ndarray, points: np.ndarray, progress: Callable[[float, float], None] | None = None
+) -> _Neighbours:
     """By matrix products, which in many columns beat a tree that can skip nothing.
 
     A product is less exact than a sum of squared differences, so it only names candidates, with room for
@@ -143,6 +147,8 @@ def _scanned(A: np.ndarray, points: np.ndarray) -> _Neighbours:
     reach, counts, first = np.empty(m), np.empty(m, np.int64), np.empty(m, np.int64)
     step = max(1, SCAN_CELLS // A.shape[0])
     for start in range(0, m, step):
+        if progress is not None:
+            progress(start, m)
         P = points[start : start + step]
         own = np.einsum("ij,ij->i", P, P)
         squares = P @ A.T

@@ -331,9 +331,7 @@ def _measured(figures: Mapping[str, Any]) -> str:
     count = figures.get("measured_records")
     if not count or count == figures.get("n_records"):
         return ""
-    return (
-        f"Linkage and the figures of number columns were measured on an even selection of {count:,} records."
-    )
+    return f"Linkage and the figures of number columns were measured on even selections of at most {count:,} records."
 
 
 def _losses(per_column: Mapping[str, float]) -> tuple[ColumnLoss, ...]:

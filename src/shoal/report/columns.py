@@ -113,7 +113,7 @@ def compare_columns(
     compared = []
     for name in names:
         facts = _facts(schema, name, original[name])
-        before, after = _read_both(original[name], protected[name], facts)
+        before, after = _read(original[name], protected[name], facts)
         compared.append(
             _levels_apart(before, after, loss.get(name))
             if before.levels is not None
@@ -122,23 +122,25 @@ def compare_columns(
     return tuple(compared)
 
 
-def _read_both(original: pl.Series, protected: pl.Series, facts: Column) -> tuple[TypedColumn, TypedColumn]:
-    """Cells before and after; values that were coarsened to names of sets are compared as texts."""
-    before = read_column(original, facts)
-    texts = protected.dtype == pl.String
-    known = (
-        before.levels is not None and protected.drop_nulls().is_in(before.levels.cast(pl.String)).all()
-        if texts
-        else True
+def _read(original: pl.Series, protected: pl.Series, facts: Column) -> tuple[TypedColumn, TypedColumn]:
+    """A column before and after by one list of levels; a recoded or coarsened one has new ones, which stand behind."""
+    if not facts.recode and not _coarsened(original, protected):
+        before = read_column(original, facts)
+        return before, read_column(protected, replace(facts, missing_codes=()), before.levels)
+    plain = Column(facts.name, kind="category")
+    cells = [each.cast(pl.String).drop_nulls().unique().sort() for each in (original, protected)]
+    levels = pl.concat(cells).unique(maintain_order=True)
+    before, after = (read_column(each.cast(pl.String), plain, levels) for each in (original, protected))
+    return before, after
+
+
+def _coarsened(original: pl.Series, protected: pl.Series) -> bool:
+    """Whether values became names of sets that they lie in."""
+    if protected.dtype != pl.String:
+        return False
+    return (
+        original.dtype != pl.String or not protected.drop_nulls().is_in(original.drop_nulls().unique()).all()
     )
-    if (texts and original.dtype != pl.String) or not known:
-        both = (original.cast(pl.String), protected.cast(pl.String))
-        facts = Column(facts.name, kind="category", missing_codes=facts.missing_codes)
-        levels = pl.concat([each.drop_nulls() for each in both]).unique().sort()
-        return read_column(both[0], facts, levels), read_column(
-            both[1], replace(facts, missing_codes=()), levels
-        )
-    return before, read_column(protected, replace(facts, missing_codes=()), before.levels)
 
 
 def _treatment(name: str, role: str, settings: Mapping[str, Any], schema: Schema) -> str:

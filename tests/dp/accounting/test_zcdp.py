@@ -47,7 +47,11 @@ def test_delta_is_at_or_above_the_infimum_and_close(rho, epsilon):
         return
     with mpmath.workdps(40):
         log_ours = mpmath.log(mpmath.mpf(ours.numerator) / ours.denominator)
-        assert exact <= log_ours <= exact + 1e-8 + 1e-10 * abs(exact)
+        assert exact <= log_ours <= max(exact, -10_000) + 1e-8 + 1e-10 * abs(exact)
+
+
+def test_a_delta_too_small_to_write_is_not_nothing():
+    assert 0 < delta_bound(Fraction(1, 10**6), Fraction(20)) < Fraction(1, 10**4000)
 
 
 @settings(max_examples=12, deadline=None)

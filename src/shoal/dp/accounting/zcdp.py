@@ -20,6 +20,7 @@ from shoal.dp import budget
 from shoal.errors import ParameterError
 
 _DIGITS = 60
+_LEAST = Decimal(-10_000)  # logarithm of the smallest delta that is stated
 _MARGIN = Decimal("1e-40")  # on logarithms; the sums below err by less than 1e-50
 
 
@@ -48,6 +49,7 @@ def delta_bound(rho: Fraction, epsilon: Fraction) -> Fraction:
         log_delta = _log_delta(rho, epsilon, _best_alpha(float(rho), float(epsilon))) + _MARGIN
         if log_delta >= 0:
             return Fraction(1)
+        log_delta = max(log_delta, _LEAST)  # below it a decimal would round to nothing
         return min(Fraction(1), Fraction(log_delta.exp()) * (1 + Fraction(1, 10**40)))
 
 

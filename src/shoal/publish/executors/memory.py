@@ -20,7 +20,7 @@ from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, Tally, certi
 from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.release import hidden, new_columns, shuffled
 from shoal.publish.stages.roles import Roles
-from shoal.publish.stages.solve import Solved, solve_part
+from shoal.publish.stages.solve import MEASURING, Solved, solve_part
 from shoal.publish.stages.survey import ROW, kept_rows
 
 T = TypeVar("T")
@@ -100,7 +100,9 @@ class MemoryRows:
         self.tell(doing, 0, 0)
         self.solved = solve_part(
             self.table, plan, measured=MEASURED_RECORDS,
-            progress=lambda stage, done, of: self.tell(f"{doing}: {stage}", done, of),
+            progress=lambda stage, done, of: self.tell(
+                stage if stage == MEASURING else f"{doing}: {stage}", done, of
+            ),
         )  # fmt: skip
 
     def draft(self, plan: Plan, key: bytes | None) -> Draft:
@@ -124,6 +126,7 @@ class MemoryRows:
     def measured(self, plan: Plan, figures: Figures) -> Figures:
         """Re-identification before and after, and the certificate where it was asked for."""
         assert self.solved is not None
+        self.tell("measuring the risk of being found", 1, 2)
         found = identification(self.table, self.published, plan)
         proof = None
         if plan.request.certify is not False:

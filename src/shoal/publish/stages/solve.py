@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 import polars as pl
@@ -15,6 +16,7 @@ from shoal.publish.stages.partition import Groups, Progress, form_groups, reach_
 from shoal.publish.stages.plan import Plan, original_columns
 from shoal.publish.stages.survey import ROW
 
+MEASURING = "measuring linkage"
 # The columns left as they are, as one number a row.
 LEFT = "__left__"
 
@@ -100,7 +102,7 @@ def solve_part(
     part = encode_part(table if table[ROW].is_sorted() else table[order], plan)
     groups = reach_models(part, form_groups(part, plan, progress), plan)
     values, gone = aggregated(part, groups, plan)
-    sums = sums_of(part, groups, values, gone, plan, measured)
+    sums = sums_of(part, groups, values, gone, plan, measured, progress)
     labels = np.empty_like(groups.labels)
     labels[order] = groups.labels
     return Solved(labels, values, gone, sums)
@@ -131,7 +133,13 @@ def aggregated(part: Encoded, groups: Groups, plan: Plan) -> tuple[np.ndarray, n
 
 
 def sums_of(
-    part: Encoded, groups: Groups, values: np.ndarray, gone: np.ndarray, plan: Plan, measured: int | None
+    part: Encoded,
+    groups: Groups,
+    values: np.ndarray,
+    gone: np.ndarray,
+    plan: Plan,
+    measured: int | None,
+    progress: Progress | None = None,
 ) -> Sums:
     """What the groups lose, and what they leave to be linked."""
     labels = groups.labels
@@ -140,7 +148,8 @@ def sums_of(
     loss, total = _loss(part, after, labels, Y, plan)
     linked = linked_open = np.nan
     if measured is not None:
-        linked = linked_share(part.Z, Y, max_records=measured)
+        told = None if progress is None else partial(progress, MEASURING)
+        linked = linked_share(part.Z, Y, max_records=measured, progress=told)
         linked_open = linked
         if plan.roles.left:
             linked_open = linked_share(part.Z, Y, max_records=measured, blocks=_blocks(part, plan))

@@ -1,0 +1,314 @@
+"""One request gives one result wherever rows live: memory, parts, Spark, and what stands around them."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal import io
+from shoal.errors import ShoalError
+from shoal.publish import protect, protect_file
+from shoal.publish.executors import parts
+
+HAS_SPARK = importlib.util.find_spec("pyspark") is not None and shutil.which("java") is not None
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+SCHEMA = """
+[table]
+id = "everything"
+[columns.person]
+role = "identifier"
+kind = "category"
+[columns.home]
+role = "household"
+kind = "category"
+[columns.age]
+role = "quasi"
+bounds = [0, 110]
+missing_codes = ["-9"]
+on_missing = "impute"
+[columns.income]
+role = "quasi"
+top = 30000
+bottom = 1000
+importance = 2.0
+[columns.job]
+role = "quasi"
+kind = "category"
+levels = ["cook", "baker", "nurse", "smith"]
+hierarchy = [["cook", "baker"], ["nurse", "smith"]]
+recode = 1
+[columns.school]
+role = "quasi"
+kind = "ordered"
+levels = ["none", "first", "second", "third"]
+missing_codes = ["?"]
+on_missing = "category"
+[columns.born]
+role = "quasi"
+kind = "date"
+[columns.member]
+role = "quasi"
+kind = "boolean"
+[columns.region]
+role = "stratum"
+kind = "category"
+[columns.w]
+role = "weight"
+[columns.disease]
+role = "sensitive"
+kind = "category"
+missing_codes = ["NA"]
+[columns.country]
+role = "leave"
+kind = "category"
+"""
+
+
+def everything(n: int = 400, seed: int = 4) -> pl.DataFrame:
+    """A table with a column of every kind and role, codes for missing cells, a small stratum and households."""
+    rng = np.random.default_rng(seed)
+    home = np.repeat(np.arange(n), rng.integers(1, 4, n))[:n]
+    region = np.where(home < 20, "isle", np.where(home % 2 == 0, "north", "south"))
+    region = np.where(home < 2, "rock", region)
+    age = rng.integers(0, 95, n)
+    return pl.DataFrame(
+        {
+            "person": [f"p{i}" for i in range(n)],
+            "home": [f"h{i}" for i in home],
+            "age": np.where(rng.random(n) < 0.05, -9, age),
+            "income": rng.lognormal(9.6, 1, n).round(2),
+            "job": rng.choice(["cook", "baker", "nurse", "smith"], n),
+            "school": rng.choice(["none", "first", "second", "third", "?"], n),
+            "born": [f"{2020 - int(each)}-0{1 + i % 9}-11" for i, each in enumerate(age)],
+            "member": rng.random(n) < 0.4,
+            "region": region,
+            "w": rng.uniform(1, 9, n).round(1),
+            "disease": rng.choice(["flu", "cold", "gout", "NA"], n),
+            "country": ["here"] * n,
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path):
+    frame = everything()
+    frame.write_csv(tmp_path / "t.csv")
+    frame.with_columns(pl.col("born").str.to_date()).write_parquet(tmp_path / "t.parquet")
+    (tmp_path / "t.toml").write_text(SCHEMA)
+    return tmp_path
+
+
+ASKED = {"k": 4, "l": 2, "t": 0.5, "method": "mdav", "accept_risk": True}
+
+
+def alike(one: pl.DataFrame, other: pl.DataFrame) -> None:
+    """The same columns, missing cells, recoded values and classes."""
+    assert one.columns == other.columns
+    for name in one.columns:
+        assert one[name].null_count() == other[name].null_count(), name
+        a, b = one[name], other[name]
+        if a.dtype.is_float():
+            np.testing.assert_allclose(a.to_numpy(), b.cast(pl.Float64).to_numpy(), rtol=1e-12, err_msg=name)
+        else:
+            assert a.cast(pl.String).to_list() == b.cast(pl.String).to_list(), name
+
+
+def test_memory_and_parts_give_the_same_file(folder):
+    frame = io.read_table(folder / "t.parquet")
+    whole = protect(frame, schema=folder / "t.toml", **ASKED)
+    done = protect_file(
+        folder / "t.parquet", folder / "o.parquet", schema=folder / "t.toml", n_jobs=1, **ASKED
+    )
+    alike(whole.frame, pl.read_parquet(folder / "o.parquet"))
+    assert (whole.status, whole.reasons) == (done.status, done.reasons)
+    assert [(v.model, v.value, v.holds) for v in whole.verdicts] == [
+        (v.model, v.value, v.holds) for v in done.verdicts
+    ]
+    for name in (
+        "information_loss",
+        "at_risk",
+        "dld",
+        "linkage",
+        "false_cells",
+        "suppressed_cells",
+        "unchanged",
+    ):
+        assert getattr(whole.figures, name) == pytest.approx(getattr(done.figures, name)), name
+    assert whole.figures.attribute_disclosure == pytest.approx(done.figures.attribute_disclosure)
+    published = whole.frame
+    assert published["income"].max() <= 30_000
+    assert published["income"].min() >= 1_000
+    assert set(published["job"]) <= {"cook|baker", "nurse|smith"}
+    assert "-9" not in set(published["age"].cast(pl.String))
+    assert published["disease"].null_count() == (frame["disease"] == "NA").sum()
+    assert not {"person", "home"} & set(published.columns)
+    assert "rock" not in published["region"].to_list()
+
+
+def test_the_command_writes_the_same_bytes_in_memory_and_in_parts(folder, monkeypatch):
+    from typer.testing import CliRunner
+
+    from shoal.cli import app
+
+    monkeypatch.chdir(folder)
+    words = [
+        "protect",
+        "t.csv",
+        "-k",
+        "4",
+        "--schema",
+        "t.toml",
+        "--method",
+        "mdav",
+        "--accept-risk",
+        "--json",
+    ]
+    facts = {}
+    for name, more in (("whole", []), ("parts", ["--memory", "1GB", "--jobs", "1"])):
+        done = CliRunner().invoke(app, [*words, "-o", f"{name}.csv", *more])
+        assert done.exit_code == 0, done.output
+        facts[name] = json.loads(done.stdout)
+    assert (folder / "whole.csv").read_bytes() == (folder / "parts.csv").read_bytes()
+    for key in ("status", "at_risk", "information_loss", "n_groups", "dld"):
+        assert facts["whole"][key] == pytest.approx(facts["parts"][key]), key
+
+
+def test_several_parts_keep_what_was_asked_for(folder, monkeypatch):
+    monkeypatch.setattr(parts, "part_rows", lambda *_: 120)
+    done = protect_file(
+        folder / "t.parquet", folder / "o.parquet", schema=folder / "t.toml", n_jobs=1, **ASKED
+    )
+    assert done.parts > 1
+    assert all(verdict.holds is not False for verdict in done.verdicts)
+    assert {verdict.model for verdict in done.verdicts} >= {"k-anonymity", "k-anonymity of households"}
+    out = pl.read_parquet(folder / "o.parquet")
+    assert out["income"].max() <= 30_000
+    assert set(out["job"]) <= {"cook|baker", "nurse|smith"}
+    totals = [float(each["w"].sum()) for each in (everything(), out)]
+    assert totals[0] == pytest.approx(totals[1])
+
+
+@pytest.mark.skipif(not HAS_SPARK, reason="Spark needs pyspark and Java 17")
+def test_spark_gives_what_memory_gives(folder):
+    frame = io.read_table(folder / "t.parquet")
+    whole = protect(frame, schema=folder / "t.toml", **ASKED)
+    done = protect_file(folder / "t.parquet", folder / "o", schema=folder / "t.toml", engine="spark", **ASKED)
+    alike(whole.frame, pl.read_parquet(folder / "o" / "*.parquet"))
+    assert (whole.status, whole.reasons) == (done.status, done.reasons)
+    assert whole.figures.information_loss == pytest.approx(done.figures.information_loss)
+
+
+def test_check_and_compare_read_the_same_table(folder, monkeypatch):
+    """`check` finds in the file what `protect` said of it, and `compare` the loss that `protect` has."""
+    from typer.testing import CliRunner
+
+    from shoal.cli import app
+
+    monkeypatch.chdir(folder)
+    asked = ["-k", "4", "--schema", "t.toml"]
+    run = CliRunner()
+    done = run.invoke(
+        app, ["protect", "t.csv", *asked, "--method", "mdav", "--accept-risk", "--json", "-o", "o.csv"]
+    )
+    facts = json.loads(done.stdout)
+    known = "age,income,job,school,born,member,region"
+    found = run.invoke(app, ["check", "o.csv", "--quasi", known, "--sensitive", "disease", "--json"])
+    checked = json.loads(found.stdout)
+    assert checked["k"] == facts["verdicts"][0]["value"]
+    assert checked["l_distinct"] == facts["verdicts"][1]["value"]
+
+
+@st.composite
+def requests(draw):
+    """Random requests over the table above."""
+    asked = {
+        "k": draw(st.integers(2, 7)),
+        "method": draw(st.sampled_from(["mdav", "cbfs", "fdm"])),
+        "integers": draw(st.sampled_from(["float", "round"])),
+        "accept_risk": True,
+        "on_missing": draw(st.sampled_from([None, "impute", "category", "drop"])),
+        "order": draw(st.sampled_from(["keep", "shuffle"])),
+    }
+    if draw(st.booleans()):
+        asked["l"] = 2
+    if draw(st.booleans()):
+        asked["t"] = draw(st.sampled_from([0.4, 0.7]))
+    if draw(st.booleans()):
+        asked["leave"] = draw(st.lists(st.sampled_from(["age", "job", "born"]), unique=True, max_size=2))
+    return asked, draw(st.booleans()), draw(st.integers(0, 3))
+
+
+@settings(max_examples=12, deadline=None)
+@given(requests())
+def test_random_requests_give_the_same_in_memory_and_in_parts(tmp_path_factory, drawn):
+    asked, households, seed = drawn
+    folder: Path = tmp_path_factory.mktemp("random")
+    text = SCHEMA if households else SCHEMA.replace('role = "household"', 'role = "identifier"')
+    (folder / "t.toml").write_text(text)
+    everything(150, seed).with_columns(pl.col("born").str.to_date()).write_parquet(folder / "t.parquet")
+    frame = io.read_table(folder / "t.parquet")
+    said = []
+    results = []
+    for where in ("memory", "parts"):
+        try:
+            if where == "memory":
+                result = protect(frame, schema=folder / "t.toml", **asked)
+                results.append((result, result.frame))
+            else:
+                result = protect_file(
+                    folder / "t.parquet", folder / "o.parquet", schema=folder / "t.toml", n_jobs=1, **asked
+                )
+                results.append((result, pl.read_parquet(folder / "o.parquet")))
+            said.append("")
+        except ShoalError as error:
+            said.append(str(error))
+    assert said[0] == said[1]
+    if results:
+        (one, first), (two, second) = results
+        alike(first, second)
+        assert (one.status, one.reasons) == (two.status, two.reasons)
+        assert one.figures.information_loss == pytest.approx(two.figures.information_loss)
+
+
+def test_the_job_of_the_publish_page_gives_what_memory_gives(folder):
+    pytest.importorskip("fastapi", reason="the page needs the extra 'server'")
+    from shoal.schema import Schema
+    from shoal.server import work
+    from shoal.server.room import read, write
+
+    job = folder / "job"
+    job.mkdir()
+    shutil.copy(folder / "t.csv", job / "table.csv")
+    shutil.copy(folder / "t.toml", job / "codebook.toml")
+    write(job / "job.json", {"ending": ".csv", "state": "running"})
+    schema = Schema.from_toml(folder / "t.toml")
+    roles = {name: column.role for name, column in schema.columns.items()}
+    write(job / "wanted.json", {"roles": roles, "request": ASKED, "escape": False})
+    work.run(job)
+    whole = protect(io.read_table(folder / "t.csv"), schema=schema, **ASKED)
+    alike(whole.frame, io.read_table(job / "protected.csv"))
+    facts = read(job / "result.json")
+    assert (facts["status"], tuple(facts["reasons"])) == (whole.status, whole.reasons)
+    assert f"Status {whole.status}" in (job / "report.html").read_text()
+
+
+def test_ask_reads_the_missing_codes_that_protect_reads(folder):
+    dp = pytest.importorskip("shoal.dp", reason="answers need the extra 'dp'")
+    from shoal.schema import Schema, Unit, decode_table
+
+    schema = Schema.from_toml(folder / "t.toml")
+    frame = io.read_table(folder / "t.csv")
+    missing = decode_table(frame, schema)["age"].null_count()
+    session = dp.Session(frame, Schema({"age": schema.columns["age"]}, id="e", unit=Unit()), budget=1e6)
+    there = session.ask("SELECT COUNT(age) FROM t", epsilon=1000).value
+    assert round(there) == frame.height - missing
+    assert missing > 0
