@@ -1,7 +1,6 @@
 """Information loss of the annealing against the goals, and its speed.
 
     python -m benchmarks.anneal [--seconds 10] [--seeds 3] [--tables census,tarragona,eia] [--k 3,5,10]
-    python -m benchmarks.anneal --large       100,000 x 10 normal records against MDAV within blocks
 
 The load of the machine is printed beside each figure: a run against the clock on a busy machine makes fewer
 proposals. `--proposals` takes a number of them instead of seconds.
@@ -70,7 +69,6 @@ def main(words=None):
     parser.add_argument("--first-seed", type=int, default=10, help="the search was tuned on 0 and 1")
     parser.add_argument("--tables", default="census,tarragona,eia")
     parser.add_argument("--k", default="3,4,5,10,25")
-    parser.add_argument("--large", action="store_true")
     options = parser.parse_args(words)
     budget = {"time_limit": options.seconds}
     if options.proposals:
@@ -78,8 +76,6 @@ def main(words=None):
     Anneal(k=2, max_proposals=2_000).fit(np.random.default_rng(0).normal(size=(30, 2)))  # compiles
     at_hand = [name for name in options.tables.split(",") if datasets.DATASETS[name].path is not None]
     tables = {name: table(name) for name in at_hand}
-    if options.large:
-        tables = {"normal": np.random.default_rng(0).normal(size=(100_000, 10))}
     for name, X in tables.items():
         for k in map(int, options.k.split(",")):
             losses, notes = measure(

@@ -1,7 +1,7 @@
 """Load and faults of the server on loopback: `make bench-server`.
 
-One row of figures each: answers a second with committed charges, races at a cap, kills, a database and a disk that
-fail, clients that misbehave. The tests run the same in small.
+One row of figures each: answers a second with committed charges, races at a cap, the timing attack beside guessing,
+kills, a database and a disk that fail, clients that misbehave. The tests run the same in small.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ sys.path[0:1] = [
 from dp.conftest import BIN, Cluster, system_user  # noqa: E402
 from server import pressure  # noqa: E402
 from server.conftest import House  # noqa: E402
+from server.timing import timing_attack  # noqa: E402
 
 CAPS = {"survey": (1e5, 1e5), "last": (1.0, 1.0)}
 Row = tuple[str, Callable[[], dict[str, Any]]]
@@ -46,6 +47,11 @@ def rows(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
             lambda houses: pressure.race(houses, given.analysts, houses[0].folder / "ledger.db"),
         ),
     )
+    for slot in (None, 0.0):
+        yield (
+            f"timing attack, {'slots as they come' if slot is None else 'no slots'}",
+            lambda slot=slot: timing_attack(folder / f"timing-{slot}", slot, given.people, given.questions),
+        )
     yield "kill -9 under load", lambda: pressure.killed_under_load(folder / "kills", given.kills)
     yield "disk full", lambda: pressure.full_disk(House(folder / "disk", datasets=CAPS), given.seconds / 5)
     yield (
@@ -99,9 +105,11 @@ def _served(houses: list[House], measure: Callable[[list[House]], dict[str, Any]
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=20, help="of load")
-    parser.add_argument("--clients", type=int, default=24)
+    parser.add_argument("--clients", type=int, default=64)
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--analysts", type=int, default=50, help="who race")
+    parser.add_argument("--people", type=int, default=20, help="of the timing attack, half of them held out")
+    parser.add_argument("--questions", type=int, default=30, help="about each of them, present and absent")
     parser.add_argument("--workers", type=int, nargs="*", default=[1, 2])
     parser.add_argument("--only", default="", help="rows whose name holds this")
     parser.add_argument("--json", action="store_true", help="one object per row")

@@ -10,7 +10,7 @@ HEAVY = ("sklearn", "scipy.spatial", "scipy.stats", "pandas", "highspy", "matplo
 
 def test_forming_groups_loads_no_heavy_library():
     code = (
-        "import sys, numpy as np, polars as pl; import shoal.protect; from shoal.measures import propensity;"
+        "import sys, numpy as np, polars as pl; import shoal.publish; from shoal.measures import propensity;"
         "from shoal.microaggregation import Anneal;"
         "X = np.random.default_rng(0).normal(size=(40, 2));"
         "Anneal(k=3, max_proposals=1000, random_state=0).partition(X); propensity(X, X[::-1].copy());"

@@ -417,3 +417,49 @@ def test_a_dependent_value_that_is_no_number_is_the_lower_bound_and_is_not_quote
         assert isinstance(answer.value, float)
     with pytest.raises(ShoalError):
         DependentDP([[1]], (0, 10**400)).ask([1], 0.5)
+
+
+@pytest.mark.parametrize(
+    ("sql", "words"),
+    [
+        ("SELECT COUNT(*) FROM t WHERE age = 1\x00", "control characters"),
+        ("SELECT COUNT(*) FROM t WHERE age = '\ud800'", "control characters"),
+        ("SELECT COUNT(*) FROM t WHERE age IN (" + ",".join(map(str, range(1500))) + ")", "at most 1000"),
+        ("SELECT COUNT(*) FROM t WHERE age = " + "9" * 19_000, "below 1e308"),
+        ("SELECT COUNT(*) FROM t WHERE age = '" + "9" * 19_000 + "x'", "at most"),
+        ("SELECT " + "1" * 10_000_000, "at most 20000 characters"),
+        ("SELECT COUNT(*) FROM t WHERE age > 1e400", "below 1e308"),
+    ],
+)
+def test_long_and_odd_questions_cost_no_time_and_no_budget(sql, words):
+    s = session(Ledger())
+    start = time.process_time()
+    with pytest.raises(ShoalError, match=words):
+        s.ask(sql, 0.5)
+    assert time.process_time() - start < 1.0
+    assert s.ledger.spent("clinic") == 0
+
+
+def test_figures_over_all_groups_are_bounded():
+    levels = tuple(f"L{i}" for i in range(3000))
+    schema = Schema({"z": Column("z", kind="category", levels=levels)}, id="many")
+    s = Session(pl.DataFrame({"z": ["L1"]}), schema, budget=1.0)
+    figures = ", ".join(f"COUNT(*) AS a{i}" for i in range(40))
+    with pytest.raises(
+        ShoalError, match="at most 100000 figures over all its groups. Got 40 for each of 3000"
+    ):
+        s.ask(f"SELECT {figures} FROM t GROUP BY z", 0.5)
+
+
+@pytest.mark.parametrize("name", ["group", "cell", "bin", "value", "shoal:group"])
+def test_a_column_may_have_any_name(name):
+    """A column named `group` was once overwritten under GROUP BY."""
+    schema = Schema(
+        {name: Column(name, bounds=(0, 100)), "sex": Column("sex", kind="category", levels=("f", "m"))}
+    )
+    s = Session(pl.DataFrame({name: [7.0] * 50, "sex": ["f"] * 50}), schema, budget=1e5)
+    rows = s.ask(
+        f'SELECT sex, SUM("{name}") AS x, COUNT(*) AS n FROM t WHERE "{name}" > 5 GROUP BY sex', 2000.0
+    ).value
+    assert [row["n"] for row in rows] == [50, 0]
+    assert rows[0]["x"] == pytest.approx(350, abs=3)

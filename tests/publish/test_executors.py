@@ -277,3 +277,38 @@ def test_random_requests_give_the_same_in_memory_and_in_parts(tmp_path_factory, 
         alike(first, second)
         assert (one.status, one.reasons) == (two.status, two.reasons)
         assert one.figures.information_loss == pytest.approx(two.figures.information_loss)
+
+
+def test_the_job_of_the_publish_page_gives_what_memory_gives(folder):
+    pytest.importorskip("fastapi", reason="the page needs the extra 'server'")
+    from shoal.schema import Schema
+    from shoal.server import work
+    from shoal.server.room import read, write
+
+    job = folder / "job"
+    job.mkdir()
+    shutil.copy(folder / "t.csv", job / "table.csv")
+    shutil.copy(folder / "t.toml", job / "codebook.toml")
+    write(job / "job.json", {"ending": ".csv", "state": "running"})
+    schema = Schema.from_toml(folder / "t.toml")
+    roles = {name: column.role for name, column in schema.columns.items()}
+    write(job / "wanted.json", {"roles": roles, "request": ASKED, "escape": False})
+    work.run(job)
+    whole = protect(io.read_table(folder / "t.csv"), schema=schema, **ASKED)
+    alike(whole.frame, io.read_table(job / "protected.csv"))
+    facts = read(job / "result.json")
+    assert (facts["status"], tuple(facts["reasons"])) == (whole.status, whole.reasons)
+    assert f"Status {whole.status}" in (job / "report.html").read_text()
+
+
+def test_ask_reads_the_missing_codes_that_protect_reads(folder):
+    dp = pytest.importorskip("shoal.dp", reason="answers need the extra 'dp'")
+    from shoal.schema import Schema, Unit, decode_table
+
+    schema = Schema.from_toml(folder / "t.toml")
+    frame = io.read_table(folder / "t.csv")
+    missing = decode_table(frame, schema)["age"].null_count()
+    session = dp.Session(frame, Schema({"age": schema.columns["age"]}, id="e", unit=Unit()), budget=1e6)
+    there = session.ask("SELECT COUNT(age) FROM t", epsilon=1000).value
+    assert round(there) == frame.height - missing
+    assert missing > 0

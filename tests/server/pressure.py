@@ -92,9 +92,9 @@ def uncharged(where: str | Path, answered: Answered) -> tuple[int, Any]:
     """How many of these answers have no charge in the ledger, and the check of its chain."""
     ledger = Ledger(where)
     charged = {
-        entry["body"].split("> ")[1].rstrip(")")
+        entry.body.split("> ")[1].rstrip(")")
         for entry in ledger.entries()
-        if entry["kind"] == "charge" and "> " in entry["body"]
+        if entry.kind == "charge" and "> " in entry.body
     }
     check = ledger.verify()
     ledger.close()

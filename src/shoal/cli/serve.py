@@ -42,6 +42,9 @@ def serve(
     behind_proxy: Annotated[
         bool, typer.Option("--behind-proxy", help="A proxy on this machine adds TLS; trust its headers.")
     ] = False,
+    expects: Annotated[
+        str | None, typer.Option(help="A head of the ledger kept elsewhere, which it must hold.")
+    ] = None,
     demo: Annotated[
         Path | None, typer.Option(help="Serve the bundled survey from this folder; prints one-time tokens.")
     ] = None,
@@ -73,6 +76,8 @@ def serve(
         _print_tokens(settings.accounts)
     from shoal.server.run import run
 
+    if expects is not None:
+        settings.open_ledger(expects).ready()
     run(path, settings, workers=workers, behind_proxy=behind_proxy)
 
 

@@ -2,17 +2,56 @@
 
 from __future__ import annotations
 
-from shoal.dp.check import check
+import math
+
+from shoal.dp.check import check, levels
 from shoal.dp.query import Query
 from shoal.dp.sql import parse
 from shoal.errors import QueryError
 from shoal.schema import Schema
 
+MOST_FIGURES = 100_000
+
 
 def read_query(query: str | Query, schema: Schema) -> Query:
-    """The query that a text or a Python expression asks, or the reason why it cannot be answered."""
-    parsed = parse(query, schema.id) if isinstance(query, str) else query
-    if not isinstance(parsed, Query):
+    """The query that a text or a Python expression asks, or the reason why it cannot be answered.
+
+    Parameters
+    ----------
+    query : str or Query
+    schema : Schema
+
+    Returns
+    -------
+    Query
+        Whose canonical text can be written down, and whose work is bounded.
+
+    Examples
+    --------
+    >>> from shoal.dp.reading import read_query
+    >>> from shoal.schema import Column, Schema
+    >>> print(read_query("SELECT COUNT(*) FROM t WHERE age > 3", Schema({"age": Column("age")})))
+    SELECT COUNT(*) WHERE "age" > 3
+    """
+    if isinstance(query, str):
+        _plain(query)
+        query = parse(query, schema.id)
+    if not isinstance(query, Query):
         raise QueryError(f"A query must be SQL text or a Query. Got {type(query).__name__}.")
-    check(parsed, schema)
-    return parsed
+    check(query, schema)
+    _plain(str(query))
+    groups = math.prod(len(levels(schema.columns[name]) or ()) for name in query.groups)
+    if groups * len(query.aggregates) > MOST_FIGURES:
+        raise QueryError(
+            f"A query may ask for at most {MOST_FIGURES} figures over all its groups. "
+            f"Got {len(query.aggregates)} for each of {groups}."
+        )
+    return query
+
+
+def _plain(text: str) -> None:
+    """Refuse what cannot be written down: lone surrogates, and control characters but blanks and ends of lines."""
+    if not text.isprintable() and any(
+        (ord(each) < 32 and each not in "\n\r\t") or 0xD800 <= ord(each) <= 0xDFFF for each in text
+    ):
+        raise QueryError("A query must be well-formed text without control characters.")

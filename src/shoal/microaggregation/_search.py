@@ -129,7 +129,8 @@ class Search:
 
         What is found is offered.
         """
-        level, covered, waiting = 0, 0, deque[tuple[np.ndarray, Future[Solved]]]()
+        waiting: deque[tuple[np.ndarray, Future[Solved]]] = deque()
+        level, covered = 0, 0
         while self.prices is not None and not self.work.over():
             # Results are taken in the order of the questions, so that the outcome does not depend on threads.
             while len(waiting) < WAITING and level >= 0 and self._ask(self.prices, labels, level, waiting):

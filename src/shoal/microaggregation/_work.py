@@ -28,6 +28,9 @@ ONE_BLOCK = 6144
 LARGE_GROUPS = 10
 """Smallest k from which small tables are searched globally too: regions bring less there, and have no prices."""
 
+FEW_GROUPS = 15
+"""Groups below which a small table is not: all of them are neighbours."""
+
 
 @dataclass(frozen=True)
 class Shape:
@@ -50,8 +53,9 @@ class Shape:
 
     @property
     def one_block(self) -> bool:
-        """Whether regions are reheated and solved: on small tables of numbers, where groups are small."""
-        return self.small and not self.categories and self.k < LARGE_GROUPS
+        """Whether regions are reheated and solved: on small tables of numbers, where groups are small or few."""
+        few = self.n < FEW_GROUPS * self.k
+        return self.small and not self.categories and (self.k < LARGE_GROUPS or few)
 
     def seconds(self) -> float:
         """Seconds of one core that the table is worth by default, on the machines at hand.

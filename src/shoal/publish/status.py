@@ -17,7 +17,7 @@ WORDS = {
     "red": "do not publish",
 }
 RULE = (
-    "The rule looks at all published columns that are not sensitive, those left as they are included. Green: every "
+    "It looks at all published columns that are not sensitive, those left as they are included. Green: every "
     "model that was asked for holds, every record shares these columns with at least k - 1 others, and no sensitive "
     "value is the same for all records alike. Red: a model that was asked for does not hold, or more than "
     f"{100 * RED_SHARE:.0f} % of the records share these columns with fewer than k - 1 others. Amber: anything else. "

@@ -273,6 +273,8 @@ def _tiles(
         ("smallest group", f"{sizes.min():,}"),
         ("columns", f"{columns:,}"),
     ]
+    if "at_risk" in figures:
+        tiles.append(("at risk", percent(100 * figures["at_risk"])))
     if "information_loss" in figures:
         tiles.append(("information lost", percent(figures["information_loss"])))
     if "dld" in figures:

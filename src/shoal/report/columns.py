@@ -113,14 +113,25 @@ def compare_columns(
     compared = []
     for name in names:
         facts = _facts(schema, name, original[name])
-        before = read_column(original[name], facts)
-        after = read_column(protected[name], replace(facts, missing_codes=()), before.levels)
+        before, after = _read(original[name], protected[name], facts)
         compared.append(
             _levels_apart(before, after, loss.get(name))
             if before.levels is not None
             else _values_apart(before, after, loss.get(name), mass)
         )
     return tuple(compared)
+
+
+def _read(original: pl.Series, protected: pl.Series, facts: Column) -> tuple[TypedColumn, TypedColumn]:
+    """A column before and after by one list of levels; a recoded one has new ones, which stand behind."""
+    if not facts.recode:
+        before = read_column(original, facts)
+        return before, read_column(protected, replace(facts, missing_codes=()), before.levels)
+    plain = replace(facts, kind="category", levels=None, hierarchy=None, recode=0, missing_codes=())
+    cells = [each.cast(pl.String).drop_nulls().unique().sort() for each in (original, protected)]
+    levels = pl.concat(cells).unique(maintain_order=True)
+    before, after = (read_column(each.cast(pl.String), plain, levels) for each in (original, protected))
+    return before, after
 
 
 def _treatment(name: str, role: str, settings: Mapping[str, Any], schema: Schema) -> str:

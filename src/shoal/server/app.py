@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import anyio.to_thread
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, Response
@@ -29,6 +30,7 @@ from shoal.server.gate import ANYONE, SignInError, gate
 from shoal.server.guard import Guard
 from shoal.server.room import Room
 
+THREADS = 160
 log = logging.getLogger("shoal.server")
 _SIGNED_IN = frozenset({"owner", "analyst", "auditor"})
 _ANALYST, _OWNER, _AUDITOR = frozenset({"analyst"}), frozenset({"owner"}), frozenset({"auditor"})
@@ -102,6 +104,8 @@ def make_app(config: Config, room: Path | None = None) -> FastAPI:
         gc.collect()
         gc.freeze()
         gc.set_threshold(20_000, 20, 20)
+        # Most of them wait for the end of a slot.
+        anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         yield
         app.state.room.close()
         desk.close()
@@ -136,7 +140,13 @@ def make_app(config: Config, room: Path | None = None) -> FastAPI:
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     for kind in (ShoalError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _handle)
-    app.add_middleware(Guard, problem=problem, upload_bytes=config.upload_megabytes << 20, tls=config.tls)
+    app.add_middleware(
+        Guard,
+        problem=problem,
+        upload_bytes=config.upload_megabytes << 20,
+        tls=config.tls,
+        slot=config.slot_seconds,
+    )
     return app
 
 

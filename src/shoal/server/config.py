@@ -161,15 +161,15 @@ class Config:
             if file is not None and not Path(file).is_file():
                 raise ParameterError(f"No certificate file {file!r}.")
 
-    def open_ledger(self) -> Ledger:
-        """The ledger, with its secret, slots and anchor."""
+    def open_ledger(self, expects: str | None = None) -> Ledger:
+        """The ledger, with its secret, slots and anchor; it must hold the head expected."""
         anchor = None
         if self.anchor or self.anchor_command:
             anchor = Anchor(None if self.anchor is None else Path(self.anchor), self.anchor_command)
         return Ledger(
             self.ledger,
             secret=self.secret,
-            expects=self.expects,
+            expects=expects or self.expects,
             anchor=anchor,
             slot_seconds=self.slot_seconds,
         )

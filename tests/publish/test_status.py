@@ -1,0 +1,217 @@
+"""The status: its rule, and what the command does by it; runs that repeat, runs that are stopped."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+import shoal
+from shoal.cli import app
+from shoal.errors import GuaranteeError
+from shoal.privacy import k_anonymity
+from shoal.publish import protect
+from shoal.publish.stages.check import Exposure
+from shoal.publish.status import RED_SHARE, status_of
+
+COLUMNS = ("age", "note")
+
+
+@pytest.mark.parametrize(
+    ("at_risk", "attributes", "colour", "reason"),
+    [
+        (0.0, {}, "green", None),
+        (0.0, {"disease": 0.0}, "green", None),
+        (0.0, {"disease": 0.1}, "amber", "for 10 % of the records all alike have one value of disease"),
+        (0.01, {}, "amber", "1 % of the records share age, note with fewer than 4 others"),
+        (RED_SHARE, {}, "amber", "5 % of the records"),
+        (0.051, {}, "red", "5.1 % of the records share age, note"),
+        (1.0, {"disease": 1.0}, "red", "100 % of the records share"),
+    ],
+)
+def test_the_rule(at_risk, attributes, colour, reason):
+    status = status_of([], Exposure(at_risk, COLUMNS, attributes), 5)
+    assert status.colour == colour
+    assert any(reason in each for each in status.reasons) if reason else status.reasons == ()
+    assert str(status).startswith(f"status {colour}: ")
+
+
+def test_a_broken_model_is_red():
+    verdict = k_anonymity(pl.DataFrame({"age": [1, 2, 3]}), ["age"], k=2)
+    status = status_of([verdict], Exposure(0.0, ("age",), {}), 2)
+    assert status.colour == "red"
+    assert status.reasons == ("k-anonymity does not hold on age",)
+
+
+def people(n: int = 120) -> pl.DataFrame:
+    rng = np.random.default_rng(1)
+    return pl.DataFrame(
+        {
+            "number": rng.permutation(n) + 10_000,
+            "age": rng.integers(18, 90, n),
+            "income": rng.lognormal(9, 1, n).round(),
+            "town": rng.choice(list("abcdef"), n),
+        }
+    )
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    people().write_csv(tmp_path / "t.csv")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: str):
+    return CliRunner().invoke(app, [*words])
+
+
+def test_linkage_by_what_is_left_is_told_and_red_is_refused():
+    frame = people()
+    with pytest.raises(
+        GuaranteeError, match="Status red, so nothing is given out: 100 % of the records share"
+    ):
+        protect(frame, 5, columns=["age", "income"], method="mdav")
+    taken = protect(frame, 5, columns=["age", "income"], method="mdav", accept_risk=True)
+    assert taken.status == "red"
+    assert taken.figures.linkage == 1.0
+    assert taken.figures.dld <= 0.2
+    assert "status red" in taken._repr_html_()
+
+
+def test_a_red_table_is_not_written_and_ends_no_total(folder):
+    from shoal.dp.ledger import Ledger
+
+    schema = shoal.schema.Schema({"age": shoal.schema.Column("age", "quasi", bounds=(0, 110))}, id="people")
+    (folder / "t.toml").write_text(schema.to_toml())
+    Ledger(folder / "t.ledger.db").close()
+    before = (folder / "t.ledger.db").read_bytes()
+    words = [
+        "protect",
+        "t.csv",
+        "-k",
+        "5",
+        "-o",
+        "o.csv",
+        "--columns",
+        "age",
+        "--method",
+        "mdav",
+        "--schema",
+        "t.toml",
+    ]
+    done = run(*words)
+    assert done.exception.exit_code == 1
+    assert not (folder / "o.csv").exists()
+    assert (folder / "t.ledger.db").read_bytes() == before
+    done = run(*words, "--accept-risk", "--report", "r.html", "--public-report", "p.html", "--json")
+    assert done.exit_code == 0, done.output
+    facts = json.loads(done.stdout)
+    assert facts["status"] == "red"
+    assert facts["at_risk"] > 0.9
+    assert "Status red: do not publish" in (folder / "r.html").read_text()
+    public = (folder / "p.html").read_text()
+    assert "Status red" in public
+    assert "do not publish" not in public  # advice is for the custodian
+    assert (folder / "t.ledger.db").read_bytes() != before
+
+
+@pytest.mark.parametrize("more", [[], ["--strata", "town"], ["--order", "shuffle"], ["--memory", "1GB"]])
+def test_the_printed_command_repeats_the_file(folder, more):
+    (folder / "t.toml").write_text('[columns.number]\nrole = "identifier"\nkind = "category"\n')
+    words = [
+        "protect",
+        "t.csv",
+        "-k",
+        "4",
+        "-o",
+        "o.csv",
+        "--schema",
+        "t.toml",
+        "--max-proposals",
+        "20000",
+        *more,
+    ]
+    done = run(*words)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("status ")
+    made = (folder / "o.csv").read_bytes()
+    (folder / "o.csv").unlink()
+    repeat = next(line for line in done.stdout.splitlines() if line.startswith("repeat: "))
+    again = run(*shlex.split(repeat.removeprefix("repeat: "))[1:])
+    assert again.exit_code == 0, again.output
+    assert (folder / "o.csv").read_bytes() == made
+
+
+def test_an_order_that_tells_nothing_of_the_input():
+    frame = people().drop("number")
+    mixed = [
+        protect(each, 4, method="mdav", order="shuffle").frame.rows() for each in (frame, frame.reverse())
+    ]
+    kept = protect(frame, 4, method="mdav").frame.rows()
+    assert sorted(mixed[0]) == sorted(kept)
+    assert mixed[0] != kept
+    assert len(mixed[1]) == len(kept)
+
+
+STOPPED = """
+import sys
+from shoal.publish.executors import parts
+from shoal.publish.executors.parts import pool
+import time
+parts.part_rows = lambda *_: 200
+solve_part = pool.solve_part
+def slowly(table, plan, **options):
+    print("solving", flush=True)
+    time.sleep(0.5)
+    return solve_part(table, plan, **options)
+pool.solve_part = slowly
+sys.argv = ["shoal", "protect", "t.csv", "-k", "4", "-o", "o.csv", "--memory", "1GB", "--method", "mdav", "--jobs", "1"]
+from shoal.cli import main
+main()
+"""
+
+
+def test_a_run_in_parts_that_is_stopped_says_one_sentence(folder):
+    people(3_000).drop("number").write_csv(folder / "t.csv")
+    process = subprocess.Popen(
+        [sys.executable, "-c", STOPPED],
+        env=os.environ | {"PYTHONPATH": str(Path(shoal.__file__).parents[1])},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline().strip() == "solving"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=120)
+    assert process.returncode == 130
+    assert (
+        said == "shoal: Interrupted; nothing was written; the parts already solved are kept for --resume.\n"
+    )
+    assert not (folder / "o.csv").exists()
+
+
+def test_loss_counts_coded_ends_and_recoding():
+    frame = people().drop("number")
+    plain = {"columns": {name: {"role": "quasi"} for name in ("age", "income")}}
+    town = {"role": "quasi", "kind": "category"}
+    tree = {"hierarchy": [["a", "b", "c", "d", "e", "f"]], "recode": 1}
+    coded = {"columns": {**plain["columns"], "income": {"role": "quasi", "top": 5000}, "town": town | tree}}
+    free = {"columns": {**plain["columns"], "town": town}}
+    before, after = (protect(frame, 3, schema=each, method="mdav").figures for each in (free, coded))
+    assert after.loss_per_column["income"] > before.loss_per_column["income"] + 5
+    assert after.loss_per_column["town"] == pytest.approx(100.0)  # one set of all levels tells nothing
+    assert after.false_cells == 0 < before.false_cells
+    assert after.unchanged == 0
