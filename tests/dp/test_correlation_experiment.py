@@ -68,7 +68,7 @@ def test_what_must_hold_holds(result) -> None:
 
 
 def test_claims_pictures_and_texts(result) -> None:
-    assert len(result.claims) == 7
+    assert len(result.claims) == 10
     assert any("builds 40x" in claim.claim for claim in result.claims)
     pictures = result.pictures()
     assert {"adult-error-count", "adult-dbscan", "adult-answers"} <= set(pictures)

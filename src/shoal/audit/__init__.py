@@ -8,6 +8,7 @@ from __future__ import annotations
 from shoal.audit._cases import CASES, MODES
 from shoal.audit._faults import FAULTS
 from shoal.audit._game import Mechanism, Verdict, play
+from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
 from shoal.audit._run import Report, audit, audit_fault, audit_mechanisms
 from shoal.audit._stated import STATED
 
@@ -15,6 +16,8 @@ __all__ = [
     "CASES",
     "FAULTS",
     "MODES",
+    "OUTSIDE",
+    "OUTSIDE_FAULTS",
     "STATED",
     "Mechanism",
     "Report",

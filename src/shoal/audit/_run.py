@@ -9,6 +9,7 @@ from typing import Any
 from shoal.audit._cases import CASES, MODES, mechanism
 from shoal.audit._faults import FAULTS
 from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
+from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
 from shoal.audit._stated import STATED
 from shoal.errors import ParameterError
 
@@ -62,7 +63,8 @@ def audit(
 
     Parameters
     ----------
-    mode : {"dp", "group", "correlated", "heuristic", "pufferfish", "dependent"}
+    mode : {"dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "outside"}
+        "outside" starts from files and plays on all that is seen: answers, costs, refusals, log, times.
         The last two claim something under a stated model, and are played under it.
     epsilons : sequence of float
     stages : sequence of int
@@ -84,8 +86,14 @@ def audit(
         return audit_mechanisms(
             mode, [make(each) for each in epsilons for make in STATED[mode]], stages, alpha
         )
+    if mode == "outside":
+        return audit_mechanisms(
+            mode, [make(each) for each in epsilons for make in OUTSIDE], (100, 400), alpha
+        )
     if mode not in MODES:
-        raise ParameterError(f"'mode' must be one of {', '.join((*MODES, *STATED))}. Got {mode!r}.")
+        raise ParameterError(
+            f"'mode' must be one of {', '.join((*MODES, *STATED, 'outside'))}. Got {mode!r}."
+        )
     games = [(case, epsilon) for epsilon in epsilons for case in CASES[mode]]
     verdicts = []
     for case, epsilon in games:
@@ -99,8 +107,13 @@ def audit_fault(
     name: str, epsilon: float = 1.0, stages: Sequence[int] = STAGES, alpha: float = ALPHA
 ) -> Report:
     """Try to refute a mechanism with a fault planted in it."""
+    if name in OUTSIDE_FAULTS:
+        return _report(
+            name,
+            [play(OUTSIDE_FAULTS[name](epsilon), [each for each in (60, *stages) if each <= 400], alpha)],
+        )
     if name not in FAULTS:
-        raise ParameterError(f"'fault' must be one of {', '.join(FAULTS)}. Got {name!r}.")
+        raise ParameterError(f"'fault' must be one of {', '.join((*FAULTS, *OUTSIDE_FAULTS))}. Got {name!r}.")
     return _report(name, [play(FAULTS[name](epsilon), stages, alpha)])
 
 

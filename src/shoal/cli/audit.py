@@ -8,7 +8,18 @@ import typer
 
 from shoal.cli._console import print_json
 
-MODES = ("dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "release", "marginals", "graph")
+MODES = (
+    "dp",
+    "group",
+    "correlated",
+    "heuristic",
+    "pufferfish",
+    "dependent",
+    "outside",
+    "release",
+    "marginals",
+    "graph",
+)
 
 
 def register(app: typer.Typer) -> None:

@@ -36,6 +36,7 @@ class Measured:
     ours: float
     guarantee: str = "none"
     extra: dict[str, Any] = field(default_factory=dict)
+    difference: None = None  # the dissertation prints no figure to compare a cell with
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
