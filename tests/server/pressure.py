@@ -161,7 +161,7 @@ def race(houses: list[House], analysts: int, where: str | Path) -> dict[str, Any
 
     assert ask(0, 0, 0.99) == 200
     with ThreadPoolExecutor(analysts) as pool:
-        rows = pool.map(lambda who: [ask(who, 100 + 10 * who + i, 0.0007) for i in range(3)], range(analysts))
+        rows = pool.map(lambda who: [ask(who, 100 + 10 * who + i, 0.0011) for i in range(3)], range(analysts))
         statuses = [each for row in rows for each in row]
     ledger = Ledger(where)
     spent, check = ledger.spent("last"), ledger.verify()

@@ -33,8 +33,8 @@ def test_kill_nine_under_load_loses_no_charge(tmp_path):
 
 def test_analysts_racing_for_the_last_of_a_cap_never_overspend(house):
     found = race([house], 20, house.folder / "ledger.db")
-    assert (found["answered"], found["other"]) == (14, 0)  # 0.01 / 0.0007, rounded down
-    assert found["micro-epsilon spent of 1000000"] == 990_000 + 14 * 700
+    assert (found["answered"], found["other"]) == (9, 0)  # 0.01 / 0.0011, rounded down
+    assert found["micro-epsilon spent of 1000000"] == 990_000 + 9 * 1100
     assert found["ledger holds"]
 
 

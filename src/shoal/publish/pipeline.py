@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from shoal.engine.compile import needs_compiling
-from shoal.errors import GuaranteeError, ParameterError
 from shoal.microaggregation import Microaggregator, resolve_method
 from shoal.publish.executors import Draft, Executor, Progress, Rows
 from shoal.publish.request import CHANGING, ProtectionRequest, refuse_fields
@@ -23,7 +22,7 @@ from shoal.publish.stages.plan import Plan, draft_plan, finished_plan, small_str
 from shoal.publish.stages.roles import Roles, settle_roles
 from shoal.publish.stages.routing import centres_of, stratum_sums
 from shoal.publish.stages.survey import survey_batch, surveyed
-from shoal.publish.status import Status, status_of
+from shoal.publish.status import Status, refuse_red, status_of
 
 # Rows of the sample from which large tables are cut into parts.
 SAMPLE_ROWS = 60_000
@@ -61,6 +60,10 @@ def protect(
         was not accepted.
     """
     tell = progress or (lambda _stage, _done, _of: None)
+    if request.method_name in CHANGING:
+        from shoal.publish.change import change
+
+        return change(request, executor, tell, before_giving)
     started = time.perf_counter()
     method = settle_method(request)
     executor.refuse(request)
@@ -89,8 +92,6 @@ def protect(
 
 def settle_method(request: ProtectionRequest) -> Microaggregator:
     """The method as asked for; refuses what it cannot take."""
-    if request.method_name in CHANGING:
-        raise ParameterError(f"The method {request.method_name!r} is not part of this version.")
     refuse_fields(
         request, _OF_CHANGING | {"reading": "only methods that suppress cells take it"}, "in groups"
     )
@@ -124,11 +125,7 @@ def settle_status(draft: Draft, plan: Plan) -> Status:
         raise KeyboardInterrupt
     refuse_broken(draft.verdicts)
     status = status_of(draft.verdicts, exposure_of(draft.classes, plan), request.k)
-    if status.colour == "red" and not request.accept_risk:
-        raise GuaranteeError(
-            f"Status red, so nothing is given out: {'; '.join(status.reasons)}. Protect these columns too, or accept "
-            "the risk (--accept-risk, or accept_risk=True)."
-        )
+    refuse_red(status, accepted=request.accept_risk)
     return status
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from shoal.errors import GuaranteeError
 from shoal.privacy import Verdict
 from shoal.publish.stages.check import Exposure
 
@@ -96,6 +97,15 @@ def status_of(verdicts: Iterable[Verdict], exposure: Exposure, k: int) -> Status
     ]
     colour = "red" if red else "amber" if amber else "green"
     return Status(colour, tuple(red + amber))
+
+
+def refuse_red(status: Status, *, accepted: bool) -> None:
+    """Raise `GuaranteeError` where the status is red and the risk was not accepted."""
+    if status.colour == "red" and not accepted:
+        raise GuaranteeError(
+            f"Status red, so nothing is given out: {'; '.join(status.reasons)}. Protect these columns too, or accept "
+            "the risk (--accept-risk, or accept_risk=True)."
+        )
 
 
 def _percent(share: float) -> str:

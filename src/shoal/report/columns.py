@@ -123,23 +123,38 @@ def compare_columns(
 
 
 def _read(original: pl.Series, protected: pl.Series, facts: Column) -> tuple[TypedColumn, TypedColumn]:
-    """A column before and after by one list of levels; a recoded one has new ones, which stand behind."""
-    if not facts.recode:
+    """A column before and after by one list of levels; a recoded or coarsened one has new ones, which stand behind."""
+    if not facts.recode and not _coarsened(original, protected):
         before = read_column(original, facts)
         return before, read_column(protected, replace(facts, missing_codes=()), before.levels)
-    plain = replace(facts, kind="category", levels=None, hierarchy=None, recode=0, missing_codes=())
+    plain = Column(facts.name, kind="category")
     cells = [each.cast(pl.String).drop_nulls().unique().sort() for each in (original, protected)]
     levels = pl.concat(cells).unique(maintain_order=True)
     before, after = (read_column(each.cast(pl.String), plain, levels) for each in (original, protected))
     return before, after
 
 
+def _coarsened(original: pl.Series, protected: pl.Series) -> bool:
+    """Whether values became names of sets that they lie in."""
+    if protected.dtype != pl.String:
+        return False
+    return (
+        original.dtype != pl.String or not protected.drop_nulls().is_in(original.drop_nulls().unique()).all()
+    )
+
+
 def _treatment(name: str, role: str, settings: Mapping[str, Any], schema: Schema) -> str:
     facts = schema.columns.get(name, Column(name))
     how = facts.aggregate or _AGGREGATES.get(facts.kind, "mode")
     weighted = "weighted " if settings.get("weights") and how in ("mean", "median", "mode") else ""
+    changed = {
+        "generalize": f"{facts.kind}: coarsened as far as its class needs; every cell is true",
+        "suppress": f"{facts.kind}: single cells made missing; every other cell is true",
+    }
     return {
-        "quasi": f"{facts.kind}: replaced by the {weighted}{how} of its group",
+        "quasi": changed.get(
+            settings.get("method", ""), f"{facts.kind}: replaced by the {weighted}{how} of its group"
+        ),
         "stratum": "groups never cross its values; published, and part of the check",
         "sensitive": "published as it is",
         "weight": "used as survey weight; published as the mean of its group, so that totals hold",

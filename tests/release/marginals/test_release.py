@@ -22,7 +22,7 @@ from shoal.release.marginals._measure import MIDDLE, POOR, RICH, measure
 from shoal.release.marginals._mixture import draw, fit
 from shoal.release.marginals._residuals import count_table
 from shoal.release.marginals._spend import Measurement, Purse, residuals_of
-from shoal.schema import Column, Schema, Unit
+from shoal.schema import Column, Rule, Schema, Unit
 
 AGE = Column("age", bounds=(0, 100), step=1)
 SEX = Column("sex", role="quasi", kind="category", levels=("f", "m"))
@@ -244,3 +244,12 @@ def test_the_command_writes_rows_and_says_what_is_promised(tmp_path):
     refused = CliRunner().invoke(app, [*call, "-o", str(tmp_path / "o.csv"), "-k", "5"])
     assert refused.exit_code != 0
     assert not (tmp_path / "o.csv").exists()
+
+
+def test_declared_impossible_combinations_are_not_drawn():
+    rule = Rule(structural_zero="sex = 'f' AND age >= 50")
+    out = release_marginals(table(), schema(rules=(rule,)), 0.05, bins={"age": [50]}, rows=500)
+    assert out.frame.filter((pl.col("sex") == "f") & (pl.col("age") >= 50)).is_empty()
+    assert out.frame.height == 500
+    with pytest.raises(Exception, match="zip"):
+        release_marginals(table(), schema(rules=(Rule(impossible="zip = 3"),)), 1.0)

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 
 from shoal import risk
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.roles import Decided
 from shoal.publish.stages.survey import weights_of
 
 # Sets of columns times records that the search for special uniques may look at.
@@ -16,7 +16,7 @@ SUDA_CELLS = 4_000_000
 SUDA_SIZE = 3
 
 
-def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Plan) -> dict[str, Any]:
+def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> dict[str, Any]:
     """Figures of re-identification on the original and on the published table, and what brings the risk."""
     roles = plan.roles
     fraction = None
@@ -34,7 +34,7 @@ def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Plan) -> dic
     }
 
 
-def _figures(table: pl.DataFrame, plan: Plan, suda_size: int, fraction: float | None) -> dict[str, Any]:
+def _figures(table: pl.DataFrame, plan: Decided, suda_size: int, fraction: float | None) -> dict[str, Any]:
     roles = plan.roles
     found = risk.measure(table, roles.known, weights=roles.weight, households=roles.household)
     figures = {name: value for name, value in found.to_dict().items() if name != "source"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 import polars as pl
 
@@ -80,6 +81,18 @@ class Roles:
     def changed(self) -> dict[str, Column]:
         """Aggregated columns whose ends were coded or levels recoded, and the facts of their cells before."""
         return {fact.name.removeprefix(RAW): fact for fact in self.raw}
+
+
+class Decided(Protocol):
+    """What the checks go by: the request and what every column is."""
+
+    @property
+    def request(self) -> ProtectionRequest:
+        """What was asked for."""
+
+    @property
+    def roles(self) -> Roles:
+        """What every column is."""
 
 
 def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Collection[str] = ()) -> Roles:

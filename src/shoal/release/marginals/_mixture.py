@@ -11,7 +11,7 @@ from threadpoolctl import threadpool_limits
 
 from shoal.release.marginals._residuals import Key, Residual, Residuals, Sizes, centred
 
-COMPONENTS = 1_000  # at most
+COMPONENTS = 2_000  # at most
 ROWS_EACH = 8  # records to a component at least: fewer would be drawn one by one, with their chance
 ITERATIONS = 300
 RATE = 0.1  # of Adam, on logits

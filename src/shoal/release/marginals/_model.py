@@ -9,11 +9,13 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
+from shoal.dp.query import Predicate
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Axis
 from shoal.release.marginals._haar import Joint, draw_joint, fit_joint, linear, total_of_blocks
 from shoal.release.marginals._measure import total_of
 from shoal.release.marginals._mixture import Mixture, draw, fit
+from shoal.release.marginals._refine import impossible
 from shoal.release.marginals._residuals import (
     Key,
     Residual,
@@ -23,6 +25,8 @@ from shoal.release.marginals._residuals import (
     variance_of,
 )
 from shoal.release.marginals._spend import Measurement, residuals_of
+
+_AGAIN = 50  # times that rows with a declared zero are drawn anew
 
 
 @dataclass(frozen=True)
@@ -36,11 +40,14 @@ class Model:
         The released whole numbers.
     seed : int
         Of the fit and the draws; public.
+    zeros : tuple of Predicate
+        Combinations that no record can have, as the schema declares them: rows that surely have one are drawn anew.
     """
 
     axes: tuple[Axis, ...]
     measurements: tuple[Measurement, ...]
     seed: int
+    zeros: tuple[Predicate, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -119,9 +126,17 @@ class Model:
         value = float((weights * reconstruct(key, self.residuals, self.sizes)).sum())
         return value, variance_of(weights, key, self.residuals, self.sizes)
 
+    def _draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
+        return draw_joint(self.joint, count, rng) if self.ranges else draw(self.mixture, count, rng)
+
     def rows(self, count: int | None = None) -> pl.DataFrame:
         """Rows drawn from the model, in the columns' own units and levels."""
         rng = np.random.default_rng([self.seed, 1])
         wanted = round(self.total) if count is None else count
-        codes = draw_joint(self.joint, wanted, rng) if self.ranges else draw(self.mixture, wanted, rng)
+        codes = self._draw(wanted, rng)
+        for _ in range(_AGAIN if self.zeros else 0):
+            odd = np.flatnonzero(impossible(codes, self.axes, self.zeros))
+            if not len(odd):
+                break
+            codes[odd] = self._draw(wanted, rng)[rng.permutation(wanted)[: len(odd)]]
         return pl.DataFrame([each.decode(codes[:, at], rng) for at, each in enumerate(self.axes)])

@@ -181,3 +181,13 @@ def _truth(
         assert isinstance(condition, Compare)  # there is no other kind
         true = _COMPARED[condition.operator](value, _constant(axes[at], condition.value))
     return (true & ~gone).reshape(shape), (~true & ~gone).reshape(shape)
+
+
+def impossible(codes: np.ndarray, axes: Sequence[Axis], zeros: Sequence[Predicate]) -> np.ndarray:
+    """Which rows of positions surely have a combination that is declared to be impossible."""
+    names = [each.name for each in axes]
+    found = np.zeros(len(codes), dtype=bool)
+    for each in zeros:
+        met = meet(each, axes)
+        found |= met.surely[tuple(codes[:, names.index(name)] for name in met.columns)]
+    return found

@@ -16,20 +16,23 @@ import polars as pl
 from shoal.dp import budget as micros
 from shoal.dp.accounting import epsilon_of_rho, rho_of_epsilon
 from shoal.dp.answer import Answer
+from shoal.dp.check import check
 from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows
 from shoal.dp.plan import CELL, UNIT
-from shoal.dp.query import Query
+from shoal.dp.query import Predicate, Query
 from shoal.dp.secret import random_word
+from shoal.dp.sql import parse
 from shoal.dp.unit import ENDED, Protected, ReplaceRecord, resolve
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Axis, Bins, axes_of, encode
 from shoal.release.marginals._haar import MOST_CELLS, MOST_COLUMNS, MOST_VALUES, fits, measure_blocks
 from shoal.release.marginals._measure import measure
 from shoal.release.marginals._model import Model
+from shoal.release.marginals._refine import leaves
 from shoal.release.marginals._spend import Measurement, Purse
 from shoal.schema import Schema, Unit
 
@@ -51,6 +54,7 @@ class Plan:
     millionths: int
     epsilon: float
     delta: float | None
+    zeros: tuple[Predicate, ...] = ()
 
     @property
     def purse(self) -> Purse:
@@ -257,7 +261,20 @@ def make_plan(
     spent = micros.epsilon(micros.micro(epsilon))
     axes, chosen = _axes(schema, columns, bins, workload)
     currency = "pure" if delta is None else "zcdp"
-    return Plan(axes, unit, neighbours, chosen, currency, millionths, spent, delta)
+    zeros = _zeros(schema, {each.name for each in axes})
+    return Plan(axes, unit, neighbours, chosen, currency, millionths, spent, delta, zeros)
+
+
+def _zeros(schema: Schema, released: set[str]) -> tuple[Predicate, ...]:
+    """Combinations of released columns that the schema's rules exclude."""
+    found: list[Predicate] = []
+    for rule in schema.rules:
+        if rule.kind in ("structural_zero", "impossible"):
+            query = parse(f"SELECT COUNT(*) FROM t WHERE {rule.text}", "t")  # noqa: S608 - parsed here, never run as SQL
+            check(query, schema)
+            if query.condition is not None and {each.column for each in leaves(query.condition)} <= released:
+                found.append(query.condition)
+    return tuple(found)
 
 
 def _delta(schema: Schema, given: float | None) -> float | None:
@@ -317,7 +334,8 @@ def buy(plan: Plan, codes: np.ndarray) -> str:
 def model_of(plan: Plan, body: str) -> Model:
     """What a kept body stands for."""
     kept = json.loads(body)
-    return Model(plan.axes, tuple(Measurement.from_json(each) for each in kept["measurements"]), kept["seed"])
+    bought = tuple(Measurement.from_json(each) for each in kept["measurements"])
+    return Model(plan.axes, bought, kept["seed"], plan.zeros)
 
 
 def _caps(schema: Schema, plan: Plan, total: float | None) -> tuple[int | None, int | None]:

@@ -1,0 +1,286 @@
+"""Truthful protection: keys coarsened or suppressed instead of averaged, by the stages of the pipeline.
+
+Roles, decoding, check, status and giving out are those of every run; only the stage that makes the new cells is
+another one, so that every released cell is true.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from shoal import privacy
+from shoal.engine.frame import Frame
+from shoal.engine.pseudonyms import pseudonyms
+from shoal.errors import InputError, InternalError, ParameterError
+from shoal.generalization import Generalize, Hierarchy, Recoder, Suppress, read_hierarchies
+from shoal.publish.executors import Executor, Progress
+from shoal.publish.executors.memory import MemoryRows
+from shoal.publish.request import ProtectionRequest, refuse_fields
+from shoal.publish.result import Protection, original_cells
+from shoal.publish.stages import check
+from shoal.publish.stages.distances import distances_of
+from shoal.publish.stages.identification import identification
+from shoal.publish.stages.measure import MEASURED_RECORDS, Figures
+from shoal.publish.stages.release import hidden, shuffled
+from shoal.publish.stages.roles import Roles, settle_roles
+from shoal.publish.stages.survey import ROW, weights_of
+from shoal.publish.status import Status, refuse_red, status_of
+from shoal.schema import Column
+
+# Records up to which the loss of recoding is bounded without being asked.
+CERTIFIED = 50_000
+_FOR_GENERALIZE = dict.fromkeys(
+    ("hierarchies", "recoding", "suppress_at_most", "l", "t"), "only the method generalize takes it"
+)
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What is decided before cells are changed.
+
+    Attributes
+    ----------
+    request : ProtectionRequest
+    roles : Roles
+    """
+
+    request: ProtectionRequest
+    roles: Roles
+
+
+def change(
+    request: ProtectionRequest, executor: Executor, tell: Progress, before_giving: Callable[[], None] | None
+) -> Protection:
+    """Protect the table that an executor holds by coarsening its keys or suppressing their cells."""
+    started = time.perf_counter()
+    refuse(request, executor)
+    executor.refuse(request)
+    key = None if request.identifiers == "drop" else request.key or secrets.token_bytes(32)
+    with executor.open(request, tell) as rows:
+        if not isinstance(rows, MemoryRows):
+            raise InternalError("Cells are changed in memory.")
+        tell("reading the schema", 0, 0)
+        roles = settle_roles(rows.head(), request, rows.labelled)
+        if roles.strata:
+            raise InputError(
+                f"The method {request.method_name!r} takes no strata. Got {', '.join(roles.strata)}."
+            )
+        rows.settle(roles)
+        settled = Settled(request, roles)
+        tell(f"changing cells until every combination has {request.k}", 0, 0)
+        recoder = recoder_for(settled, rows.table).fit(_keys(rows.table, roles))
+        tell("checking", 0, 0)
+        new = new_columns(rows.table, roles, recoder, key)
+        published = rows.table.with_columns(new.values()).select(
+            name for name in roles.names if name not in hidden(roles)
+        )
+        classes = check.class_rows(published, settled)
+        verdicts = _verdicts(published, settled)
+        check.refuse_broken(verdicts)
+        exposure = check.exposure_of(classes, settled)
+        status = _with_reading(status_of(verdicts, exposure, request.k), recoder)
+        refuse_red(status, accepted=request.accept_risk)
+        tell("measuring", 0, 0)
+        figures = _figures(rows.table, published, settled, recoder, exposure)
+        if before_giving is not None:
+            before_giving()
+        frame = rows.given.taken(rows.table[ROW].to_numpy())
+        made = frame.without(hidden(roles) if request.identifiers == "drop" else []).replaced(new)
+        labels = recoder.labels_
+        if request.order == "shuffle":
+            order = shuffled(published)
+            made, labels = Frame(made).narwhals[order.tolist()].to_native(), labels[order]
+    step = max(1, -(-published.height // MEASURED_RECORDS))
+    return Protection(
+        frame=made,
+        labels=labels,
+        verdicts=verdicts,
+        figures=replace(figures, seconds=time.perf_counter() - started),
+        status=status.colour,
+        reasons=status.reasons,
+        request=request,
+        roles=roles,
+        notes=(*rows.notes, *roles.notes, *_notes(settled, recoder)),
+        sizes=_sizes(recoder),
+        original=original_cells(rows.table, roles)[::step],
+        published=published[::step],
+        parameters={
+            name: value
+            for name, value in recoder.get_params(deep=False).items()
+            if value is None or isinstance(value, (bool, int, float, str))
+        },
+    )
+
+
+def refuse(request: ProtectionRequest, executor: Executor) -> None:
+    """Raise a sentence that names the first field which these methods cannot honour."""
+    if executor.name != "memory":
+        raise ParameterError(
+            f"The method {request.method_name!r} works on a table in memory. Leave out the engine, the memory bound and "
+            "the number of jobs."
+        )
+    if request.method_name == "suppress":
+        refuse_fields(request, _FOR_GENERALIZE, "of suppression")
+    else:
+        refuse_fields(request, {"reading": "only the method suppress takes it"}, "of recoding")
+    refuse_fields(request, {"max_proposals": "it counts work by records"}, "of these methods")
+
+
+def recoder_for(settled: Settled, table: pl.DataFrame) -> Recoder:
+    """The configured method."""
+    request, roles = settled.request, settled.roles
+    importance = {fact.name: fact.importance for fact in roles.quasi if fact.importance != 1.0}
+    seed = 0 if request.random_state is None else request.random_state
+    if request.method_name == "suppress":
+        return Suppress(
+            k=request.k, reading=request.reading or "strict", importance=importance, columns=roles.quasi_names,
+            time_limit=request.time_limit, random_state=seed,
+        )  # fmt: skip
+    given = {} if request.hierarchies is None else read_hierarchies(request.hierarchies)
+    found = {fact.name: _hierarchy(fact, given, table[fact.name]) for fact in roles.quasi}
+    return Generalize(
+        k=request.k, hierarchies={name: tree for name, tree in found.items() if tree is not None},
+        breaks={fact.name: fact.breaks for fact in roles.quasi if fact.breaks and fact.name not in given},
+        recoding=request.recoding or "local", suppress_at_most=request.suppress_at_most or 0.0,
+        importance=importance, sensitive=roles.modelled, l=request.l, t=request.t,
+        columns=[*roles.quasi_names, *roles.modelled], time_limit=request.time_limit, random_state=seed,
+        certify=bool(request.certify) or table.height <= CERTIFIED,
+    ).check()  # fmt: skip
+
+
+def _hierarchy(fact: Column, given: dict[str, Hierarchy], cells: pl.Series) -> Hierarchy | None:
+    """A column's hierarchy: of the folder, of the schema, or by its kind; None where its values make one."""
+    if fact.name in given:
+        return given[fact.name]
+    if fact.hierarchy:
+        return Hierarchy.nested(fact.name, fact.hierarchy)
+    if fact.breaks or fact.kind in ("number", "date"):
+        return None
+    return Hierarchy.flat(fact.name, cells.drop_nulls().unique().sort().cast(pl.String).to_list() or [""])
+
+
+def _keys(table: pl.DataFrame, roles: Roles) -> pl.DataFrame:
+    """The columns a method works on, texts of dates as dates."""
+    dates = [
+        fact.name for fact in roles.quasi if fact.kind == "date" and table.schema[fact.name] == pl.String
+    ]
+    chosen = table.select([*roles.quasi_names, *roles.modelled])
+    return chosen.with_columns(pl.col(name).str.to_date(strict=False) for name in dates)
+
+
+def new_columns(
+    table: pl.DataFrame, roles: Roles, recoder: Recoder, key: bytes | None
+) -> dict[str, pl.Series]:
+    """The columns that are published otherwise than they came."""
+    new = {name: recoder.released_[name] for name in roles.quasi_names}
+    if roles.weight is not None:
+        # The mean of a class's weights: totals of the class hold, and the weight tells nobody apart.
+        labels = recoder.labels_ - int(recoder.labels_.min())
+        weights = weights_of(table, roles.weight)
+        means = np.bincount(labels, weights) / np.maximum(np.bincount(labels), 1)
+        new[roles.weight] = pl.Series(roles.weight, means[labels])
+    for column in roles.decoder.columns:
+        if column.name in table.columns and column.name not in new and column.name not in hidden(roles):
+            new[column.name] = table[column.name]
+    if key is not None:
+        new |= {name: pseudonyms(table[name], key) for name in hidden(roles) if name in table.columns}
+    return new
+
+
+def _verdicts(published: pl.DataFrame, settled: Settled) -> tuple[privacy.Verdict, ...]:
+    """The models on what would be published; k is demanded where a missing cell is a value of its own."""
+    request, roles = settled.request, settled.roles
+    strict = request.method_name == "generalize" or request.reading in (None, "strict")
+    ground, levels = distances_of(roles)
+    return privacy.check(
+        published, roles.known, list(roles.sensitive), k=request.k if strict else None, l=request.l, t=request.t,
+        ground=ground, levels=levels,
+    )  # fmt: skip
+
+
+def _with_reading(status: Status, recoder: Recoder) -> Status:
+    """Red where a reading leaves persons who agree with fewer than k released records, or they were not counted."""
+    if not isinstance(recoder, Suppress) or recoder.reading == "strict" or recoder.exposed_ == 0:
+        return status
+    who = "an unknown number of" if recoder.exposed_ is None else f"{recoder.exposed_:,}"
+    reason = f"read as {recoder.reading!r}, {who} persons agree with fewer than {recoder.k} released records"
+    return Status("red", (reason, *status.reasons))
+
+
+def _sizes(recoder: Recoder) -> np.ndarray:
+    """Records of each class, the suppressed ones as one."""
+    return np.unique(recoder.labels_, return_counts=True)[1].astype(np.int64)
+
+
+def _figures(
+    before: pl.DataFrame, after: pl.DataFrame, settled: Settled, recoder: Recoder, exposure: check.Exposure
+) -> Figures:
+    """What was lost, in cells; per cent of a cell's mean loss."""
+    names, sizes = settled.roles.quasi_names, _sizes(recoder)
+    old, new = before.select(names), after.select(names)
+    same = [old[name].cast(pl.String).eq_missing(new[name].cast(pl.String)) for name in names]
+    blank = [old[name].is_not_null() & new[name].is_null() for name in names]
+    gone = recoder.labels_ < 0
+    if isinstance(recoder, Generalize):
+        losses = recoder.losses_
+    elif isinstance(recoder, Suppress):
+        losses = {name: count / before.height for name, count in recoder.suppressed_.items()}
+    else:
+        raise InternalError(f"{type(recoder).__name__} tells no losses.")
+    proof = None
+    if recoder.bound_ is not None and recoder.gap_ is not None:
+        proof = {
+            "bound": 100.0 * recoder.bound_, "gap": 100.0 * recoder.gap_, "proven": recoder.gap_ < 1e-9,
+            "method": "recoding programme", "seconds": 0.0, "note": "",
+        }  # fmt: skip
+    return Figures(
+        n_records=before.height,
+        n_groups=int(sizes.size),
+        smallest_group=int(sizes.min()),
+        largest_group=int(sizes.max()),
+        information_loss=100.0 * recoder.loss_,
+        loss_per_column={name: 100.0 * share for name, share in losses.items()},
+        at_risk=exposure.at_risk,
+        attribute_disclosure=dict(exposure.attributes),
+        suppressed_cells=int(sum(int((each.to_numpy() & ~gone).sum()) for each in blank)),
+        suppressed_records=int(gone.sum()),
+        unchanged=float(np.logical_and.reduce([each.to_numpy() for each in same]).mean()),
+        measured_records=before.height,
+        identification=identification(before, after, settled),
+        certificate=proof,
+    )
+
+
+def _notes(settled: Settled, recoder: Recoder) -> list[str]:
+    """What to know about the result as a whole."""
+    roles, said = (
+        settled.roles,
+        ["Every released cell is true: values were coarsened or left out, none was changed."],
+    )
+    if isinstance(recoder, Suppress):
+        cells = ", ".join(f"{name} {count:,}" for name, count in recoder.suppressed_.items() if count)
+        said.append(f"Cells made missing: {cells or 'none'}; a missing cell is read as {recoder.reading!r}.")
+        if recoder.reading != "strict" and recoder.exposed_ is not None:
+            said.append(
+                f"Under this reading {recoder.exposed_:,} persons agree with fewer than {recoder.k} released records and "
+                "can be found by whoever knows their keys; the reading 'strict' leaves nobody so."
+            )
+    if isinstance(recoder, Generalize) and recoder.node_ is not None:
+        levels = zip(roles.quasi_names, recoder.node_, strict=True)
+        said.append(f"Levels: {', '.join(f'{name} {level}' for name, level in levels)}.")
+    if roles.household is not None:
+        said.append("Classes hold k persons, not k households: members of one household may share a class.")
+    left = [*roles.sensitive, *roles.left]
+    if left:
+        said.append(f"Not protected, published as they are: {', '.join(left)}.")
+    if roles.weight:
+        said.append(
+            f"Weights {roles.weight!r} are published as the mean of their class, so that totals hold."
+        )
+    return said
