@@ -17,7 +17,7 @@ from stories import story_page, story_paths
 
 ROOMS = {
     "shoal.publish": ["protect", "protect_file", "Protection", "ProtectionRequest"],
-    "shoal.compare": None,
+    "shoal.comparison": None,
     "shoal.microaggregation": None,
     "shoal.measures": None,
     "shoal.privacy": None,
@@ -28,7 +28,7 @@ ROOMS = {
     "shoal.release": None,
     "shoal.audit": None,
     "shoal.client": ["Client"],
-    "shoal.reproduce": ["reproduce", "Reproduction", "Row"],
+    "shoal.research": ["reproduce", "Reproduction", "Row"],
     "shoal.datasets": None,
     "shoal.schema": ["Schema", "Column", "Unit"],
     "shoal.io": ["read_table", "read_source", "write_table", "Source"],

@@ -34,7 +34,7 @@ def test_the_house_is_as_its_contract_says():
     for room, others in edges.items():
         for other in others:
             assert floor[other] > floor[room], f"{room} uses {other}, which does not stand below it"
-    assert "microaggregation" in edges["protect"]
+    assert "microaggregation" in edges["publish"]
 
 
 def test_lines_that_follow_from_others_are_left_out():

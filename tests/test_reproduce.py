@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from shoal import reproduce
+from shoal import reproduce, research
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation import methods
-from shoal.reproduce._cells import Cell, Resumed, run_cells
-from shoal.reproduce._published import DERIVATIVE_FREE, SPLIT_RANKS, TABLE1, TABLE2
-from shoal.reproduce._rows import Claim, Reproduction, Row, agreement
+from shoal.research._cells import Cell, Resumed, run_cells
+from shoal.research._published import DERIVATIVE_FREE, SPLIT_RANKS, TABLE1, TABLE2
+from shoal.research._rows import Claim, Reproduction, Row, agreement
 
 
 def test_printed_figures_are_complete():
@@ -85,7 +85,7 @@ def test_claims_are_shown():
 
 
 def test_ranks_share_equal_figures():
-    assert reproduce.ranks([1.0, 3.0, 1.001, 2.0]) == [1, 3, 1, 2]
+    assert research.ranks([1.0, 3.0, 1.001, 2.0]) == [1, 3, 1, 2]
 
 
 def test_unknown_experiments_are_refused():

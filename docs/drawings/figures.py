@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.transforms import Bbox
 
 from shoal import datasets
-from shoal.compare import compare
+from shoal.comparison import compare
 from shoal.report.canvas import AFTER, CARD, INK, MUTED, SERIES, canvas, drawing, short, to_svg
 from shoal.report.figures import MapPoint, scatter_map
 

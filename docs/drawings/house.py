@@ -12,7 +12,7 @@ from matplotlib.patches import FancyArrowPatch, FancyBboxPatch
 from shoal.report.canvas import AFTER, CARD, INK, MUTED, SERIES, canvas, drawing, to_svg
 
 ROOT = Path(__file__).parents[2]
-DOORS = {"cli", "server", "client", "reproduce"}
+DOORS = {"cli", "server", "client", "research"}
 WIDE, HIGH, GAP, STEP, SLAB = 98.0, 25.0, 14.0, 55.0, 33.0
 
 

@@ -1,18 +1,18 @@
 """Shoal protects people in data, the way a shoal hides a fish.
 
-Two jobs, each with one spine:
+Two jobs:
 
 - publish: `protect` turns a table of individuals into groups of at least k (`shoal.publish.pipeline`);
-- answer: `Session` answers queries on a table kept in the house (`shoal.dp.session`).
+- answer: `Session` answers queries on a table that stays where it is (`shoal.dp.session`).
 
-The rooms, from top to bottom; each uses only what stands below it:
+The packages, from top to bottom; each uses only those below it:
 
-- `cli`, `server`, `client`, `reproduce`, `compare`: the doors
+- `cli`, `server`, `client`, `research`, `comparison`: the ways in
 - `publish`, `release`, `report`: the first job, at any size
 - `bounds`, `audit`: certificates and attacks
-- `microaggregation`, `masking`, `measures`, `privacy`, `risk`, `dp`, `datasets`: the science
+- `microaggregation`, `generalization`, `masking`, `measures`, `privacy`, `risk`, `dp`, `datasets`: the science
 - `relaxation`: partitions as a linear programme, for the bounds and the search
-- `io`, `engine`, `schema`, `params`, `errors`: the ground floor
+- `io`, `engine`, `schema`, `params`, `errors`: what all others use
 """
 
 from __future__ import annotations
@@ -21,27 +21,32 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from shoal.client import Client
-    from shoal.compare import compare
+    from shoal.comparison import compare
     from shoal.dp.session import Session
     from shoal.microaggregation import methods
     from shoal.publish import protect
-    from shoal.reproduce import reproduce
+    from shoal.research import reproduce
+    from shoal.schema import Schema
 
 __version__ = "0.1.0"
 
-__all__ = ["Client", "Session", "__version__", "compare", "methods", "protect", "reproduce"]
+__all__ = ["Client", "Schema", "Session", "__version__", "compare", "methods", "protect", "reproduce"]
 
-# Public names and where they live: loaded when first used, so that the command starts fast.
+# Public names and where they live: loaded when first used, so that the command starts fast. No module of this package
+# may have one of these names, since importing it would replace the object.
 _LAZY = {
     "Client": "shoal.client",
+    "Schema": "shoal.schema",
     "Session": "shoal.dp.session",
+    "compare": "shoal.comparison",
     "methods": "shoal.microaggregation",
-    "protect": "shoal.publish.calls",
+    "protect": "shoal.publish",
+    "reproduce": "shoal.research",
 }
-# Rooms to be used by their names; `compare` and `reproduce` can be called as well.
-_ROOMS = (
+# Packages that can be used without importing them by name.
+_PACKAGES = (
     "bounds",
-    "compare",
+    "comparison",
     "datasets",
     "dp",
     "masking",
@@ -50,7 +55,7 @@ _ROOMS = (
     "privacy",
     "publish",
     "release",
-    "reproduce",
+    "research",
     "risk",
 )
 
@@ -62,10 +67,10 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_LAZY[name]), name)
         globals()[name] = value
         return value
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return importlib.import_module(f"shoal.{name}")
     raise AttributeError(f"module 'shoal' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *_ROOMS})
+    return sorted({*__all__, *_PACKAGES})

@@ -9,8 +9,8 @@ import pytest
 
 from shoal import datasets
 from shoal.errors import InputError
-from shoal.reproduce import EXPERIMENTS, CorrelatedReproduction, _correlated, reproduce
-from shoal.reproduce._correlated_queries import Bench, answering, random_queries
+from shoal.research import EXPERIMENTS, CorrelatedReproduction, _correlated, reproduce
+from shoal.research._correlated_queries import Bench, answering, random_queries
 
 
 @pytest.fixture(scope="module")

@@ -39,7 +39,7 @@ import sys, warnings
 warnings.simplefilter("ignore")
 from shoal.dp.correlation import DBSCANModel, GaussianMixtureModel, Pearson, SelectedMixture, Spearman
 from shoal.dp.heuristic import exact_and_sensitivity
-from shoal.reproduce._correlated_queries import answering, bench, random_queries
+from shoal.research._correlated_queries import answering, bench, random_queries
 table = bench("adult")
 loaded = table.loaded()
 same = {"columns": table.features}

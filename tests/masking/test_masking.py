@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import privacy
-from shoal.compare import compare
+from shoal.comparison import compare
 from shoal.engine.columns import TypedColumn
 from shoal.errors import ParameterError, SchemaError, ShoalError
 from shoal.masking import add_noise, code_ends, mask, pram, rank_swap, recode, suppress

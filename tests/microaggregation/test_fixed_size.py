@@ -11,7 +11,7 @@ import oracles
 from shoal.engine.encode import standardise
 from shoal.microaggregation import CBFS, MD, MDAV, VMDAV, MDAVGeneric
 from shoal.microaggregation._fixed_size_kernels import _cbfs, _md, _mdav, _mdav_generic
-from shoal.reproduce._published import KS, TABLE1
+from shoal.research._published import KS, TABLE1
 
 # EIA is printed in another paper, to two digits and cut there.
 PRINTED_EIA = {3: 0.48, 5: 1.66}

@@ -44,7 +44,7 @@ def compare(
     Example: shoal compare survey.csv -k 3,5,10 --report map.html
     """
     from shoal import io
-    from shoal.compare import compare as run
+    from shoal.comparison import compare as run
     from shoal.errors import ParameterError
 
     try:

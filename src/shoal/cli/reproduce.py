@@ -47,7 +47,7 @@ def reproduce(
         os.environ["SHOAL_DATA"] = str(data)
     from shoal import io
     from shoal.errors import ParameterError
-    from shoal.reproduce import reproduce as run
+    from shoal.research import reproduce as run
 
     io.check_apart({"--markdown": markdown, "--report": report, "--pictures": pictures, "--resume": resume})
     if pictures is not None and experiment not in ("split", "correlated"):

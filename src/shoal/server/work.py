@@ -89,7 +89,7 @@ def run(folder: Path) -> None:
 
 def compare(folder: Path) -> None:
     """Draw the risk-utility map: a spread of methods and k, each search cut short."""
-    from shoal.compare import compare as compare_methods
+    from shoal.comparison import compare as compare_methods
 
     wanted = read(folder / "wanted.json")
     k = wanted["request"].get("k", 5)

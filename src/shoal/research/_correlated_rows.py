@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from shoal.reproduce._rows import CLAIM_HEADER, Reproduction, _text
+from shoal.research._rows import CLAIM_HEADER, Reproduction, _text
 
 
 @dataclass(frozen=True)

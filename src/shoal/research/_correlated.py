@@ -29,9 +29,9 @@ from shoal.dp.noise import add_noise
 from shoal.dp.query import Query
 from shoal.dp.unit import resolve
 from shoal.errors import InputError, ShoalError
-from shoal.reproduce._correlated_queries import Bench, answering, bench, random_queries, with_figures
-from shoal.reproduce._correlated_rows import CorrelatedReproduction, Measured
-from shoal.reproduce._rows import Claim
+from shoal.research._correlated_queries import Bench, answering, bench, random_queries, with_figures
+from shoal.research._correlated_rows import CorrelatedReproduction, Measured
+from shoal.research._rows import Claim
 
 Progress = Callable[[str], None]
 TABLES = ("adult", "ccc", "hapt")

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from shoal.microaggregation import KC, KCKW
-from shoal.reproduce._cells import Cell, Progress, Resumed, configured, matrix, run_cells
-from shoal.reproduce._published import SPLIT_RANKS, SPLIT_SUMS
-from shoal.reproduce._rows import Claim, Reproduction, Row, ranks
+from shoal.research._cells import Cell, Progress, Resumed, configured, matrix, run_cells
+from shoal.research._published import SPLIT_RANKS, SPLIT_SUMS
+from shoal.research._rows import Claim, Reproduction, Row, ranks
 
 SEEDS = 5
 # Numbers of centres, as multiples of n / k, at which KC and KCKW are compared.
@@ -27,7 +27,7 @@ class SplitReproduction(Reproduction):
     def pictures(self) -> dict[str, Any]:
         """Losses of the methods on each table (figures 3 to 5), and of KC and KCKW over the number of centres."""
         from shoal.report.figures import Series, lines
-        from shoal.reproduce._pictures import losses_by_method
+        from shoal.research._pictures import losses_by_method
 
         made = {}
         for number, data in enumerate(SPLIT_RANKS, start=3):

@@ -109,7 +109,7 @@ def agreement(rows: Sequence[Row]) -> Agreement:
 
     Examples
     --------
-    >>> from shoal.reproduce import Row, agreement
+    >>> from shoal.research import Row, agreement
     >>> row = Row("census", "mdav", 3, 5.692, 5.6922, 0.1, True)
     >>> agreement([row]).to_dict()["within_0.05_percent"]
     1
@@ -233,7 +233,7 @@ def ranks(values: Sequence[float], digits: int = 2) -> list[int]:
 
     Examples
     --------
-    >>> from shoal.reproduce import ranks
+    >>> from shoal.research import ranks
     >>> ranks([5.69, 5.4, 5.691, 6.0])
     [2, 1, 2, 3]
     """

@@ -18,7 +18,7 @@ from shoal.engine.aggregate import medoids_of
 from shoal.engine.encode import standardise
 from shoal.errors import InputError
 from shoal.microaggregation import Microaggregator, methods
-from shoal.reproduce._rows import Row
+from shoal.research._rows import Row
 
 Progress = Callable[[str], None]
 LOADERS: dict[str, Callable[[], Any]] = {

@@ -6,13 +6,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from shoal.errors import InputError, ParameterError
-from shoal.reproduce._correlated import TABLES, correlated
-from shoal.reproduce._correlated_rows import CorrelatedReproduction, Measured
-from shoal.reproduce._medoids import brkga_parameters, table1, table2
-from shoal.reproduce._pattern import derivative_free
-from shoal.reproduce._rows import Agreement, Claim, Reproduction, Row, agreement, ranks
-from shoal.reproduce._split import split
-from shoal.rooms import callable_as
+from shoal.research._correlated import TABLES, correlated
+from shoal.research._correlated_rows import CorrelatedReproduction, Measured
+from shoal.research._medoids import brkga_parameters, table1, table2
+from shoal.research._pattern import derivative_free
+from shoal.research._rows import Agreement, Claim, Reproduction, Row, agreement, ranks
+from shoal.research._split import split
 
 __all__ = [
     "EXPERIMENTS",
@@ -77,6 +76,3 @@ def reproduce(
             f"The experiment needs the tables {', '.join(absent)}: see `shoal datasets` for where to get them."
         )
     return EXPERIMENTS[name](full=full, progress=progress, resume=resume)
-
-
-callable_as(__name__, reproduce)

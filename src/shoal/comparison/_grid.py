@@ -113,7 +113,7 @@ class Comparison:
 
     def report(self, path: str | Path) -> None:
         """Write the risk-utility map and its figures as one HTML file (custodian only)."""
-        from shoal.compare._page import write_page
+        from shoal.comparison._page import write_page
 
         write_page(self, path)
 
@@ -161,7 +161,7 @@ def compare(
     Examples
     --------
     >>> import polars as pl
-    >>> from shoal.compare import compare
+    >>> from shoal import compare
     >>> table = pl.DataFrame({"x": [1.0, 2, 3, 10, 11, 12, 30, 31, 32], "y": [1.0, 1, 2, 5, 5, 6, 1, 2, 1]})
     >>> result = compare(table, k=[2, 3], methods=["mdav", "md"])
     >>> len(result.cells), result.recommended.k in (2, 3)
@@ -183,7 +183,7 @@ def compare(
             tell(f"comparing: {name}", done, len(runs))
             cells += run.result()
     if search:
-        from shoal.compare._search import fill_front
+        from shoal.comparison._search import fill_front
 
         tell("searching between the points", 0, 0)
         cells += [

@@ -19,7 +19,7 @@ from shoal.measures._risk import linked_share
 from shoal.microaggregation import repair
 
 if TYPE_CHECKING:
-    from shoal.compare._grid import Cell
+    from shoal.comparison._grid import Cell
     from shoal.publish.prepared import Prepared
 
 POPULATION = 40

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from shoal.compare._grid import DEFAULT_METHODS, Cell, Comparison, compare
-from shoal.rooms import callable_as
+from shoal.comparison._grid import DEFAULT_METHODS, Cell, Comparison, compare
 
 __all__ = ["DEFAULT_METHODS", "Cell", "Comparison", "compare"]
-
-callable_as(__name__, compare)

@@ -9,9 +9,9 @@ import numpy as np
 
 from shoal import measures
 from shoal.microaggregation import BRKGA, NPNMHM, methods
-from shoal.reproduce._cells import Cell, Progress, Resumed, configured, matrix, run_cells
-from shoal.reproduce._published import IL2_MAXIMA, KS, TABLE1, TABLE2
-from shoal.reproduce._rows import Claim, Reproduction, Row
+from shoal.research._cells import Cell, Progress, Resumed, configured, matrix, run_cells
+from shoal.research._published import IL2_MAXIMA, KS, TABLE1, TABLE2
+from shoal.research._rows import Claim, Reproduction, Row
 
 SEEDS = 5
 # Methods whose cells are random and cheap enough for a mean over seeds.

@@ -14,13 +14,13 @@ from shoal import datasets
 from shoal.engine.encode import standardise, sum_of_squares
 from shoal.microaggregation import DerivativeFree, methods
 from shoal.microaggregation._means import _strategy_one, improve
-from shoal.reproduce._cells import Cell, Progress, Resumed, matrix, run_cells
-from shoal.reproduce._published import (
+from shoal.research._cells import Cell, Progress, Resumed, matrix, run_cells
+from shoal.research._published import (
     DERIVATIVE_FREE,
     DERIVATIVE_FREE_IMPROVED,
     DERIVATIVE_FREE_SECONDS,
 )
-from shoal.reproduce._rows import Claim, Reproduction, Row
+from shoal.research._rows import Claim, Reproduction, Row
 
 STEPS = (10, 20, 30)
 READINGS = {"random": "from random partitions", "incumbent": "from the best so far"}
