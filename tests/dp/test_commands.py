@@ -196,11 +196,14 @@ def test_saved_models_serve_the_modes(run):
 def test_a_protected_copy_ends_the_total_of_a_data_set_under_a_ledger(run):
     words = ["protect", "survey.csv", "-k", 5, "--columns", "age,income", "--method", "mdav"]
     words += ["--schema", "survey.toml", "-o", "out.csv"]
-    assert run(*words)[0] == 0
+    accepted = [*words, "--accept-risk"]
+    assert run(*accepted)[0] == 0
     assert not Path("survey.ledger.db").exists()  # no ledger, nothing to end
     question = ["ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1]
     assert "has ended" not in run(*question)[1]
-    code, _, err = run(*words)
+    assert run(*words)[0] == 1  # refused, so nothing has left
+    assert "has ended" not in run(*question)[1]
+    code, _, err = run(*accepted)
     assert code == 0, err
     assert "the ledger total of this data set has ended" in run(*question)[1]
     entries = list(Ledger("survey.ledger.db").entries())

@@ -61,6 +61,8 @@ def form_groups(part: Encoded, plan: Plan, progress: Progress | None = None) -> 
     labels = np.empty(part.Z.shape[0], np.int64)
     methods: list[Microaggregator] = []
     following = 0
+    # Means of households hold no category; otherwise a search lowers what modes lose, as they are published.
+    categories = [] if part.households is not None else plan.encoder.modes(part.filled)
     for stratum in range(int(part.strata.max()) + 1):
         rows = np.flatnonzero(part.strata == stratum)
         Z, of_row = part.Z[rows] if following or rows.size < labels.size else part.Z, None
@@ -75,7 +77,7 @@ def form_groups(part: Encoded, plan: Plan, progress: Progress | None = None) -> 
                     f"Got {homes.size}."
                 )
             Z = group_means(Z, of_row)
-        found = _in_blocks(Z, rows.size, plan, methods, progress)
+        found = _in_blocks(Z, rows.size, plan, categories, methods, progress)
         labels[rows] = following + (found if of_row is None else found[of_row])
         following += int(found.max()) + 1
     if part.households is None or plan.households is None:
@@ -108,7 +110,12 @@ def reach_models(part: Encoded, groups: Groups, plan: Plan) -> Groups:
 
 
 def _in_blocks(
-    Z: np.ndarray, n_rows: int, plan: Plan, methods: list[Microaggregator], progress: Progress | None
+    Z: np.ndarray,
+    n_rows: int,
+    plan: Plan,
+    categories: list[tuple[int, int]],
+    methods: list[Microaggregator],
+    progress: Progress | None,
 ) -> np.ndarray:
     """The method on all records, or in a large table within blocks and then exchanges across their borders."""
     most = max(BLOCK_ROWS, 10 * plan.method.k)
@@ -119,11 +126,11 @@ def _in_blocks(
     labels, following = np.empty(Z.shape[0], np.int64), 0
     for rows in blocks:
         share = max(1, round(n_rows * rows.size / Z.shape[0]))
-        method = plan.method.for_part(share, plan.n_rows, Z.shape[1])
+        method = plan.method.for_part(share, plan.n_rows, Z.shape[1], categories)
         if progress is not None and method.takes("progress"):
             method.set_params(progress=progress)
         # numpy copies whole rows only where it need not check each number.
-        found = method.partition(np.take(Z, rows, axis=0, mode="clip"))
+        found = method.partition(np.take(Z, rows, axis=0, mode="clip"), categories)
         methods.append(method)
         labels[rows] = following + found
         following += int(found.max()) + 1
