@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import sys
+
 import numpy as np
 import polars as pl
 import pytest
@@ -39,7 +43,6 @@ def test_the_front_is_beaten_by_nobody(result):
             for other in result.cells
         )
         assert cell.on_front is not beaten
-    assert result.recommended in result.front
     assert result.recommended.method in result.reason
     assert result.frame().height == 6
 
@@ -78,9 +81,57 @@ def test_the_page(result, tmp_path):
     assert "<svg" in text
     assert "custodian only" in text
     best = result.recommended
-    assert f"shoal protect FILE -k {best.k} --method {best.method}" in text
+    assert f"shoal protect FILE -k {best.k} -o protected.csv --method {best.method}" in text
     assert text.count(">recommended<") == 1
     assert "http://" not in text.replace("http://www.w3.org", "")
+
+
+def test_the_least_loss_at_a_fixed_k(survey, result):
+    assert result.recommended.k == 6  # 5 was not compared: the largest
+    at = {cell.method: cell.information_loss for cell in result.cells if cell.k == 6}
+    assert result.recommended.method == min(at, key=at.get)
+    options = {"methods": ["mdav", "rank-swap:0.01"], "columns": ["age", "income"]}
+    found = shoal.compare(survey, k=[3, 5, 10], **options)
+    assert (found.recommended.method, found.recommended.k) == ("mdav", 5)  # a mask is not for protect
+    assert shoal.compare(survey, k=[3, 5], fixed_k=3, **options).recommended.k == 3
+
+
+def test_the_least_loss_within_a_limit_of_risk(survey):
+    options = {"k": [3, 6], "methods": ["mdav", "cbfs"], "columns": ["age", "income"]}
+    cells = shoal.compare(survey, **options).cells
+    limit = sorted(cell.dld for cell in cells)[1]
+    found = shoal.compare(survey, risk_limit=limit, **options)
+    within = [cell for cell in cells if cell.dld <= limit]
+    assert found.recommended.information_loss == min(cell.information_loss for cell in within)
+    none = shoal.compare(survey, risk_limit=0.0, **options)
+    assert none.recommended.dld == min(cell.dld for cell in cells)
+    assert "No cell keeps the limit" in none.reason
+
+
+@pytest.mark.parametrize(
+    ("method", "extra"),
+    [("mdav", ()), ("anneal", ()), ("mdav", ("--strata", "region", "--fixed-k", "4", "--seed", "7"))],
+)
+def test_the_command_as_printed_gives_the_recommended_loss(tmp_path, monkeypatch, capsys, method, extra):
+    from shoal.cli import main
+
+    def run(*words):
+        monkeypatch.setattr(sys, "argv", list(words))
+        with pytest.raises(SystemExit) as left:
+            main()
+        assert left.value.code == 0
+        return json.loads(capsys.readouterr().out)
+
+    datasets.copy_bundled(tmp_path)
+    monkeypatch.chdir(tmp_path)
+    words = ("--schema", "survey.toml", "-k", "4,8", "--methods", method, "--time-limit", "0.5", *extra)
+    facts = run("shoal", "compare", "survey.csv", *words, "--json")
+    best = next(row for row in facts["rows"] if row["k"] == facts["recommended"]["k"])
+    assert "--schema survey.toml" in facts["command"]
+    done = run(*shlex.split(facts["command"]), "--json")
+    assert (tmp_path / "protected.csv").exists()
+    assert done["information_loss"] == pytest.approx(best["information_loss"])
+    assert done["dld"] == pytest.approx(best["dld"])
 
 
 @pytest.mark.parametrize(
@@ -91,6 +142,10 @@ def test_the_page(result, tmp_path):
         ({"methods": ["magic"]}, "must be among"),
         ({"columns": ["nope"]}, "No column 'nope'"),
         ({"n_jobs": 0}, "'n_jobs'"),
+        ({"fixed_k": 4}, "one of the k compared"),
+        ({"risk_limit": 2.0}, "'risk_limit'"),
+        ({"risk_limit": 0.1, "fixed_k": 3}, "Got both"),
+        ({"methods": ["noise:0.2"]}, "that protect takes"),
     ],
 )
 def test_bad_questions(survey, options, message):

@@ -83,6 +83,32 @@ def test_original_and_population_are_compared(check, tmp_path):
     assert "for the custodian only" in out
 
 
+def test_linkage_counts_categories_as_protect_does(check, tmp_path):
+    from shoal import datasets, protect
+
+    datasets.copy_bundled(tmp_path)
+    done = protect(
+        pl.read_csv(tmp_path / "survey.csv"),
+        5,
+        method="mdav",
+        schema=tmp_path / "survey.toml",
+        accept_risk=True,
+    )
+    done.frame.write_csv(tmp_path / "out.csv")
+    code, out, _ = check("out.csv", "--schema", "survey.toml", "--original", "survey.csv", "--json")
+    assert code == 0
+    assert done.figures.dld > 0.15  # on the numbers alone it would be 0.05
+    assert json.loads(out)["dld"] == pytest.approx(done.figures.dld)
+
+
+def test_linkage_by_categories_alone(check, tmp_path):
+    pl.DataFrame({**ROWS, "zip": ["*", "a", "a", "b", "b", "b"]}).write_csv(tmp_path / "out.csv")
+    code, out, _ = check("out.csv", "--quasi", "zip", "--original", "t.csv", "--json")
+    assert code == 0
+    # Two of three in a and three of three in b count a third each; the suppressed cell is as near to all six.
+    assert json.loads(out)["dld"] == pytest.approx((2 / 3 + 1 + 1 / 6) / 6)
+
+
 def test_a_schema_gives_roles_levels_and_missing_codes(check, tmp_path):
     (tmp_path / "s.toml").write_text(
         '[columns.age]\nrole = "quasi"\nmissing_codes = [40]\n'

@@ -132,10 +132,13 @@ def test_an_executor_refuses_by_name_what_it_cannot_honour(executor, fields, nam
         executor.refuse(ProtectionRequest(**fields))
 
 
-@pytest.mark.parametrize("fields", [{"recoding": "local"}, {"suppress_at_most": 0.1}, {"reading": "own"}])
+@pytest.mark.parametrize(
+    "fields",
+    [{"recoding": "local"}, {"suppress_at_most": 0.1}, {"reading": "own"}, {"hierarchies": "levels"}],
+)
 def test_fields_of_other_methods_are_refused_by_name(fields):
     import polars as pl
 
     name = next(iter(fields))
     with pytest.raises(ParameterError, match=name):
-        protect(pl.DataFrame({"x": [1, 2, 3, 4]}), 2, method="mdav", **fields)
+        protect(pl.DataFrame({"x": [1, 2, 3, 4]}), 2, **({"method": "mdav"} | fields))

@@ -97,7 +97,7 @@ def check(
             before = decode_table(read_table(original, marks), facts)
             figures["original"] = _summary(privacy.check(before, known, hidden, k=k, l=l, t=t, **options))
             figures["original"]["risk"] = _risk(before, known, weights, households)
-            figures |= _linkage(before, frame, known)
+            figures |= _linkage(before, frame, known, facts)
     summary = _summary(verdicts) | figures
     summary["expected_reidentifications"] = figures["risk"].get("expected_reidentifications")
     if json:
@@ -198,25 +198,25 @@ def _population_risk(frame: pl.DataFrame, everyone: pl.DataFrame, known: list[st
     return risk.measure(frame, known, population=everyone).to_dict()
 
 
-def _linkage(before: pl.DataFrame, after: pl.DataFrame, known: list[str]) -> dict[str, float]:
-    """Linkage of the numeric quasi-identifiers, where both tables have the same rows and no missing cell."""
-    from shoal import measures
+def _linkage(
+    before: pl.DataFrame, after: pl.DataFrame, known: list[str], facts: Schema | None
+) -> dict[str, float]:
+    """Linkage by all quasi-identifiers, as `protect` measures it, where both tables have the same rows."""
+    from shoal.engine.roles import settled_schema
     from shoal.measures import probabilistic_linkage
+    from shoal.measures._risk import linked_share
+    from shoal.measures._tables import coordinates
+    from shoal.publish.stages.measure import MEASURED_RECORDS
+    from shoal.schema import Schema
 
-    numeric = [
-        name
-        for name in known
-        if name in before.columns
-        and before.schema[name].is_numeric()
-        and after.schema[name].is_numeric()
-        and not (before[name].null_count() or after[name].null_count())
-    ]
-    if before.height != after.height or not numeric:
+    if before.height != after.height:
         return {}
-    first, second = before.select(numeric), after.select(numeric)
+    declared = {} if facts is None else {n: facts.columns[n] for n in known if n in facts.columns}
+    settled = settled_schema(before.select(known), Schema(declared), {"quasi": known})[0]
+    A, B = coordinates(before, after, [settled.columns[name] for name in known])
     return {
-        "dld": measures.dld(first, second),
-        "probabilistic_linkage": probabilistic_linkage(first, second).share,
+        "dld": linked_share(A, B, max_records=MEASURED_RECORDS),
+        "probabilistic_linkage": probabilistic_linkage(A, B).share,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -26,8 +27,19 @@ def compare(
     schema: Annotated[Path | None, typer.Option(help="Schema file (TOML).")] = None,
     strata: Annotated[str | None, typer.Option(help="Columns whose values groups never cross.")] = None,
     weights: Annotated[str | None, typer.Option(help="Column of survey weights.")] = None,
-    missing: Annotated[
+    households: Annotated[str | None, typer.Option(help="Column of households, which stay together.")] = None,
+    leave: Annotated[str | None, typer.Option(help="Columns published as they are.")] = None,
+    sensitive: Annotated[str | None, typer.Option(help="Sensitive columns.")] = None,
+    on_missing: Annotated[
         str | None, typer.Option(help="Missing cells: error, impute, category or drop.")
+    ] = None,
+    fixed_k: Annotated[
+        int | None,
+        typer.Option(help="Recommend the least loss at this k; 5, else the largest, if left open."),
+    ] = None,
+    risk_limit: Annotated[
+        float | None,
+        typer.Option(help="Recommend the least loss where at most this share (0 to 1) is linked."),
     ] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for each cell of a searching method.")] = 5.0,
     search: Annotated[
@@ -46,6 +58,7 @@ def compare(
     from shoal import io
     from shoal.comparison import compare as run
     from shoal.errors import ParameterError
+    from shoal.schema import Schema
 
     try:
         ks = [int(part) for part in names(k) or []]
@@ -55,12 +68,15 @@ def compare(
     if report is not None:
         io.check_folder(report)
     with stages() as tell:
-        source = io.read_source(file)
+        facts = None if schema is None else Schema.from_toml(schema)
+        source = io.read_source(file, None if facts is None else facts.file)
         result = run(
-            source.frame, ks, names(methods), names(columns), names(strata), weights, schema,
-            missing=missing, time_limit=time_limit, search=search, random_state=seed,
-            labelled=source.labelled(), progress=tell,
+            source.frame, ks, methods=names(methods), columns=names(columns), leave=names(leave),
+            sensitive=names(sensitive), strata=names(strata), weights=weights, households=households,
+            schema=schema, on_missing=on_missing, fixed_k=fixed_k, risk_limit=risk_limit, time_limit=time_limit,
+            search=search, random_state=seed, labelled=source.labelled(), progress=tell,
         )  # fmt: skip
+        result = replace(result, source=file)
         if report is not None:
             result.report(report)
     if json:
@@ -73,5 +89,6 @@ def compare(
             f"{cell.method:<16}{cell.k:>5}{cell.information_loss:>10.3f}{100 * cell.dld:>10.1f}{cell.n_groups:>9,}{cell.seconds:>9.2f}{mark}"
         )
     typer.echo(result.reason)
+    typer.echo(result.command())
     if report is not None:
         typer.echo(f"written: {report}")

@@ -13,14 +13,16 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.engine.columns import TypedColumn
-from shoal.errors import InputError, ParameterError
+from shoal.comparison._preference import Preference
+from shoal.errors import ParameterError
 from shoal.masking import MASKS, mask
-from shoal.microaggregation import methods, resolve_method
+from shoal.microaggregation import Microaggregator, methods, resolve_method
 from shoal.params import AnyOf, Interval, Nothing, check_params
 from shoal.publish.executors import Progress
 from shoal.publish.prepared import Prepared, prepare
 from shoal.publish.request import ProtectionRequest
+from shoal.publish.stages.measure import Figures
+from shoal.publish.stages.partition import Groups
 from shoal.report.figures import MapPoint, pareto_front
 from shoal.schema import Schema
 
@@ -46,6 +48,8 @@ class Cell:
         Whether no other cell is better in both loss and linkage.
     labels : array of int64
         The group of each record.
+    proposals : int or None
+        With which a search that the clock ended can be repeated.
     """
 
     method: str
@@ -59,11 +63,12 @@ class Cell:
     smallest_group: int
     seconds: float
     labels: np.ndarray
+    proposals: int | None = None
     on_front: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values, without the labels."""
-        return {name: value for name, value in vars(self).items() if name != "labels"}
+        return {name: value for name, value in vars(self).items() if name not in ("labels", "proposals")}
 
 
 @dataclass(frozen=True, repr=False)
@@ -79,6 +84,10 @@ class Comparison:
     notes : tuple of str
     columns : tuple of str
         The columns aggregated.
+    request : ProtectionRequest
+        What to ask `protect` for to get the recommended cell.
+    source : str
+        The table's file, as the command names it.
     """
 
     cells: tuple[Cell, ...]
@@ -86,6 +95,12 @@ class Comparison:
     reason: str
     notes: tuple[str, ...]
     columns: tuple[str, ...]
+    request: ProtectionRequest
+    source: str = "FILE"
+
+    def command(self, output: str = "protected.csv") -> str:
+        """The command that protects the table as recommended."""
+        return self.request.to_command(self.source, output)
 
     @property
     def front(self) -> tuple[Cell, ...]:
@@ -106,6 +121,7 @@ class Comparison:
         return {
             "recommended": {"method": self.recommended.method, "k": self.recommended.k},
             "reason": self.reason,
+            "command": self.command(),
             "rows": [cell.to_dict() for cell in self.cells],
             "columns": list(self.columns),
             "notes": list(self.notes),
@@ -121,13 +137,18 @@ class Comparison:
 def compare(
     frame: Any,
     k: Sequence[int] = (3, 5, 10),
+    *,
     methods: Sequence[str] | None = None,
+    fixed_k: int | None = None,
+    risk_limit: float | None = None,
+    schema: Schema | str | Path | None = None,
     columns: str | Sequence[str] | None = None,
+    leave: str | Sequence[str] | None = None,
+    sensitive: str | Sequence[str] | None = None,
     strata: str | Sequence[str] | None = None,
     weights: str | None = None,
-    schema: Schema | str | Path | None = None,
-    *,
-    missing: str | None = None,
+    households: str | None = None,
+    on_missing: str | None = None,
     time_limit: float = 5.0,
     search: bool = False,
     random_state: int = 0,
@@ -142,8 +163,14 @@ def compare(
     frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
     k : list of int, default (3, 5, 10)
     methods : list of str, optional
-        Names from `shoal.methods()`; a spread over the families if left open.
-    columns, strata, weights, schema, missing, labelled
+        Names from `shoal.methods()`; a spread over the families if left open. Masks, such as "noise:0.2", are points of
+        reference and never recommended.
+    fixed_k : int, optional
+        Recommend the least loss at this k. If left open it is 5, the default of `protect`, where 5 was compared, else
+        the largest k.
+    risk_limit : float, optional
+        Recommend the least loss among all cells in which at most this share of the records is linked, instead.
+    schema, columns, leave, sensitive, strata, weights, households, on_missing, labelled
         As in `shoal.protect`.
     time_limit : float, default 5
         Seconds for each cell of a method that searches until told to stop.
@@ -166,12 +193,15 @@ def compare(
     >>> result = compare(table, k=[2, 3], methods=["mdav", "md"])
     >>> len(result.cells), result.recommended.k in (2, 3)
     (4, True)
+    >>> compare(table, k=[2, 3], methods=["mdav"], fixed_k=2).command()
+    'shoal protect FILE -k 2 -o protected.csv --method mdav --seed 0'
     """
     tell = progress or (lambda _stage, _done, _of: None)
     ks, names = _asked(k, methods, time_limit, n_jobs)
+    rule = Preference.of(ks, fixed_k, risk_limit)
     request = ProtectionRequest.of(
-        k=ks[0], method="mdav", schema=schema, columns=columns or (), strata=strata or (), weights=weights,
-        on_missing=missing, random_state=random_state,
+        k=ks[0], method="mdav", schema=schema, columns=columns or (), leave=leave or (), sensitive=sensitive or (),
+        strata=strata or (), weights=weights, households=households, on_missing=on_missing, random_state=random_state,
     )  # fmt: skip
     ready = prepare(frame, request, labelled)
     cells: list[Cell] = []
@@ -187,26 +217,37 @@ def compare(
 
         tell("searching between the points", 0, 0)
         cells += [
-            cell_of(ready, "search", size, labels, 0.0)
+            cell_of(ready, "search", size, Groups(labels, None, ()), 0.0)
             for size, labels in fill_front(ready, cells, random_state)
         ]
     on_front = pareto_front(
         [MapPoint(cell.method, cell.k, cell.information_loss, cell.dld) for cell in cells]
     )
     cells = [replace(cell, on_front=best) for cell, best in zip(cells, on_front, strict=True)]
-    chosen, reason = _recommend(cells)
-    return Comparison(tuple(cells), chosen, reason, ready.notes, ready.columns)
+    chosen, reason = rule.choose(cells)
+    return Comparison(
+        tuple(cells), chosen, reason, ready.notes, ready.columns, _request_for(chosen, request, time_limit)
+    )
 
 
-def cell_of(ready: Prepared, method: str, k: int, labels: np.ndarray, seconds: float) -> Cell:
+def _request_for(cell: Cell, request: ProtectionRequest, time_limit: float) -> ProtectionRequest:
+    """What gives a cell again: a search by its number of proposals, or by the clock where it has none."""
+    limit = time_limit if resolved(cell.method).takes("time_limit") else None
+    return replace(request, k=cell.k, method=cell.method, time_limit=limit).repeating(cell.proposals)
+
+
+def resolved(name: str) -> type[Microaggregator]:
+    """A method by its name."""
+    return methods()[name]
+
+
+def cell_of(ready: Prepared, method: str, k: int, groups: Groups, seconds: float) -> Cell:
     """The figures of one partition."""
-    return _cell(ready, method, k, ready.after(labels), labels, seconds)
+    figures, proposals = ready.measured(groups)
+    return replace(_cell(figures, method, k, groups.labels, seconds), proposals=proposals)
 
 
-def _cell(
-    ready: Prepared, method: str, k: int, after: list[TypedColumn], labels: np.ndarray, seconds: float
-) -> Cell:
-    figures = ready.figures(after, labels)
+def _cell(figures: Figures, method: str, k: int, labels: np.ndarray, seconds: float) -> Cell:
     return Cell(
         method,
         k,
@@ -227,19 +268,20 @@ def _run(ready: Prepared, name: str, ks: list[int], time_limit: float, random_st
     base, _, strength = name.partition(":")
     if base in MASKS:
         return _masked(ready, name, base, float(strength) if strength else None, ks, random_state)
-    limit = time_limit if methods()[name].takes("time_limit") else None
-    estimator = resolve_method(name, ks[0], limit, None, random_state)
-    cells = []
-    if not ready.plan.roles.strata:
+    limit = time_limit if resolved(name).takes("time_limit") else None
+    roles, cells = ready.plan.roles, []
+    if limit is None and not roles.strata and roles.household is None:
+        estimator = resolve_method(name, ks[0], None, None, random_state)
         start = time.perf_counter()
         for size, labels in estimator.partition_all(ready.part.Z, ks):
-            cells.append(cell_of(ready, name, size, labels, time.perf_counter() - start))
+            groups = Groups(labels, None, ())
+            cells.append(cell_of(ready, name, size, groups, time.perf_counter() - start))
             start = time.perf_counter()
         return cells
     for size in ks:
         start = time.perf_counter()
-        labels = ready.groups(name, size, time_limit=limit)
-        cells.append(cell_of(ready, name, size, labels, time.perf_counter() - start))
+        groups = ready.groups(name, size, time_limit=limit)
+        cells.append(cell_of(ready, name, size, groups, time.perf_counter() - start))
     return cells
 
 
@@ -247,7 +289,7 @@ def _warm(name: str, k: int, Z: np.ndarray) -> None:
     """Run a method on a few records, so that compiling is not counted as its time, nor as another's beside it."""
     if name.partition(":")[0] in MASKS or Z.shape[0] < k:
         return
-    limit = 0.1 if methods()[name].takes("time_limit") else None
+    limit = 0.1 if resolved(name).takes("time_limit") else None
     next(iter(resolve_method(name, k, limit, None, 0).partition_all(Z[: 4 * k], [k])))
 
 
@@ -262,7 +304,7 @@ def _masked(
         cells_of_row = np.stack([np.where(column.missing, np.inf, column.values) for column in after], axis=1)
         labels = np.unique(cells_of_row, axis=0, return_inverse=True)[1].reshape(-1)
         reached = int(np.bincount(labels).min())
-        cells.append(_cell(ready, name, reached, after, labels, time.perf_counter() - start))
+        cells.append(_cell(ready.figures(after, labels), name, reached, labels, time.perf_counter() - start))
     return cells
 
 
@@ -285,39 +327,13 @@ def _asked(
         raise ParameterError(
             f"'methods' of compare must be among {', '.join([*known, *MASKS])}. Got {unknown or chosen!r}."
         )
+    if all(_is_mask(name) for name in chosen):
+        raise ParameterError(
+            f"'methods' of compare must name at least one that protect takes; masks are points of reference. Got {chosen!r}."
+        )
     return sorted(set(k)), list(dict.fromkeys(chosen))
 
 
 def _is_mask(name: str) -> bool:
     base, _, strength = name.partition(":")
     return base in MASKS and (not strength or strength.replace(".", "", 1).isdigit())
-
-
-def _recommend(cells: list[Cell]) -> tuple[Cell, str]:
-    """The cell nearest to losing nothing and linking nobody, both scaled by the range of the cells."""
-    if not cells:
-        raise InputError("Nothing was compared.")
-    loss = np.array([cell.information_loss for cell in cells])
-    link = np.array([cell.dld for cell in cells])
-
-    def scaled(values: np.ndarray) -> np.ndarray:
-        span = values.max() - values.min()
-        return (values - values.min()) / span if span > 0 else np.zeros_like(values)
-
-    # Only what keeps a k is recommended, and what can be asked for by its name.
-    able = [cell.smallest_group > 1 and cell.method != "search" for cell in cells]
-    front = np.array([cell.on_front and good for cell, good in zip(cells, able, strict=True)])
-    front = front if front.any() else np.array(able)
-    distance = np.where(front, scaled(loss) ** 2 + scaled(link) ** 2, np.inf)
-    chosen = cells[int(np.argmin(distance))]
-    rivals = [cell for cell in cells if cell.k == chosen.k and cell is not chosen]
-    beats = (
-        f", less than the {len(rivals)} others at this k"
-        if rivals and all(cell.information_loss >= chosen.information_loss for cell in rivals)
-        else ""
-    )
-    return chosen, (
-        f"{chosen.method} with k = {chosen.k}: it loses {chosen.information_loss:.2f} % of the information{beats}, "
-        f"{100 * chosen.dld:.1f} % of the records can be linked by distance, and no other point of the map is "
-        "nearer to losing nothing and linking nobody."
-    )

@@ -59,8 +59,7 @@ def _which(comparison: Comparison) -> Section:
         ]
     )
     words = Markup("<p>{}</p>{}<pre>{}</pre>")
-    command = f"shoal protect FILE -k {best.k} --method {best.method} -o protected.csv --report report.html"
-    return Section("Which one?", words.format(comparison.reason, figures, command))
+    return Section("Which one?", words.format(comparison.reason, figures, comparison.command()))
 
 
 def _map(comparison: Comparison) -> Section:

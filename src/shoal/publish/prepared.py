@@ -19,7 +19,7 @@ from shoal.publish.stages.measure import MEASURED_RECORDS, Figures
 from shoal.publish.stages.partition import Groups, form_groups
 from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.roles import settle_roles
-from shoal.publish.stages.solve import aggregated
+from shoal.publish.stages.solve import aggregated, sums_of
 from shoal.publish.stages.survey import kept_rows
 
 
@@ -48,23 +48,27 @@ class Prepared:
         """The columns that are aggregated."""
         return tuple(self.plan.roles.quasi_names)
 
-    def groups(self, method: str, k: int, **options: Any) -> np.ndarray:
-        """The groups that a method forms for some k, inside the strata."""
+    def groups(self, method: str, k: int, **options: Any) -> Groups:
+        """The groups that a method forms for some k, inside the strata and with households whole."""
         asked = replace(self.plan.request, method=method, k=k, **options)
         # Which strata are too small depends on k.
         ready = prepare(self.frame, asked, self.labelled) if self.plan.roles.strata else self
-        return form_groups(ready.part, replace(ready.plan, request=asked, method=settle_method(asked))).labels
+        return form_groups(ready.part, replace(ready.plan, request=asked, method=settle_method(asked)))
 
-    def after(self, labels: np.ndarray) -> list[TypedColumn]:
-        """The aggregated columns row by row, as a partition would publish them."""
-        values, gone = aggregated(self.part, Groups(labels, None, ()), self.plan)
-        return [
+    def measured(self, groups: Groups) -> tuple[Figures, int | None]:
+        """The figures of some groups as `protect` counts them, and the proposals of a search that was one run."""
+        values, gone = aggregated(self.part, groups, self.plan)
+        sums = sums_of(self.part, groups, values, gone, self.plan, MEASURED_RECORDS)
+        labels, total = groups.labels, float(sums.total.sum())
+        after = [
             replace(column, values=values[labels, j], missing=gone[labels, j])
             for j, column in enumerate(self.part.filled)
         ]
+        loss = 100.0 * float(sums.loss.sum()) / total if total > 0 else 0.0
+        return replace(self.figures(after, labels, sums.linked), information_loss=loss), sums.proposals
 
-    def figures(self, after: list[TypedColumn], labels: np.ndarray) -> Figures:
-        """Loss and linkage of columns as they would be published."""
+    def figures(self, after: list[TypedColumn], labels: np.ndarray, linked: float | None = None) -> Figures:
+        """Loss and linkage of columns as they would be published; linkage is measured unless it is given."""
         Z = self.part.Z
         Y = self.plan.encoder.transform(after)
         total, sizes = float((Z**2).sum()), np.bincount(labels)
@@ -83,7 +87,7 @@ class Prepared:
             smallest_group=int(sizes.min()),
             largest_group=int(sizes.max()),
             information_loss=100.0 * float(((Z - Y) ** 2).sum()) / total if total > 0 else 0.0,
-            dld=linked_share(Z, Y, max_records=MEASURED_RECORDS),
+            dld=linked_share(Z, Y, max_records=MEASURED_RECORDS) if linked is None else linked,
             measured_records=min(Z.shape[0], MEASURED_RECORDS),
             **cells,
         )

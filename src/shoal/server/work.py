@@ -97,7 +97,7 @@ def compare(folder: Path) -> None:
         source, schema = _ready(folder, wanted, tell)
         ks = sorted({each for each in (3, k, 2 * k) if 2 * each <= source.frame.height})
         found = compare_methods(
-            source.frame, ks or [k], schema=schema, missing=wanted["request"].get("on_missing"),
+            source.frame, ks or [k], schema=schema, fixed_k=k if k in ks else None, on_missing=wanted["request"].get("on_missing"),
             time_limit=MAP_SECONDS, n_jobs=1, progress=tell,
         )  # fmt: skip
         tell("drawing the map", 0, 0)
