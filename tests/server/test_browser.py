@@ -77,7 +77,7 @@ def test_publishing_with_progress_and_download(page, house, tokens):
     sign_in(page, house, tokens["owner"])
     page.get_by_role("link", name="Publish").click()
     page.get_by_role("button", name="bundled survey").click()
-    page.get_by_label("Method").select_option("mdav")
+    page.get_by_label("Method", exact=True).select_option("mdav")
     page.get_by_role("button", name="Protect").click()
     page.get_by_role("heading", name="Before and after").wait_for(timeout=120_000)
     page.frame_locator("iframe").locator("h1").wait_for()

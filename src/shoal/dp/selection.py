@@ -23,6 +23,7 @@ _WORK = 464  # bits of the powers exp(-rate * 2^i)
 _SLACK = 2.0**-44  # relative error of a weight: 63 factors and products within 2^-52 each
 _TINY = 2.0**-270
 _HALF = 2.0**-53
+_WIDEST = 200  # bits of a weight that floats are used for
 _AT_ONCE = 1 << 21  # random numbers held at one time
 
 
@@ -42,7 +43,7 @@ def exponential(
     rate : Fraction
         epsilon / (2 * sensitivity of a distance); epsilon / sensitivity where all distances move the same way.
     weights : array of int, optional
-        Public base weights, all at least 1 and at most 2^200.
+        Public base weights, all at least 1; beyond 2^200 all is drawn by whole numbers, which takes longer.
     draws : int, default 1
     _source : callable
         Source of random bytes; for tests only.
@@ -64,6 +65,9 @@ def exponential(
     array([1])
     """
     apart = _above_least(distances)
+    if weights is not None and max(int(each) for each in weights).bit_length() > _WIDEST:
+        heads = _uniform(draws, _source)
+        return np.array([_inverted(apart, rate, weights, int(each), _source) for each in heads])
     near = _products(apart, rate)
     size = len(near)
     base = np.ones(size) if weights is None else np.array([float(each) for each in weights])

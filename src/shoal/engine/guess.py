@@ -54,7 +54,7 @@ def guess_schema(frame: pl.DataFrame, labelled: Collection[str] = ()) -> Schema:
     --------
     >>> import polars as pl
     >>> from shoal.engine.guess import guess_schema
-    >>> schema = guess_schema(pl.DataFrame({"age": [31, 40], "town": ["A", "A"], "postcode": ["01067", "01069"]}))
+    >>> schema = guess_schema(pl.DataFrame({"age": [31, 40], "town": ["A", "A"], "postcode": ["01067", "01067"]}))
     >>> [(column.role, column.kind) for column in schema.columns.values()]
     [('quasi', 'number'), ('quasi', 'category'), ('quasi', 'category')]
     """

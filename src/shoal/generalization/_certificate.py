@@ -147,13 +147,13 @@ def _lower(members, counts, k, price, floor, u, top):
             total += taken * most
             above += taken * (most - floor[best])
         over = total - k * price
-        if over <= 0.0:
+        # Prices at the floor exceed no class but by rounding.
+        if over <= 0.0 or above <= 0.0:
             return
-        share = 1.0 if above <= 0.0 else min(1.0, over / above * (1.0 + 1e-9))
+        # Once these are lowered others may be the largest: look again.
+        share = min(1.0, over / above * (1.0 + 1e-9))
         for x in range(chosen):
             u[top[x]] -= share * (u[top[x]] - floor[top[x]])
-        if share >= 1.0:
-            return
     # Still over after so many rounds: the floor is always allowed.
     for t in range(members.shape[0]):
         u[members[t]] = min(u[members[t]], max(floor[members[t]], 0.0))

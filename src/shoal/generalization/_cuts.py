@@ -32,8 +32,8 @@ def from_breaks(name: str, values: Sequence[Any], breaks: Sequence[Any]) -> Hier
     Examples
     --------
     >>> from shoal.generalization import from_breaks
-    >>> from_breaks("age", [17, 18, 40, 70], [18, 35, 65]).labels
-    ('17', '18', '40', '70', 'below 18', '18-34', '35-64', '65+', '*')
+    >>> from_breaks("age", [16, 17, 40, 50, 70], [18, 35, 65]).labels  # 65+ is 70 alone
+    ('16', '17', '40', '50', '70', 'below 18', '35-64', '*')
     """
     several = (
         [list(each) for each in breaks] if _is_list(breaks[0] if len(breaks) else None) else [list(breaks)]

@@ -92,7 +92,7 @@ def hybrid(X: np.ndarray, share: float = 0.5, random_state: int | np.random.Gene
     >>> from shoal.masking import hybrid
     >>> X = np.random.default_rng(1).normal(size=(50, 3))
     >>> Y = hybrid(X, 0.8)
-    >>> bool(np.allclose(np.cov(X.T), np.cov(Y.T))), round(np.corrcoef(X[:, 0], Y[:, 0])[0, 1], 6)
+    >>> bool(np.allclose(np.cov(X.T), np.cov(Y.T))), round(float(np.corrcoef(X[:, 0], Y[:, 0])[0, 1]), 6)
     (True, 0.8)
     """
     check_params("hybrid", {"share": Interval(Real, 0, 1)}, {"share": share})

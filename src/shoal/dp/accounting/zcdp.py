@@ -42,7 +42,7 @@ def delta_bound(rho: Fraction, epsilon: Fraction) -> Fraction:
     >>> from fractions import Fraction
     >>> from shoal.dp.accounting import delta_bound
     >>> float(delta_bound(Fraction(1, 100), Fraction(1))) < 1e-9
-    False
+    True
     """
     with localcontext() as context:
         context.prec = _DIGITS
