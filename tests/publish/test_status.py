@@ -84,9 +84,17 @@ def test_linkage_by_what_is_left_is_told_and_red_is_refused():
         protect(frame, 5, columns=["age", "income"], method="mdav")
     taken = protect(frame, 5, columns=["age", "income"], method="mdav", accept_risk=True)
     assert taken.status == "red"
-    assert taken.figures.linkage == 1.0
-    assert taken.figures.dld <= 0.2
+    assert taken.frame.columns == ["age", "income", "town"]  # 'number' is an identifier
+    X, Y = (each.select("age", "income").to_numpy().astype(float) for each in (frame, taken.frame))
+    apart = (((Y[:, None] - X[None]) / X.std(axis=0)) ** 2).sum(axis=2)
+    town = frame["town"].to_numpy()
+    apart[town[:, None] != town[None]] = np.inf
+    own = apart.argmin(axis=1) == np.arange(frame.height)
+    assert taken.figures.linkage == pytest.approx(own.mean())
+    assert taken.figures.dld <= 0.2 < taken.figures.linkage
     assert "status red" in taken._repr_html_()
+    left = protect(frame, 5, columns=["age", "income"], leave=["number"], method="mdav", accept_risk=True)
+    assert (left.status, left.figures.linkage) == ("red", 1.0)
 
 
 def test_a_red_table_is_not_written_and_ends_no_total(folder):

@@ -87,7 +87,7 @@ def test_a_demand_is_met_or_refused_never_passed_over(run, house, words, said):
 @pytest.mark.parametrize("ending", [".sav", ".dta", ".xpt", ".por"])
 def test_what_a_format_cannot_hold_leaves_nothing_behind(run, tmp_path, ending):
     pytest.importorskip("pyreadstat", reason="statistical formats need the extra 'stat'")
-    pl.DataFrame({"the age": range(20), "收入": range(20)}).write_csv(tmp_path / "t.csv")
+    pl.DataFrame({"the age": np.arange(20) + 0.5, "收入": np.arange(20) + 0.5}).write_csv(tmp_path / "t.csv")
     done = run(*PROTECT, f"out{ending}", "--labels", "groups.csv", "--report", "r.html", cwd=tmp_path)
     refused(done, f"cannot be written to 'out{ending}'")
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
@@ -141,7 +141,7 @@ def test_a_pipe_gets_the_table_alone(run, table):
 
 
 def test_a_column_of_missing_cells_alone_does_not_stand_in_the_way(run, tmp_path):
-    pl.DataFrame({"age": range(20), "empty": [None] * 20}).write_parquet(tmp_path / "t.parquet")
+    pl.DataFrame({"age": np.arange(20) + 0.5, "empty": [None] * 20}).write_parquet(tmp_path / "t.parquet")
     done = run("protect", "t.parquet", "-k", 4, "--method", "mdav", "-o", "out.parquet", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert pl.read_parquet(tmp_path / "out.parquet")["empty"].null_count() == 20
@@ -211,9 +211,9 @@ def test_a_header_and_rows_of_a_table_in_parts_that_do_not_fit(run, tmp_path, te
 
 
 def test_a_column_without_a_name_of_a_table_in_parts(run, tmp_path):
-    rows = "\n".join(f"{i},{i * i},x" for i in range(20))
+    rows = "\n".join(f"{i + 0.5},{i * i},x" for i in range(20))
     (tmp_path / "t.csv").write_text(f"age,,town\n{rows}\n")
-    done = run("protect", "t.csv", "-k", 4, "-o", "out.csv", "--memory", "1GB", cwd=tmp_path)
+    done = run(*PROTECT, "out.csv", "--memory", "1GB", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert pl.read_csv(tmp_path / "out.csv").columns == ["age", "column_2", "town"]
 

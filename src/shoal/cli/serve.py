@@ -76,8 +76,10 @@ def serve(
         _print_tokens(settings.accounts)
     from shoal.server.run import run
 
-    if expects is not None:
-        settings.open_ledger(expects).ready()
+    # Workers that cannot use the ledger would be started again and again: a broken chain or a lost secret ends here.
+    ledger = settings.open_ledger(expects)
+    ledger.ready()
+    ledger.close()
     run(path, settings, workers=workers, behind_proxy=behind_proxy)
 
 

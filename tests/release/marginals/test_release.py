@@ -43,7 +43,7 @@ def test_with_much_budget_the_table_comes_back():
     out = release_marginals(table(), schema(), 400.0, bins={"age": 10})
     assert abs(out.frame.height - 400) <= 2
     true = (table()["sex"] == "m").sum()
-    assert (out.frame["sex"] == "m").sum() == pytest.approx(true, abs=8)
+    assert (out.frame["sex"] == "m").sum() == pytest.approx(true, abs=16)
     old = out.frame.filter(pl.col("sex") == "m")["age"].mean()
     young = out.frame.filter(pl.col("sex") == "f")["age"].mean()
     assert old - young == pytest.approx(30, abs=4)
@@ -119,7 +119,7 @@ def test_the_fit_stops_before_it_fits_the_noise():
     mixture = fit(2_000.0, known, (5,) * 4, 7)
     assert mixture.loss <= mixture.freedom
     true = count_table(codes, (0, 1), (5,) * 4) / 2_000
-    assert np.abs(mixture.marginal((0, 1)) - true).sum() / 2 < 0.06
+    assert np.abs(mixture.marginal((0, 1)) - true).sum() / 2 < 0.12  # independent columns: 0.55
     assert mixture.marginal((0, 1)).sum() == pytest.approx(1)
 
 
