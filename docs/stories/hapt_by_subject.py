@@ -36,11 +36,12 @@ subject = session.ask(question, epsilon=1.0)
 print(subject.guarantee)
 print(subject.value, "in", subject.interval)
 print(subject.notes[0])
-assert "drawn privately" in subject.notes[0] and "drawn privately" not in str(row.notes)
+assert "drawn privately" in subject.notes[0]
+assert "drawn privately" not in str(row.notes)
 
 # %%
-# That is the honest price of hiding one of thirty persons. Averages bear it better: with at most 20 windows of each
-# subject counted the noise is a twentieth as wide, and the average of 600 windows is still one.
+# That is the honest price of hiding one of thirty persons. An average may be of at most 20 windows of each subject, which
+# needs less noise; thirty are few all the same, and where the interval is the declared bounds nothing was learnt.
 average = "SELECT AVG(forward) FROM t WHERE activity = 1"
 many = session.ask(average, epsilon=1.0)
 few = dp.Session(hapt, Schema(columns, id="hapt-few", unit=Unit("subject", 20)), mode="dp", budget=1.0)
