@@ -187,9 +187,11 @@ def _inverted(
 ) -> int:
     """The candidate into which a uniform number with these first 53 bits falls, by whole numbers."""
     base = [1] * len(apart) if weights is None else [int(each) for each in weights]
+    # Weights far beyond each other need as many bits more, so that after a charge nothing fails by their size.
+    most = (1 << 16) + 8 * max(base).bit_length()
     precision = 256
     uniform = (head << (precision - 53)) | _bits(precision - 53, source)
-    while precision <= 1 << 16:
+    while precision <= most:
         between = {int(step): exp_between(rate * int(step), precision) for step in np.unique(apart)}
         low, high, lows, highs = 0, 0, [], []
         for step, weight in zip(apart.tolist(), base, strict=True):
