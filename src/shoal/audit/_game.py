@@ -32,12 +32,16 @@ class Mechanism:
         ``sample(b, n)`` gives n independent outputs on table b, one per row; NaN stands for no answer.
     columns : tuple of str
         What each column of the output is.
+    interleaved : bool, default False
+        Draws of both tables take turns in random order, so that a machine that slows down halfway
+        does not speak for a table. For outputs that are times.
     """
 
     name: str
     epsilon: float
     sample: Sampler
     columns: tuple[str, ...]
+    interleaved: bool = False
 
 
 @dataclass(frozen=True)
@@ -214,6 +218,9 @@ def _against(rule: Rule, outputs: np.ndarray, sides: np.ndarray, limit: float) -
 
 
 def _runs(mechanism: Mechanism, runs: int, coins: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    if mechanism.interleaved:
+        order = coins.integers(0, 2, runs)
+        return np.concatenate([mechanism.sample(int(side), 1) for side in order]), order
     ones = int(coins.binomial(runs, 0.5))
     outputs = np.concatenate([mechanism.sample(0, runs - ones), mechanism.sample(1, ones)])
     return outputs, np.repeat([0, 1], [runs - ones, ones])

@@ -11,7 +11,7 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -214,7 +214,7 @@ def timed(
 
     for side in (0, 1):
         draw(side)  # whatever is made once is made
-    return _mechanism(name, epsilon, once, ["CPU seconds"])
+    return replace(_mechanism(name, epsilon, once, ["CPU seconds"]), interleaved=True)
 
 
 def _mechanism(name: str, epsilon: float, once: Callable[[int], list[float]], names: list[str]) -> Mechanism:
