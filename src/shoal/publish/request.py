@@ -240,7 +240,7 @@ class ProtectionRequest:
     )
     certify: Any = _option(
         False, AnyOf((_FLAG, Instance((str,)), Interval(Real, 0))),
-        "Bound what any partition would lose; up to two minutes more.", "flag", "--certify",
+        "Bound what any partition would lose; a terminal shows first how long that takes.", "flag", "--certify",
     )  # fmt: skip
     keep_best: bool = _option(
         False, _FLAG, "Where the search is interrupted, take the best it had found.", "flag", "--keep-best"
