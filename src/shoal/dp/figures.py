@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from shoal.dp.check import levels
+from shoal.dp.check import group_names, levels
+from shoal.dp.expressions import FigureOf
 from shoal.dp.intervals import share_interval, variance_interval
 from shoal.dp.mechanisms import CONFIDENCE, laplace_radius
 from shoal.dp.noise import Drawn
+from shoal.dp.outputs import CHOSEN, MADE, Row, Shown, arrange, evaluate, figures_in, keep, pair
 from shoal.dp.plan import Plan, finite_bounds
 from shoal.dp.releases import BETA, Mean, Ranks, Release, Sums
 from shoal.schema import Column
@@ -33,25 +35,55 @@ class Figure:
 
 def figures(plan: Plan, noisy: Drawn) -> tuple[Any, Any]:
     """Value and interval of an answer, from one draw of `add_noise`."""
-    columns = [
-        _figures(release, drawn[0].tolist(), plan.schema.columns.get(release.column or ""))
-        for release, drawn in zip(plan.releases, noisy, strict=True)
-    ]
-    names = [aggregate.name for aggregate in plan.query.aggregates]
-    rows = [dict(zip(names, each, strict=True)) for each in zip(*columns, strict=True)]
-    values = [{name: figure.value for name, figure in row.items()} for row in rows]
-    intervals = [{name: figure.interval for name, figure in row.items()} for row in rows]
-    if plan.query.groups:
-        levels_of = [labels_of(plan.schema.columns[name]) for name in plan.query.groups]
-        labels = [dict(zip(plan.query.groups, each, strict=True)) for each in itertools.product(*levels_of)]
-        return _labelled(labels, values), _labelled(labels, intervals)
-    if len(names) == 1:
-        return values[0][names[0]], intervals[0][names[0]]
+    found = plan.lowered
+    names = group_names(found.asked)
+    shares = [max(1, len(figures_in(each.value))) for each in found.outputs]
+    rows = {share: _rows(plan, noisy, 1 - (1 - CONFIDENCE) / share) for share in {1, *shares}}
+    places = arrange(keep(found.kept, rows[1]), found.ordered, rows[1])
+    last = None if found.asked.most is None else found.asked.skipped + found.asked.most
+    values, intervals = [], []
+    for place in places[found.asked.skipped : last]:
+        shown = [
+            evaluate(each.value, rows[share][place])
+            for each, share in zip(found.outputs, shares, strict=True)
+        ]
+        label = dict(zip(names, rows[1][place].labels, strict=True))
+        titles = [each.name for each in found.outputs]
+        values.append({**label, **{name: each.value for name, each in zip(titles, shown, strict=True)}})
+        ends = {
+            name: each.value if each.ends is None else pair(each.ends)
+            for name, each in zip(titles, shown, strict=True)
+        }
+        intervals.append({**label, **ends})
+    if found.asked.groups or not values:
+        return values, intervals
+    if len(found.outputs) == 1:
+        name = found.outputs[0].name
+        return values[0][name], intervals[0][name]
     return values[0], intervals[0]
 
 
-def _labelled(labels: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**label, **row} for label, row in zip(labels, rows, strict=True)]
+def _rows(plan: Plan, noisy: Drawn, confidence: float) -> list[Row]:
+    """Every group of every grouping set: its labels, and its figures with intervals of this confidence."""
+    found, rows = plan.lowered, []
+    size = len(found.core.aggregates)
+    levels_of = [labels_of(plan.schema.columns[str(name)]) for name in found.core.groups]
+    for start in range(0, len(plan.releases), size):
+        chosen = plan.sets[start]
+        columns = [
+            _figures(release, drawn[0].tolist(), plan.schema.columns.get(release.column or ""), confidence)
+            for release, drawn in zip(
+                plan.releases[start : start + size], noisy[start : start + size], strict=True
+            )
+        ]
+        names = [str(each) for each in found.core.aggregates]
+        combinations = itertools.product(*(levels_of[at] for at in chosen))
+        for labels, each in zip(combinations, zip(*columns, strict=True), strict=True):
+            known = dict(zip(chosen, labels, strict=True))
+            all_labels = tuple(known.get(at) for at in range(len(levels_of)))
+            shown = {name: Shown(one.value, one.interval) for name, one in zip(names, each, strict=True)}
+            rows.append(Row(shown, all_labels, chosen))
+    return rows
 
 
 def labels_of(column: Column) -> list[Any]:
@@ -60,16 +92,41 @@ def labels_of(column: Column) -> list[Any]:
 
 
 def notes(plan: Plan, noisy: Drawn) -> tuple[str, ...]:
-    """What each interval covers, what is cut, which ranks were aimed at; public."""
-    said = []
+    """What each interval covers, what is cut, which ranks were aimed at, what was made of noisy figures; public."""
+    said: list[str] = []
     for aggregate, release, drawn in zip(plan.query.aggregates, plan.releases, noisy, strict=True):
-        said += [f"{aggregate.name}: {each}" for each in _notes(plan, release, int(drawn[0, 0]))]
+        for each in _notes(plan, release, int(drawn[0, 0])):
+            if f"{aggregate.name}: {each}" not in said:
+                said.append(f"{aggregate.name}: {each}")
     if plan.protected.kind == "cell" and plan.protected.n_cells < 300:
         said.append(f"only {plan.protected.n_cells} cells: expect large errors below 300")
-    return tuple(said)
+    return (*said, *_about_made(plan), *plan.lowered.said)
 
 
-def _figures(release: Release, drawn: list[int], column: Column | None) -> list[Figure]:
+def _about_made(plan: Plan) -> list[str]:
+    found, said = plan.lowered, []
+    fixed = {
+        str(one)
+        for one, release in zip(plan.query.aggregates, plan.releases, strict=True)
+        if not isinstance(release, Sums)
+    }
+    for each in found.outputs:
+        parts = figures_in(each.value)
+        if not isinstance(each.value, FigureOf) and parts:
+            # The widths of ranks and drawn averages are fixed at 95 % each; the others' follow the number of figures.
+            missed = sum(0.05 if part in fixed else 0.05 / len(parts) for part in parts)
+            said.append(MADE.format(each.name, max(0, round(100 * (1 - missed)))))
+    if found.kept is not None or found.asked.most is not None:
+        said.append(CHOSEN)
+    if found.asked.groups:
+        names = ", ".join(group_names(found.asked))
+        said.append(
+            f"rows without a declared level of {names} are in no group; SQL would show one more, of NULL"
+        )
+    return said
+
+
+def _figures(release: Release, drawn: list[int], column: Column | None, confidence: float) -> list[Figure]:
     if isinstance(release, Mean):
         return [_mean(release, *drawn)]
     limit, numbers = (None, drawn) if release.steps is None else (drawn[0], drawn[1:])
@@ -77,28 +134,28 @@ def _figures(release: Release, drawn: list[int], column: Column | None) -> list[
         assert column is not None  # every rank is of a column
         return [_ranked(release, place, column) for place in numbers]
     size, scale = len(release.terms), release.scale(limit)
-    make = {"count": _count, "sum": _sum, "avg": _average, "var": _variance}[release.figure]
-    return [make(release, numbers[at : at + size], scale) for at in range(0, len(numbers), size)]
+    make = {"sum": _sum, "avg": _average, "var": _variance, "var_samp": _variance}.get(release.figure, _count)
+    return [make(release, numbers[at : at + size], scale, confidence) for at in range(0, len(numbers), size)]
 
 
-def _count(release: Sums, terms: list[int], scale: Fraction) -> Figure:
-    radius = laplace_radius(scale)
+def _count(release: Sums, terms: list[int], scale: Fraction, confidence: float) -> Figure:
+    radius = laplace_radius(scale, confidence)
     return Figure(terms[0], (terms[0] - radius, terms[0] + radius))
 
 
-def _sum(release: Sums, terms: list[int], scale: Fraction) -> Figure:
+def _sum(release: Sums, terms: list[int], scale: Fraction, confidence: float) -> Figure:
     assert release.fixed is not None  # how the column became whole
-    radius, quantum = laplace_radius(scale), release.fixed.quantum
+    radius, quantum = laplace_radius(scale, confidence), release.fixed.quantum
     value, low, high = (float(each * quantum) for each in (terms[0], terms[0] - radius, terms[0] + radius))
     return Figure(value, (low, high))
 
 
-def _average(release: Sums, terms: list[int], scale: Fraction) -> Figure:
+def _average(release: Sums, terms: list[int], scale: Fraction, confidence: float) -> Figure:
     """From the noisy sums of x - L and U - x: their share of the range."""
     assert release.fixed is not None  # how the column became whole
     above, below = (max(each, 0) for each in terms)
     share = above / (above + below) if above + below else 0.5
-    low, high = share_interval(terms[0], terms[1], float(scale))
+    low, high = share_interval(terms[0], terms[1], float(scale), confidence)
     half = 0.5 / release.fixed.most  # a row was rounded to a quantum
     ends = [_place(release.fixed.bounds, each) for each in (low - half, high + half)]
     return Figure(_place(release.fixed.bounds, share), (ends[0], ends[1]))
@@ -109,7 +166,7 @@ def _place(bounds: tuple[float, float], share: float) -> float:
     return _clip(low * (1 - share) + high * share, low, high)
 
 
-def _variance(release: Sums, terms: list[int], scale: Fraction) -> Figure:
+def _variance(release: Sums, terms: list[int], scale: Fraction, confidence: float) -> Figure:
     """From three noisy sums of polynomials: number of rows, sum and sum of squares, in quanta."""
     fixed = release.fixed
     assert fixed is not None  # how the column became whole
@@ -117,13 +174,28 @@ def _variance(release: Sums, terms: list[int], scale: Fraction) -> Figure:
     rows, first, second = (float(each) for each in back @ np.array(terms, dtype=np.float64))
     quantum, largest = float(fixed.quantum), (fixed.most / 2) ** 2
     value = second / rows - (first / rows) ** 2 if rows >= 1 else 0.0
-    radius = laplace_radius(scale, 1 - (1 - CONFIDENCE) / 3)
+    radius = laplace_radius(scale, 1 - (1 - confidence) / 3)
     found = variance_interval(terms, radius, lambda *each: back @ np.array(each, dtype=np.float64))
     low, high = (0.0, largest) if found is None else (float(each) for each in found)
     # A row was rounded to a quantum, which moves the deviation by at most half of one.
     low, high = max(0.0, math.sqrt(low) - 0.5) ** 2, min((math.sqrt(high) + 0.5) ** 2, largest)
     unit = quantum * quantum
+    if release.figure == "var_samp":
+        return _of_sample(
+            value, rows, (min(low, largest), high), radius * float(np.abs(back[0]).sum()), largest, unit
+        )
     return Figure(_clip(value, 0.0, largest) * unit, (min(low, largest) * unit, high * unit))
+
+
+def _of_sample(
+    value: float, rows: float, ends: tuple[float, float], radius: float, largest: float, unit: float
+) -> Figure:
+    """The variance of a sample: that of the rows, times n / (n - 1), n as noisy as it is."""
+    least, most = rows - radius, rows + radius
+    high = 2 * largest if least < 2 else ends[1] * least / (least - 1)
+    low = ends[0] * most / (most - 1) if most > 2 else ends[0]
+    found = _clip(value, 0.0, largest) * (rows / (rows - 1) if rows >= 2 else 2.0)
+    return Figure(found * unit, (low * unit, high * unit))
 
 
 def _mean(release: Mean, place: int, centre: int, width: int) -> Figure:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from decimal import Decimal
 
 from shoal.dp import budget
 from shoal.dp.answer import Answer
@@ -78,7 +76,7 @@ def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None
         return None
     for session in sessions:
         try:
-            query = parse(_sql(entry.body), canonical=True)
+            query = parse(entry.body)
             charged = session._plan(query, budget.epsilon(entry.micro))
             times = max(1, charged.unit.times(entry.unit))
             plan = session._plan(query, budget.epsilon(entry.micro // times))
@@ -88,9 +86,3 @@ def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None
             left = budget.micro(session.remaining(analyst)) if session.remaining(analyst) else 0
             return answer_of(plan, Receipt(body, entry.micro, left, ledger.ended(entry.dataset)))
     return None
-
-
-def _sql(canonical: str) -> str:
-    """Canonical text as the parser reads it; should a quoted name be hit, its key differs and it is left out."""
-    text = re.sub(r"\bVAR\(", "VAR_POP(", canonical)
-    return re.sub(r", (\d+)/(\d+)\)", lambda q: f", {Decimal(q[1]) / Decimal(q[2])})", text)

@@ -297,7 +297,7 @@ class Session:
         return released(noisy)
 
     def _claim(self, plan: Plan, analyst: str) -> Claim:
-        return self._claim_for(str(plan.query), plan.micro, plan.unit, analyst)
+        return self._claim_for(str(plan.lowered.asked.question), plan.micro, plan.unit, analyst)
 
     def _claim_for(self, text: str, micro: int, unit: Protected, analyst: str) -> Claim:
         state = json.dumps([self.mode, unit.rows, self._facts, self._version])
@@ -347,7 +347,7 @@ def _parts(plan: Plan) -> list[dict[str, Any]]:
     shown = []
     for aggregate, release in zip(plan.query.aggregates, plan.releases, strict=True):
         part = {
-            "query": str(plan.query),
+            "query": str(plan.lowered.asked),
             "figure": aggregate.name,
             "release": release.figure,
             "epsilon": millionths.epsilon(release.micro),
