@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.dp.expressions import OPERATORS, And, Compare, Expr, In, IsNull, Not, Or, Predicate, children
+from shoal.dp.expressions import OPERATORS, And, Compare, Expr, In, IsNull, Not, Or, Predicate, children, walk
 from shoal.dp.outputs import check_output
-from shoal.dp.query import KINDS, MADE, Aggregate, Query, share
+from shoal.dp.query import KINDS, MADE, Aggregate, Query, group_names, share
+from shoal.dp.statement import InSelect
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema, Unit
 
 if TYPE_CHECKING:
     from shoal.dp.lower import Lowered
+    from shoal.dp.relation import Catalog
 
 MOST_GROUPS = 100_000
 MOST_FIGURES = 50
@@ -29,7 +31,13 @@ _CONSTANTS = (bool, int, float, str, datetime.date, np.integer, np.floating, np.
 NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"  # one way to match a text, so no retries
 
 
-def check(query: Query, schema: Schema, unit: str | None = None) -> Lowered:
+def check(
+    query: Query,
+    schema: Schema,
+    unit: str | None = None,
+    rows: int | None = None,
+    catalog: Catalog | None = None,
+) -> Lowered:
     """Raise `QueryError` unless the query can be answered; the schema alone decides.
 
     Whatever passes is answered: after the charge nothing is refused, for any query object.
@@ -40,6 +48,10 @@ def check(query: Query, schema: Schema, unit: str | None = None) -> Lowered:
     schema : Schema
     unit : str, optional
         The unit's column; the schema's if left open.
+    rows : int, optional
+        At most so many rows of a unit are counted; the schema's if left open.
+    catalog : Catalog, optional
+        The tables of a session that has several.
 
     Returns
     -------
@@ -58,11 +70,17 @@ def check(query: Query, schema: Schema, unit: str | None = None) -> Lowered:
         _check_shape(aggregate)
     if not isinstance(query.groups, tuple):
         raise QueryError("The groups of a query must be a tuple of columns' names or expressions.")
-    _check_condition(query.condition, schema)
-    found = lower(query, schema, unit or unit_column(schema))
-    _check_condition(found.asked.condition, schema)
+    nested = query.condition is not None and isinstance(query.condition, Expr)
+    related = query.source is not None or (
+        nested and any(isinstance(each, InSelect) for each in walk(query.condition))  # type: ignore[arg-type]
+    )
+    if not related:
+        _check_condition(query.condition, schema)
+    unit = unit_column(schema) if unit is None else unit or None
+    found = lower(query, schema, unit, rows or schema.unit.rows, catalog)
+    _check_condition(found.core.condition, found.schema)
     for aggregate in found.core.aggregates:
-        _check_aggregate(aggregate, found.schema, unit or unit_column(schema))
+        _check_aggregate(aggregate, found.schema)
     _check_names(found)
     shown = [each.value for each in found.outputs] + [each.value for each in found.ordered]
     for each in shown if found.kept is None else [*shown, found.kept]:
@@ -100,15 +118,6 @@ def _check_names(found: Lowered) -> None:
             )
         if len(name) > 4_000 or not _is_text(name):
             raise QueryError("The name of a figure must be a text of at most 4000 characters in UTF-8.")
-
-
-def group_names(query: Query) -> list[str]:
-    """What the answer calls the groups."""
-    labels = query.labels or ("",) * len(query.groups)
-    return [
-        label or (group if isinstance(group, str) else str(group).replace('"', ""))
-        for group, label in zip(query.groups, labels, strict=True)
-    ]
 
 
 def _check_shape(aggregate: Aggregate) -> None:
@@ -243,8 +252,8 @@ def number(column: Column, value: Any) -> float:
         raise QueryError(f"Column {column.name!r} is compared with a number beyond 1e308.") from None
 
 
-def _check_aggregate(aggregate: Aggregate, schema: Schema, unit: str | None) -> None:
-    if aggregate.column is None or (aggregate.kind == "distinct" and aggregate.column == unit):
+def _check_aggregate(aggregate: Aggregate, schema: Schema) -> None:
+    if aggregate.column is None or aggregate.kind == "distinct":  # `lower` has seen to its domain
         return
     column = _declared(aggregate.column, schema)
     if aggregate.kind in ("count", "distinct"):

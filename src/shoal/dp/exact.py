@@ -16,9 +16,11 @@ import numpy as np
 import polars as pl
 
 from shoal.dp.check import has_codes, levels, number
+from shoal.dp.columns import scope_of
 from shoal.dp.expressions import Predicate
-from shoal.dp.lower import scope_of
+from shoal.dp.linked import single, single_frame
 from shoal.dp.plan import Plan
+from shoal.dp.relation import Frames
 from shoal.dp.releases import Fixed, Ranks, Release, Sums
 from shoal.dp.rowwise import condition
 from shoal.schema import Schema
@@ -49,18 +51,29 @@ class Totals:
     units: int
 
 
-def compute(frame: pl.DataFrame, plan: Plan) -> tuple[Totals, ...]:
+def compute(frame: pl.DataFrame | Frames, plan: Plan) -> tuple[Totals, ...]:
     """The exact answer of a plan on a whole table, per release."""
     return finish(combine([partial(frame, plan)]), plan)
 
 
-def partial(frame: pl.DataFrame, plan: Plan) -> Partial:
+def rows_of(frame: pl.DataFrame | Frames, plan: Plan) -> pl.LazyFrame:
+    """The rows asked about: those of the one table, or of joins and sub-queries."""
+    relation = plan.lowered.relation
+    if relation is None:
+        return (frame if isinstance(frame, pl.DataFrame) else frame[plan.schema.id]).lazy()
+    if isinstance(frame, pl.DataFrame):
+        unit = plan.protected.column if plan.protected.kind == "column" else None
+        frame = single_frame(frame, single(plan.schema, unit, plan.protected.rows))
+    return relation.make(frame)
+
+
+def partial(frame: pl.DataFrame | Frames, plan: Plan) -> Partial:
     """Numbers and sums of one part of a loaded table.
 
     Parameters
     ----------
-    frame : polars.DataFrame
-        As `load` and `protect_rows` give it.
+    frame : polars.DataFrame, or mapping of str to polars.DataFrame
+        As `load` and `protect_rows`, or `load_linked`, give it. Joins and sub-queries need all rows of a unit in one part.
     plan : Plan
 
     Returns
@@ -69,7 +82,7 @@ def partial(frame: pl.DataFrame, plan: Plan) -> Partial:
         Per release the columns group, unit, bin, n, first and second; parts are added by `combine`.
     """
     tests = [] if plan.query.condition is None else [expression(plan.query.condition, plan.schema)]
-    rows = frame.lazy()
+    rows = rows_of(frame, plan)
     if plan.lowered.computed:
         rows = rows.with_columns(each.alias(name) for name, each in plan.lowered.computed)
     parts = []

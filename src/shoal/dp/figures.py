@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from shoal.dp.check import group_names, levels
+from shoal.dp.bounds import finite_bounds
+from shoal.dp.check import levels
 from shoal.dp.expressions import FigureOf
 from shoal.dp.intervals import share_interval, variance_interval
 from shoal.dp.mechanisms import CONFIDENCE, laplace_radius
 from shoal.dp.noise import Drawn
 from shoal.dp.outputs import CHOSEN, MADE, Row, Shown, arrange, evaluate, figures_in, keep, pair
-from shoal.dp.plan import Plan, finite_bounds
+from shoal.dp.plan import Plan
+from shoal.dp.query import group_names
 from shoal.dp.releases import BETA, Mean, Ranks, Release, Sums
 from shoal.schema import Column
 

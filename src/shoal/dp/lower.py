@@ -6,37 +6,36 @@ noise know nothing of expressions; and what is made of the noisy figures afterwa
 
 from __future__ import annotations
 
-import datetime
-import math
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from typing import Any
 
 import polars as pl
 
-from shoal.dp import days, numbers, texts
+from shoal.dp import numbers
+from shoal.dp.columns import coded_levels, declared_as, scope_of, unknown_column
 from shoal.dp.expressions import (
     Call,
     Expr,
     FigureOf,
     LabelOf,
     Literal,
-    Predicate,
-    as_predicate,
     col,
     mapped,
     plain_name,
     walk,
 )
-from shoal.dp.kinds import Day, Kind, Levels, Number, Text, Truth, Typed, stepped
-from shoal.dp.query import MADE, Aggregate, Order, Output, Query
+from shoal.dp.kinds import Number, Truth
+from shoal.dp.linked import single
+from shoal.dp.query import MADE, Aggregate, Order, Output, Query, group_names
+from shoal.dp.relation import Catalog, Relation
 from shoal.dp.rowwise import Scope, compiled, condition, truth_number
+from shoal.dp.statement import InSelect, Table
+from shoal.dp.tables import relate, with_queries
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
 
 DEEPEST = 100
 MOST_PARTS = 5_000
-_MOST_STEPS = 20_000
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +58,8 @@ class Lowered:
     ordered : tuple of Order
     said : tuple of str
         Which reading was taken where dialects of SQL differ.
+    relation : Relation, optional
+        The rows asked about, where they are not those of the one table.
     """
 
     asked: Query
@@ -69,65 +70,14 @@ class Lowered:
     kept: Expr | None = None
     ordered: tuple[Order, ...] = ()
     said: tuple[str, ...] = ()
+    relation: Relation | None = None
 
 
-def scope_of(schema: Schema) -> Scope:
-    """Columns of a loaded table as expressions see them."""
-
-    def scope(node: col) -> Typed:
-        column = schema.columns.get(node.name)
-        return typed_column(column or unknown_column(node.name, schema), str(node))
-
-    return scope
-
-
-def typed_column(column: Column, text: str) -> Typed:
-    """A declared column: its cells as loaded, and what is known of them."""
-    from shoal.dp.check import has_codes, level_text, levels
-
-    cells = pl.col(column.name)
-    if column.kind == "number":
-        return Typed(_number_kind(column), cells, text)
-    if column.kind == "date":
-        return Typed(Day() if column.bounds is None else Day(*_ends(column)), cells, text)
-    if column.kind == "boolean":
-        return Typed(Truth(), cells.cast(pl.Boolean), text)
-    if has_codes(column):
-        known = tuple(level_text(each) for each in levels(column) or ())
-        return Typed(Levels(known, column.kind == "ordered"), cells, text)
-    return Typed(Text(), cells, text)
-
-
-def _number_kind(column: Column) -> Number:
-    if column.bounds is None:
-        return Number()
-    low, high = _ends(column)
-    if column.step is None:
-        return Number(low, high)
-    return stepped(low, high, Fraction(str(low)), Fraction(str(column.step)))
-
-
-def _ends(column: Column) -> tuple[float, float]:
-    from shoal.dp.plan import finite_bounds
-
-    return finite_bounds(column)
-
-
-def unknown_column(name: str, schema: Schema) -> Any:
-    """Refuse a column that nobody declared."""
-    hint = ""
-    if not name.isidentifier():
-        hint = " A text is written in single quotes."
-    raise QueryError(
-        f"Column {name!r} is not declared in the schema. It has: {', '.join(schema.columns)}.{hint}"
-    )
-
-
-def resolve(query: Query, schema: Schema) -> Query:
+def resolve(query: Query, schema: Schema, units: set[str] | None = None) -> Query:
     """A query with every name as the schema has it; bare names of SQL match in any case."""
     _check_size(query)
     spelled: dict[str, list[str]] = {}
-    for name in schema.columns:
+    for name in (*schema.columns, *(each for each in units or () if each not in schema.columns)):
         spelled.setdefault(name.lower(), []).append(name)
 
     def change(node: Expr) -> Expr | None:
@@ -166,7 +116,7 @@ def resolve(query: Query, schema: Schema) -> Query:
 def _spelled(node: col, spelled: dict[str, list[str]], schema: Schema) -> str:
     if not isinstance(node.name, str):
         raise QueryError(f"A column's name must be a text. Got {type(node.name).__name__}.")
-    if node.name in schema.columns:
+    if node.name in spelled.get(node.name.lower(), []):
         return node.name
     found = spelled.get(node.name.lower(), [])
     if node.quoted or not found:
@@ -201,7 +151,9 @@ def _check_size(query: Query) -> None:
         waiting += [(each, depth + 1) for each in children(node)]
 
 
-def lower(query: Query, schema: Schema, unit: str | None = None) -> Lowered:
+def lower(
+    query: Query, schema: Schema, unit: str | None = None, rows: int = 1, catalog: Catalog | None = None
+) -> Lowered:
     """A query over plain columns, with the columns that have to be computed.
 
     Parameters
@@ -210,17 +162,20 @@ def lower(query: Query, schema: Schema, unit: str | None = None) -> Lowered:
     schema : Schema
     unit : str, optional
         The column of the unit, whose different values may be counted.
+    rows : int, default 1
+        At most so many rows of a unit are counted.
+    catalog : Catalog, optional
+        The tables of a session that has several.
 
     Returns
     -------
     Lowered
     """
-    if query.source is not None:
-        raise QueryError(
-            f"The table of this query must be 't' or {schema.id!r}. Got {str(query.source)[:80]}."
-        )
-    asked = resolve(query, schema)
-    work = _Work(schema, unit)
+    relation, units, original = None, {unit} if unit else set(), query
+    if query.source is not None or _asks_within(query):
+        relation, query, schema, units = _related(query, schema, catalog or single(schema, unit, rows))
+    asked = resolve(query, schema, units)
+    work = _Work(schema, units)
     exchanged = {str(each): work.figure(each) for each in asked.aggregates}
     groups = tuple(work.group(each) for each in asked.groups)
 
@@ -237,7 +192,57 @@ def lower(query: Query, schema: Schema, unit: str | None = None) -> Lowered:
     core = Query(tuple(work.figures.values()), where, groups)
     facts = replace(schema, columns={**schema.columns, **work.columns}) if work.columns else schema
     said = (*asked.said, *work.said)
-    return Lowered(asked, core, facts, tuple(work.computed.items()), outputs, kept, ordered, said)
+    if relation is not None:
+        asked = original
+    return Lowered(asked, core, facts, tuple(work.computed.items()), outputs, kept, ordered, said, relation)
+
+
+def _asks_within(query: Query) -> bool:
+    return query.condition is not None and any(isinstance(each, InSelect) for each in walk(query.condition))
+
+
+def _related(query: Query, schema: Schema, catalog: Catalog) -> tuple[Relation, Query, Schema, set[str]]:
+    """A query over the columns of its source, each under its place in the rows."""
+    _check_size(query)
+    relation = relate(query.source or Table(catalog.main, "t"), catalog)
+    if not relation.private:
+        raise QueryError("The tables of this query are public: read them, and spend nothing.")
+    if query.condition is not None:
+        relation, where = with_queries(relation, query.condition, catalog)
+        query = replace(query, condition=where)
+
+    def change(node: Expr) -> Expr | None:
+        if isinstance(node, col):
+            return col(relation.find(node).place)
+        if isinstance(node, FigureOf):
+            return FigureOf(figure(node.aggregate))
+        if isinstance(node, LabelOf):
+            return LabelOf(plain(node.group), node.place)
+        return None
+
+    def plain(column: Any) -> Any:
+        if column is None:
+            return None
+        return plain_name(mapped(col(column) if isinstance(column, str) else column, change))
+
+    def figure(one: Aggregate) -> Aggregate:
+        other = None if one.other is None else mapped(one.other, change)
+        return replace(one, column=plain(one.column), other=other, label=one.name)
+
+    changed = replace(
+        query,
+        aggregates=tuple(figure(each) for each in query.aggregates),
+        condition=None if query.condition is None else mapped(query.condition, change),
+        groups=tuple(plain(each) for each in query.groups),
+        labels=tuple(group_names(query)),
+        outputs=tuple(Output(mapped(each.value, change), each.name) for each in query.outputs),
+        kept=None if query.kept is None else mapped(query.kept, change),
+        ordered=tuple(replace(each, value=mapped(each.value, change)) for each in query.ordered),
+        source=None,
+    )
+    columns = {each.place: declared_as(each.kind.kind, each.place) for each in relation.columns}
+    facts = replace(schema, columns=columns, cells=None, rules=(), indicators=())
+    return relation, changed, facts, {each.place for each in relation.columns if each.origin == "unit"}
 
 
 @dataclass
@@ -245,7 +250,7 @@ class _Work:
     """Columns and figures found on the way."""
 
     schema: Schema
-    unit: str | None
+    units: set[str]
     columns: dict[str, Column] = field(default_factory=dict)
     computed: dict[str, pl.Expr] = field(default_factory=dict)
     figures: dict[str, Aggregate] = field(default_factory=dict)
@@ -301,7 +306,7 @@ class _Work:
                 f"The bounds of {name[:80]} cannot be derived from declared ones: write CLAMP({name[:80]}, low, high), or declare bounds."
             )
         if name not in self.columns:
-            self.columns[name] = _declared_as(found.kind, name)
+            self.columns[name] = declared_as(found.kind, name)
             self.computed[name] = found.value
         return name
 
@@ -331,7 +336,7 @@ class _Work:
 
     def _distinct(self, column: Any) -> Any:
         """The column of a count of different values: the unit itself, or one of declared domain."""
-        if isinstance(column, str) and column == self.unit:
+        if isinstance(column, str) and column in self.units:
             return column
         if isinstance(column, str) and column not in self.schema.columns:
             unknown_column(column, self.schema)
@@ -371,65 +376,3 @@ class _Work:
         made = Aggregate(kind, self._computed(node, kind), label=asked.name)
         self.figures.setdefault(str(made), made)
         return FigureOf(made)
-
-
-def coded_levels(found: Typed, what: str) -> tuple[tuple[Any, ...], pl.Expr]:
-    """The labels of an expression of finitely many values, and each row's place among them."""
-    kind: Kind = found.kind
-    if isinstance(kind, Truth):
-        return (False, True), found.value.cast(pl.Int32)
-    if isinstance(kind, Levels):
-        return kind.texts, found.value
-    if isinstance(kind, Number):
-        values = kind.domain()
-        if values:
-            return tuple(
-                int(each) if each.denominator == 1 else float(each) for each in values
-            ), texts.place_of(found.value, kind)
-        raise QueryError(
-            f"{what} {found.text} needs finitely many values: declare bounds and a step, or write FLOOR(x / width) * width, "
-            "WIDTH_BUCKET or CASE."
-        )
-    known = days.levels_of_days(kind) if isinstance(kind, Day) else None
-    if known is not None and len(known) <= 100_000:
-        labels = tuple(datetime.date.fromordinal(each).isoformat() for each in known)
-        places = pl.Series(list(range(len(known))), dtype=pl.Int32)
-        days_known = pl.Series([float(each) for each in known], dtype=pl.Float64)
-        return labels, found.value.replace_strict(days_known, places, default=None, return_dtype=pl.Int32)
-    raise QueryError(
-        f"{what} {found.text} needs declared levels: declare 'levels' of the column, or write CASE."
-    )
-
-
-def _declared_as(kind: Kind, name: str) -> Column:
-    """What a computed column would be declared as."""
-    if isinstance(kind, Number):
-        if not kind.bounded:
-            return Column(name)
-        low, high = kind.low, kind.high
-        if not low < high:  # a constant: any range around it will do
-            low, high = low - 1.0, high + 1.0
-        step = kind.step
-        fine = (
-            step is None
-            or not step
-            or (high - low) / float(step) > _MOST_STEPS
-            or kind.base is None
-            or (Fraction(low) - kind.base) % step
-        )
-        return Column(name, bounds=(low, high), step=None if fine or step is None else float(step))
-    if isinstance(kind, Day):
-        if not (math.isfinite(kind.low) and math.isfinite(kind.high)):
-            return Column(name, kind="date")
-        low_day, high_day = (
-            datetime.date.fromordinal(int(each)).isoformat() for each in (kind.low, kind.high)
-        )
-        return Column(name, kind="date", bounds=(low_day, high_day))
-    if isinstance(kind, Levels):
-        return Column(name, kind="ordered" if kind.ordered else "category", levels=kind.texts)
-    return Column(name, kind="boolean" if isinstance(kind, Truth) else "category")
-
-
-def holds(where: Predicate | None, schema: Schema) -> pl.Expr | None:
-    """A condition as the engine computes it."""
-    return None if where is None else condition(as_predicate(where), scope_of(schema))

@@ -13,9 +13,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from shoal.dp import budget
+from shoal.dp.bounds import finite_bounds
 from shoal.dp.check import check, levels
 from shoal.dp.lower import Lowered
 from shoal.dp.query import Aggregate, Query
+from shoal.dp.relation import CELL, UNIT, Catalog
 from shoal.dp.releases import LEAST_CHOSEN, Fixed, Grid, Limit, Matrix, Mean, Ranks, Release, Sums
 from shoal.dp.unit import AddRemoveUnit, Cells, Protected
 from shoal.errors import QueryError
@@ -27,7 +29,6 @@ MOST_FIGURES = 200_000  # groups times figures
 _SQUARED = 3 << 12  # of a row's whole number where squares are summed
 _AVERAGED = 1 << 24  # of a row's whole number where an average is drawn whole
 _WIDEST = 1 << 57  # of a noise scale or an aim: its 95 % radius is exact in 64 bits
-UNIT, CELL = "shoal:unit", "shoal:cell"
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,8 @@ class Plan:
     @property
     def per_row(self) -> int:
         """How often epsilon counts for one row of a unit (docs/theory/composition.md)."""
+        if self.lowered.relation is not None:  # one row below may move all that its unit adds
+            return 2 if self.protected.kind in ("column", "cell") else 1
         return max(_per_row(release) for release in self.releases)
 
     @property
@@ -87,7 +90,9 @@ def _per_row(release: Release) -> int:
     return 1 if isinstance(release, Ranks) and release.extreme and release.groups == 1 else 2
 
 
-def make_plan(query: Query, schema: Schema, protected: Protected, micro: int) -> Plan:
+def make_plan(
+    query: Query, schema: Schema, protected: Protected, micro: int, catalog: Catalog | None = None
+) -> Plan:
     """Split a budget equally over the figures of a query and its grouping sets, or raise `QueryError`.
 
     Parameters
@@ -96,13 +101,16 @@ def make_plan(query: Query, schema: Schema, protected: Protected, micro: int) ->
     schema : Schema
     protected : Protected
     micro : int
+    catalog : Catalog, optional
+        The tables of a session that has several.
 
     Returns
     -------
     Plan
     """
     unit = protected.column if protected.kind == "column" else None
-    found = check(query, schema, unit or "")
+    found = check(query, schema, unit or "", protected.rows, catalog)
+    counted = protected.rows if found.relation is None else min(protected.rows, found.relation.rows)
     said = check_options(found.asked, protected, micro)
     found = replace(found, said=(*found.said, *said))
     sets = found.asked.sets or (tuple(range(len(found.core.groups))),)
@@ -114,7 +122,7 @@ def make_plan(query: Query, schema: Schema, protected: Protected, micro: int) ->
         _release(
             aggregate,
             found.schema,
-            _limit(protected, aggregate.kind),
+            _limit(protected, aggregate.kind, counted),
             part,
             math.prod(sizes[at] for at in chosen),
         )
@@ -156,9 +164,9 @@ def _check_range(release: Release) -> None:
         )
 
 
-def _limit(protected: Protected, figure: str) -> Limit:
+def _limit(protected: Protected, figure: str, counted: int) -> Limit:
     if protected.kind == "column":
-        return Limit(protected.rows, UNIT, protected.rows >= LEAST_CHOSEN.get(figure, 32))
+        return Limit(counted, UNIT, counted >= LEAST_CHOSEN.get(figure, 32))
     if protected.kind == "cell":
         return Limit(protected.rows, CELL, protected.rows > 1)
     return Limit(protected.rows)
@@ -292,27 +300,6 @@ def from_low(bounds: tuple[float, float], most: int) -> Fixed:
     low, high = bounds
     quantum = (Fraction(high) - Fraction(low)) / most
     return Fixed(bounds, low, quantum, 0, most)
-
-
-def finite_bounds(column: Column) -> tuple[float, float]:
-    """Declared bounds as floats (dates in days, ordered levels by position)."""
-    if column.kind == "ordered":
-        return 0.0, float(len(column.levels or ()) - 1)
-    assert column.bounds is not None  # query.check has seen to it
-    low, high = (_as_number(each) for each in column.bounds)
-    if not (math.isfinite(low) and math.isfinite(high) and max(abs(low), abs(high)) <= 1e100):
-        raise QueryError(f"The declared bounds of column {column.name!r} must be numbers within 1e100.")
-    return low, high
-
-
-def _as_number(value: object) -> float:
-    if hasattr(value, "toordinal"):
-        return float(value.toordinal())
-    if isinstance(value, str):
-        import datetime
-
-        return float(datetime.date.fromisoformat(value).toordinal())
-    return float(value)  # type: ignore[arg-type]
 
 
 def grid_of(column: Column) -> Grid:

@@ -393,6 +393,22 @@ def of_outputs(outputs: Sequence[Output], base: Query | None = None) -> Query:
     return replace(base, aggregates=query.aggregates, outputs=query.outputs)
 
 
+def group_names(query: Query) -> list[str]:
+    """What the answer calls the groups."""
+    labels = query.labels or ("",) * len(query.groups)
+    return [
+        label
+        or (
+            group
+            if isinstance(group, str)
+            else group.name
+            if isinstance(group, col)
+            else str(group).replace('"', "")
+        )
+        for group, label in zip(query.groups, labels, strict=True)
+    ]
+
+
 def count(column: str | Expr | None = None) -> Query:
     """Number of rows, or of rows in which a column or expression is not missing."""
     return figure("count", column)

@@ -6,6 +6,7 @@ import math
 
 from shoal.dp.check import check, levels
 from shoal.dp.query import Query
+from shoal.dp.relation import Catalog
 from shoal.dp.sql import parse
 from shoal.dp.tokens import LONGEST
 from shoal.errors import QueryError
@@ -14,13 +15,23 @@ from shoal.schema import Schema
 MOST_FIGURES = 100_000
 
 
-def read_query(query: str | Query, schema: Schema) -> Query:
+def read_query(
+    query: str | Query,
+    schema: Schema,
+    unit: str | None = None,
+    rows: int | None = None,
+    catalog: Catalog | None = None,
+) -> Query:
     """The query that a text or a Python expression asks, or the reason why it cannot be answered.
 
     Parameters
     ----------
     query : str or Query
     schema : Schema
+    unit, rows : optional
+        The unit's column and its rows; the schema's if left open.
+    catalog : Catalog, optional
+        The tables of a session that has several.
 
     Returns
     -------
@@ -40,7 +51,7 @@ def read_query(query: str | Query, schema: Schema) -> Query:
         query = parse(query, schema.id)
     if not isinstance(query, Query):
         raise QueryError(f"A query must be SQL text or a Query. Got {type(query).__name__}.")
-    found = check(query, schema)
+    found = check(query, schema, unit, rows, catalog)
     _plain(str(query))
     groups = math.prod(len(levels(found.schema.columns[str(name)]) or ()) for name in found.core.groups)
     if groups * len(found.core.aggregates) > MOST_FIGURES:

@@ -9,12 +9,13 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import polars as pl
 
 from shoal.dp import budget as millionths
 from shoal.dp.answer import Answer
@@ -23,11 +24,13 @@ from shoal.dp.correlation import Grid, Model
 from shoal.dp.exact import compute
 from shoal.dp.figures import figures, notes
 from shoal.dp.ledger import Ledger
+from shoal.dp.linked import Given, load_linked
 from shoal.dp.load import load, protect_rows
 from shoal.dp.noise import add_noise, as_released, released
-from shoal.dp.plan import CELL, Plan, make_plan
+from shoal.dp.plan import Plan, make_plan
 from shoal.dp.query import Query
 from shoal.dp.reading import read_query
+from shoal.dp.relation import CELL, Catalog
 from shoal.dp.releases import Sums
 from shoal.dp.secret import random_word
 from shoal.dp.unit import ENDED, MODES, Cells, Protected, resolve
@@ -99,6 +102,8 @@ class Session:
         found again under the same word only.
     minimum : float, default 0.001
         Least epsilon of a figure.
+    tables : mapping of str to (frame, schema), optional
+        Further tables, by the names that the schema's links use (docs/howto/tables.md).
 
     Notes
     -----
@@ -131,6 +136,7 @@ class Session:
         tau: int | None = None,
         data_version: str | None = None,
         minimum: float = LEAST,
+        tables: Mapping[str, tuple[Any, Schema | str | Path]] | None = None,
         _hook: Callable[[str], None] | None = None,
     ) -> None:
         if mode not in MODES:
@@ -148,9 +154,13 @@ class Session:
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, _hook=_hook)
         loaded = load(frame, schema)
         rows_of = self.protected or Cells(self.model, 1)
+        self.catalog, self._frames = _linked(frame, schema, tables, rows_of)
         self._frame = protect_rows(loaded, frame, schema, rows_of, self.model)
         self._version = data_version or schema.version or random_word()
-        self._facts = _digest(replace(schema, budget=None, per_analyst=None).to_toml())
+        others = [
+            f"{name}\n{Schema.of(each).to_toml()}" for name, (_, each) in sorted((tables or {}).items())
+        ]
+        self._facts = _digest("\n".join([replace(schema, budget=None, per_analyst=None).to_toml(), *others]))
         if self.mode == "correlated" and self.model is not None and self.model.n_cells < 300:
             warnings.warn(
                 f"{self.model.n_cells} cells are few: expect large errors below 300.", FewCellsWarning, 2
@@ -173,7 +183,7 @@ class Session:
         -------
         Answer
         """
-        plan = self._plan(read_query(query, self.schema), epsilon)
+        plan = self._plan(self._read(query), epsilon)
         receipt = self.ledger.once(self._claim(plan, self._who(analyst)), lambda: self._draw(plan))
         return answer_of(plan, receipt)
 
@@ -191,7 +201,7 @@ class Session:
         who, micro = self._who(analyst), millionths.micro(1 if epsilon is None else epsilon)
         total, parts, held, kept = 0, [], set(), self.ledger.unit(self.schema.id)
         for each in [query] if isinstance(query, (str, Query)) else query:
-            plan = self._plan(read_query(each, self.schema), millionths.epsilon(micro))
+            plan = self._plan(self._read(each), millionths.epsilon(micro))
             claim = self._claim(plan, who)
             if claim.facts not in held and not self.ledger.has_received(claim):
                 total += plan.micro * (1 if kept is None else max(1, plan.unit.times(kept)))
@@ -273,13 +283,18 @@ class Session:
 
         return append(self, rows, data_version)
 
+    def _read(self, query: str | Query) -> Query:
+        unit = None if self.protected is None else self.protected.column or ""
+        rows = None if self.protected is None else self.protected.rows
+        return read_query(query, self.schema, unit, rows, self.catalog)
+
     def _plan(self, query: Query, epsilon: float) -> Plan:
         if self.protected is None:
             raise ParameterError(
                 "'tau' must be declared, or bought with buy_tau(epsilon), before anything is asked."
             )
         micro = self._least_of(millionths.micro(epsilon), len(query.aggregates))
-        return make_plan(query, self.schema, self.protected, micro)
+        return make_plan(query, self.schema, self.protected, micro, self.catalog)
 
     def _least_of(self, micro: int, figures_asked: int = 1) -> int:
         if micro < self._least * figures_asked:
@@ -290,7 +305,7 @@ class Session:
         return micro
 
     def _draw(self, plan: Plan) -> str:
-        exact = compute(self._frame, plan)
+        exact = compute(self._frame if self._frames is None else self._frames, plan)
         self._hook("computed")
         noisy = add_noise(plan, exact)
         self._hook("noised")
@@ -316,6 +331,21 @@ def answer_of(plan: Plan, receipt: Receipt) -> Answer:
         said.append(WEAKER)
     spent, left = millionths.epsilon(receipt.charged), millionths.epsilon(receipt.remaining)
     return Answer(value, guarantee, spent, left, interval, tuple(said))
+
+
+def _linked(
+    frame: Any,
+    schema: Schema,
+    tables: Mapping[str, tuple[Any, Schema | str | Path]] | None,
+    protected: Protected,
+) -> tuple[Catalog | None, dict[str, pl.DataFrame] | None]:
+    """The catalog and frames of a session with several tables."""
+    if not tables:
+        return None, None
+    if protected.kind == "cell":
+        raise ParameterError("Several tables are asked in modes 'dp' and 'group'. Got mode 'correlated'.")
+    given = {name: Given(data, Schema.of(each)) for name, (data, each) in tables.items()}
+    return load_linked(frame, schema, given, protected)
 
 
 def _unit_of(

@@ -23,8 +23,8 @@ from shoal.dp.correlation import Model as Cells
 from shoal.dp.expressions import Predicate
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows
-from shoal.dp.plan import CELL, UNIT
 from shoal.dp.query import Query
+from shoal.dp.relation import CELL, UNIT
 from shoal.dp.secret import random_word
 from shoal.dp.sql import parse
 from shoal.dp.unit import ENDED, Protected, ReplaceRecord, resolve
