@@ -21,7 +21,7 @@ from shoal.errors import InputError, ParameterError
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
 
 if TYPE_CHECKING:
-    from shoal.schema import Schema
+    from shoal.schema import FileFormat, Schema
 
 METADATA = "option"
 # Methods that change cells truthfully instead of averaging them.
@@ -333,6 +333,11 @@ class ProtectionRequest:
     def method_name(self) -> str:
         """The method's name in the registry."""
         return self.method if isinstance(self.method, str) else str(getattr(self.method, "name", self.method))
+
+    @property
+    def file(self) -> FileFormat | None:
+        """How the bytes of a text file are read, where the schema declares it."""
+        return None if self.schema is None else self.schema.file
 
     def given(self) -> dict[str, Any]:
         """The fields that differ from their default."""
