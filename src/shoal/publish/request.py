@@ -90,6 +90,17 @@ class _Schema(Rule):
         return "a Schema"
 
 
+@dataclass(frozen=True)
+class _Steps(Rule):
+    """Steps of a run, or none."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, tuple)
+
+    def __str__(self) -> str:
+        return "a list of steps"
+
+
 def _option(
     default: Any,
     rule: Rule,
@@ -144,6 +155,9 @@ class ProtectionRequest:
         "Schema file (TOML): roles and kinds of columns.",
         "path",
         "--schema",
+    )
+    steps: Any = _option(
+        (), _Steps(), "Several treatments in order, as TOML; else the schema's [[steps]].", "text", "--steps"
     )
     columns: tuple[str, ...] = _option(
         (), _Names(), "The only columns to protect, separated by commas; others stay as they are.", "names",
@@ -288,6 +302,12 @@ class ProtectionRequest:
 
     def __post_init__(self) -> None:
         self._settle_schema()
+        if self.steps is None or self.steps == "" or len(self.steps) == 0:
+            object.__setattr__(self, "steps", ())
+        else:
+            from shoal.schema import Steps
+
+            object.__setattr__(self, "steps", Steps.of(self.steps))
         for name, option in options().items():
             value = getattr(self, name)
             if option.kind == "names":
@@ -530,6 +550,8 @@ def _short(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if type(value).__name__ == "Steps":
+        return str(value)
     if type(value).__module__ == "numpy":
         return value.item()
     if isinstance(value, tuple):
