@@ -165,9 +165,11 @@ def _line(row: Any, interval: Any, cut: Any = None) -> str:
     shown = []
     for name, value in row.items():
         within = None if interval is None else interval[name]
-        labelled = not isinstance(within, (list, tuple))  # a group's label has no interval
-        figure = _figure(value, within, None if cut is None else cut.get(name))
-        shown.append(f"{name} = {value if labelled and interval is not None else figure}")
+        labelled = interval is not None and not isinstance(
+            within, (list, tuple)
+        )  # a group's label has no interval
+        narrow = None if cut is None else cut.get(name)
+        shown.append(f"{name} = {value if labelled else _figure(value, within, narrow)}")
     return ", ".join(shown)
 
 
