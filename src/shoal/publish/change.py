@@ -84,7 +84,7 @@ def change(
         verdicts = _verdicts(published, settled)
         check.refuse_broken(verdicts)
         exposure = check.exposure_of(classes, settled)
-        status = _with_reading(status_of(verdicts, exposure, request.k), recoder)
+        status = _with_reading(status_of(verdicts, exposure, request.k, request.limits), recoder)
         refuse_red(status, accepted=request.accept_risk)
         tell("measuring", 0, 0)
         figures = _figures(rows.table, published, settled, recoder, exposure)

@@ -16,7 +16,7 @@ from shoal.publish.stages.decode import RAW
 from shoal.publish.stages.measure import Figures
 from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.roles import Roles
-from shoal.publish.status import RULE, WORDS, Status, named
+from shoal.publish.status import WORDS, Status, named, rule_of
 from shoal.schema import Schema
 
 
@@ -134,7 +134,7 @@ class Protection:
     @property
     def rule(self) -> str:
         """The rule behind the status."""
-        return RULE
+        return rule_of(self.request.limits)
 
     @property
     def advice(self) -> str:
