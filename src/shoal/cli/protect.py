@@ -175,7 +175,7 @@ def _in_memory(
         if page is not None:
             io.check_folder(page)
     tell(f"reading {file}", 0, 0)
-    source = io.read_source(file)
+    source = io.read_source(file, request.file)
     result = run(request, Memory(source.frame, source.labelled()), tell)
     result = result.placed(file, output, tuple(source.notes))
     tell("writing", 0, 0)

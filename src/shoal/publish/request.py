@@ -22,7 +22,7 @@ from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
 from shoal.scenarios import RELEASE_TYPES, ReleaseType, release_type
 
 if TYPE_CHECKING:
-    from shoal.schema import Schema
+    from shoal.schema import FileFormat, Schema
 
 METADATA = "option"
 # Methods that change cells truthfully instead of averaging them.
@@ -91,6 +91,17 @@ class _Schema(Rule):
         return "a Schema"
 
 
+@dataclass(frozen=True)
+class _Steps(Rule):
+    """Steps of a run, or none."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, tuple)
+
+    def __str__(self) -> str:
+        return "a list of steps"
+
+
 def _option(
     default: Any,
     rule: Rule,
@@ -145,6 +156,9 @@ class ProtectionRequest:
         "Schema file (TOML): roles and kinds of columns.",
         "path",
         "--schema",
+    )
+    steps: Any = _option(
+        (), _Steps(), "Several treatments in order, as TOML; else the schema's [[steps]].", "text", "--steps"
     )
     columns: tuple[str, ...] = _option(
         (), _Names(), "The only columns to protect, separated by commas; others stay as they are.", "names",
@@ -298,6 +312,12 @@ class ProtectionRequest:
 
     def __post_init__(self) -> None:
         self._settle_schema()
+        if self.steps is None or self.steps == "" or len(self.steps) == 0:
+            object.__setattr__(self, "steps", ())
+        else:
+            from shoal.schema import Steps
+
+            object.__setattr__(self, "steps", Steps.of(self.steps))
         for name, option in options().items():
             value = getattr(self, name)
             if option.kind == "names":
@@ -348,6 +368,11 @@ class ProtectionRequest:
     def method_name(self) -> str:
         """The method's name in the registry."""
         return self.method if isinstance(self.method, str) else str(getattr(self.method, "name", self.method))
+
+    @property
+    def file(self) -> FileFormat | None:
+        """How the bytes of a text file are read, where the schema declares it."""
+        return None if self.schema is None else self.schema.file
 
     def given(self) -> dict[str, Any]:
         """The fields that differ from their default."""
@@ -540,6 +565,8 @@ def _short(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if type(value).__name__ == "Steps":
+        return str(value)
     if type(value).__module__ == "numpy":
         return value.item()
     if isinstance(value, tuple):

@@ -45,7 +45,8 @@ class Writer:
     """Appends batches to a file of one kind, by a thread while the next one is made."""
 
     def __init__(self, path: Path, kind: str, source: Source) -> None:
-        self._path, self._kind, self._source = path, kind, source
+        self._path, self._kind = path, kind
+        self._text = io.TextWriter(io.written_marks(kind, source.file, source.came))
         self._sink: Any = None
         self._schema: pa.Schema | None = None
         self._thread = ThreadPoolExecutor(1)
@@ -59,11 +60,9 @@ class Writer:
 
     def _append(self, batch: pl.DataFrame) -> None:
         if self._kind in io.TEXT:
-            header = self._sink is None
             if self._sink is None:
                 self._sink = self._path.open("wb")
-            separator = "\t" if self._kind == ".tsv" else ","
-            self._sink.write(batch.write_csv(separator=separator, include_header=header).encode())
+            self._sink.write(self._text.bytes_of(batch))
             return
         table = batch.to_arrow(compat_level=pl.CompatLevel.oldest())
         if self._sink is None:
