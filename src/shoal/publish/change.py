@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from shoal import privacy
+from shoal import privacy, rules
 from shoal.engine.frame import Frame
 from shoal.engine.pseudonyms import pseudonyms
 from shoal.errors import InputError, InternalError, ParameterError
@@ -80,6 +80,10 @@ def change(
         published = rows.table.with_columns(new.values()).select(
             name for name in roles.names if name not in hidden(roles)
         )
+        edits = rules.edits_of(roles.schema.rules, roles.names)
+        # Nothing is repaired: a repaired cell would no longer be true.
+        kept = rules.repair(rows.table.with_columns(new.values()), rows.table, edits, ())
+        rules.refuse_unkept(kept)
         classes = check.class_rows(published, settled)
         verdicts = _verdicts(published, settled)
         check.refuse_broken(verdicts)
@@ -88,6 +92,7 @@ def change(
         refuse_red(status, accepted=request.accept_risk)
         tell("measuring", 0, 0)
         figures = _figures(rows.table, published, settled, recoder, exposure)
+        figures = replace(figures, rules=[each.to_dict() for each in kept.kept] or None)
         if before_giving is not None:
             before_giving()
         frame = rows.given.taken(rows.table[ROW].to_numpy())
