@@ -168,8 +168,8 @@ class Buckets:
         self._most, self._lock = float(per_minute), threading.Lock()
         self._left: dict[str, tuple[float, float]] = {}
 
-    def take(self, key: str, turns: float = 1.0) -> bool:
-        """Take a turn; False if none is left. `turns=0` only looks."""
+    def take(self, key: str) -> bool:
+        """Take a turn; False if none is left."""
         now = time.monotonic()
         with self._lock:
             if len(self._left) > 50_000:
@@ -177,8 +177,14 @@ class Buckets:
             left, at = self._left.get(key, (self._most, now))
             left = min(self._most, left + (now - at) * self._most / 60)
             allowed = left >= 1
-            self._left[key] = (left - turns if allowed else left, now)
+            self._left[key] = (left - 1 if allowed else left, now)
             return allowed
+
+    def give_back(self, key: str) -> None:
+        """Return a turn that was taken."""
+        with self._lock:
+            left, at = self._left.get(key, (self._most, time.monotonic()))
+            self._left[key] = (min(self._most, left + 1), at)
 
 
 def examples(schema: Schema) -> list[str]:
