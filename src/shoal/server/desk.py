@@ -18,6 +18,7 @@ from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.past import Past, past
 from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.sources import read_private
+from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
 from shoal.errors import InputError, QueryError
 from shoal.schema import Column, Schema
@@ -108,23 +109,19 @@ class Desk:
             "examples": examples(schema),
         }
 
-    def spending(self, dataset: str, last: int = 5000) -> dict[str, Any]:
-        """For the owner: caps, totals and charges over time."""
+    def spending(self, dataset: str) -> dict[str, Any]:
+        """For the owner: caps, totals, charges over time, and when they will have used the cap up."""
         self.session(dataset)
-        caps = self._caps(dataset)
-        charges, by_analyst = [], {}
-        for entry in self.ledger.entries(dataset=dataset, last=last):
-            if entry.kind == "charge":
-                charges.append((entry.at, epsilon(entry.dataset_total)))
-            if entry.analyst and entry.kind != "caps":
-                by_analyst[entry.analyst] = epsilon(entry.analyst_total)
+        caps, spent = self._caps(dataset), spending(self.ledger, dataset)
+        over = spent.exhausted(caps.total)
         return {
             "cap": epsilon(caps.total),
             "per_analyst": epsilon(caps.per_analyst),
             "spent": epsilon(self.ledger.spent(dataset)),
             "ended": self.ledger.ended(dataset),
-            "charges": charges,
-            "analysts": by_analyst,
+            "exhausted": None if over is None else over.date().isoformat(),
+            "charges": [(at, epsilon(total)) for at, total in spent.over_time],
+            "analysts": {name: epsilon(total) for name, total in spent.analysts},
         }
 
     def close(self) -> None:
