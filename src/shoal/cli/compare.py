@@ -56,9 +56,9 @@ def compare(
     Example: shoal compare survey.csv -k 3,5,10 --report map.html
     """
     from shoal import io
-    from shoal.comparison import compare as run
+    from shoal.comparison import compared
     from shoal.errors import ParameterError
-    from shoal.schema import Schema
+    from shoal.publish.request import ProtectionRequest
 
     try:
         ks = [int(part) for part in names(k) or []]
@@ -68,13 +68,14 @@ def compare(
     if report is not None:
         io.check_folder(report)
     with stages() as tell:
-        facts = None if schema is None else Schema.from_toml(schema)
-        source = io.read_source(file, None if facts is None else facts.file)
-        result = run(
-            source.frame, ks, methods=names(methods), columns=names(columns), leave=names(leave),
-            sensitive=names(sensitive), strata=names(strata), weights=weights, households=households,
-            schema=schema, on_missing=on_missing, fixed_k=fixed_k, risk_limit=risk_limit, time_limit=time_limit,
-            search=search, random_state=seed, labelled=source.labelled(), progress=tell,
+        request = ProtectionRequest.of(
+            schema=schema, columns=names(columns), leave=names(leave), sensitive=names(sensitive),
+            strata=names(strata), weights=weights, households=households, on_missing=on_missing, random_state=seed,
+        )  # fmt: skip
+        source = io.read_source(file, request.file)
+        result = compared(
+            source.frame, ks, request, methods=names(methods), fixed_k=fixed_k, risk_limit=risk_limit,
+            time_limit=time_limit, search=search, labelled=source.labelled(), progress=tell,
         )  # fmt: skip
         result = replace(result, source=file)
         if report is not None:

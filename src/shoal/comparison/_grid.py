@@ -196,13 +196,36 @@ def compare(
     >>> compare(table, k=[2, 3], methods=["mdav"], fixed_k=2).command()
     'shoal protect FILE -k 2 -o protected.csv --method mdav --seed 0'
     """
+    request = ProtectionRequest.of(
+        method="mdav", schema=schema, columns=columns or (), leave=leave or (), sensitive=sensitive or (),
+        strata=strata or (), weights=weights, households=households, on_missing=on_missing, random_state=random_state,
+    )  # fmt: skip
+    return compared(
+        frame, k, request, methods=methods, fixed_k=fixed_k, risk_limit=risk_limit, time_limit=time_limit,
+        search=search, n_jobs=n_jobs, labelled=labelled, progress=progress,
+    )  # fmt: skip
+
+
+def compared(
+    frame: Any,
+    k: Sequence[int],
+    request: ProtectionRequest,
+    *,
+    methods: Sequence[str] | None = None,
+    fixed_k: int | None = None,
+    risk_limit: float | None = None,
+    time_limit: float = 5.0,
+    search: bool = False,
+    n_jobs: int = 2,
+    labelled: Collection[str] = (),
+    progress: Progress | None = None,
+) -> Comparison:
+    """The comparison for a request whose method and k are left open; the other arguments are those of `compare`."""
     tell = progress or (lambda _stage, _done, _of: None)
     ks, names = _asked(k, methods, time_limit, n_jobs)
     rule = Preference.of(ks, fixed_k, risk_limit)
-    request = ProtectionRequest.of(
-        k=ks[0], method="mdav", schema=schema, columns=columns or (), leave=leave or (), sensitive=sensitive or (),
-        strata=strata or (), weights=weights, households=households, on_missing=on_missing, random_state=random_state,
-    )  # fmt: skip
+    random_state = request.random_state or 0
+    request = replace(request, k=ks[0], method="mdav")
     ready = prepare(frame, request, labelled)
     cells: list[Cell] = []
     for name in names:

@@ -7,7 +7,7 @@
 - `Answer`: value, guarantee, epsilon, remaining, interval
 - `Ledger`: what was charged, on SQLite or PostgreSQL
 - `Heuristic`: the dissertation's mechanism, which guarantees nothing
-- `Pufferfish`, `DependentDP`: one answer under stated scenarios or coefficients
+- `Pufferfish`, `DependentDP`: one answer under stated scenarios or coefficients; `StatedSession`: such a one about a table
 - `correlation`: models of which records go together
 - `mechanisms`: exact discrete noise
 """
@@ -31,6 +31,7 @@ _WHERE = {
     "Records": "unit",
     "Reproduction": "heuristic",
     "Session": "session",
+    "StatedSession": "stated",
     "col": "expressions",
     "corr": "query",
     "count": "query",

@@ -27,7 +27,9 @@ from shoal.schema import Schema
 
 Partial = tuple[pl.DataFrame, ...]
 _KEYS = ["group", "unit", "bin"]
+_ZERO = pl.lit(0, pl.Int64)  # made once: making one costs as much as a small sum
 _MOMENTS = ["n", "first", "second"]
+_ZEROS = {name: _ZERO.alias(name) for name in _KEYS}
 
 
 @dataclass(frozen=True)
@@ -111,10 +113,10 @@ def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: 
         tests = [*tests, pl.col(release.column).is_not_null()]
     answers = reduce(operator.and_, tests).fill_null(False) if tests else pl.lit(True)
     moments = [(answers.sum() if tests else pl.len()).cast(pl.Int64).alias("n")]
-    whole = pl.lit(0, pl.Int64)
+    whole = _ZERO
     if not isinstance(release, Ranks) and release.fixed is not None:
         whole = pl.when(answers).then(_whole(release.column or "", release.fixed)).otherwise(0)
-    square = whole * whole if not isinstance(release, Ranks) and release.powers > 1 else pl.lit(0, pl.Int64)
+    square = whole * whole if not isinstance(release, Ranks) and release.powers > 1 else _ZERO
     moments += [whole.sum().alias("first"), square.sum().alias("second")]
     keys = {}
     if release.groups > 1:
@@ -125,7 +127,7 @@ def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: 
         keys["bin"] = pl.when(answers).then(pl.col(release.column or "")).otherwise(0).cast(pl.Int64)
     if isinstance(release, Ranks):
         keys["bin"] = pl.when(answers).then(_bin(release)).otherwise(0).cast(pl.Int64)
-    absent = [pl.lit(0, pl.Int64).alias(name) for name in _KEYS if name not in keys]
+    absent = [_ZEROS[name] for name in _KEYS if name not in keys]
     if not keys:
         return rows.select(*absent, *moments)
     found = rows.group_by([key.alias(name) for name, key in keys.items()]).agg(moments)
@@ -140,7 +142,7 @@ def _finish(frame: pl.DataFrame, release: Release) -> Totals:
         unit = frame.select(code.alias("unit"))["unit"].to_numpy()
         units = int(unit.max()) + 1 if len(unit) else 0
     group, place = frame["group"].to_numpy(), frame["bin"].to_numpy()
-    moments = frame.select(_MOMENTS).to_numpy().reshape(-1, 3)
+    moments = np.stack([frame[name].to_numpy() for name in _MOMENTS], axis=1)
     if release.figure in ("units", "distinct"):  # once, however many rows
         moments = np.minimum(moments, 1)
     return Totals(group, unit, place, moments, units)
@@ -148,7 +150,7 @@ def _finish(frame: pl.DataFrame, release: Release) -> Totals:
 
 def _group(plan: Plan, chosen: tuple[int, ...]) -> pl.Expr:
     """Position of a row's combination of levels; NULL if one is missing or undeclared."""
-    code = pl.lit(0, pl.Int64)
+    code = _ZERO
     for at in chosen:
         name, size = str(plan.query.groups[at]), plan.shape[at]
         column = plan.schema.columns[name]

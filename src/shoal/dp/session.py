@@ -22,7 +22,7 @@ from shoal.dp.answer import Answer
 from shoal.dp.claims import Amount, Claim, Receipt
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.exact import compute
-from shoal.dp.figures import figures, notes
+from shoal.dp.figures import cautions
 from shoal.dp.ledger import Ledger
 from shoal.dp.linked import Given, load_linked
 from shoal.dp.load import load, protect_rows
@@ -33,7 +33,8 @@ from shoal.dp.reading import read_query
 from shoal.dp.relation import CELL, Catalog
 from shoal.dp.releases import Sums
 from shoal.dp.secret import random_word
-from shoal.dp.unit import ENDED, MODES, Cells, Protected, resolve
+from shoal.dp.shown import figures, notes
+from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, resolve
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
@@ -81,8 +82,8 @@ class Session:
     ----------
     frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
     schema : Schema or path
-    mode : {"dp", "group", "correlated"}
-        Takes the unit from the schema.
+    mode : {"dp", "group", "correlated", "pufferfish", "dependent"}
+        Takes the unit from the schema; the last two take it from `model` and give one answer (`StatedSession`).
     budget : float, optional
         Total epsilon of the data set; the schema's if left open. The ledger keeps the first one that is declared: a
         larger one is refused, a smaller one holds for this session.
@@ -94,7 +95,8 @@ class Session:
     ledger : Ledger, path or database URL, optional
         In memory if left open: then the budget lasts as long as the session.
     model : Model, optional
-        In mode `correlated`: a frozen map to cells; the schema's cells if left open.
+        In mode `correlated`: a frozen map to cells; the schema's cells if left open. In modes `pufferfish` and
+        `dependent`: what is declared, or its file.
     tau : int, optional
         In mode `correlated`: how many rows of a cell count; else the schema's, or `buy_tau`.
     data_version : str, optional
@@ -121,6 +123,14 @@ class Session:
     (0.5, 1.5, 'guarantee: epsilon-DP, add or remove one record')
     """
 
+    def __new__(cls, frame: Any = None, schema: Any = None, mode: str = "dp", *_: Any, **__: Any) -> Self:
+        """In modes `pufferfish` and `dependent` a `StatedSession`, which goes by a declared model."""
+        if cls is Session and mode in STATED:
+            from shoal.dp.stated import StatedSession
+
+            return super().__new__(StatedSession)  # type: ignore[return-value,arg-type]
+        return super().__new__(cls)
+
     def __init__(
         self,
         frame: Any,
@@ -132,7 +142,7 @@ class Session:
         per_analyst: float | None = None,
         analyst: str = "me",
         ledger: Ledger | str | Path | None = None,
-        model: Model | None = None,
+        model: Model | Any = None,
         tau: int | None = None,
         data_version: str | None = None,
         minimum: float = LEAST,
@@ -141,7 +151,7 @@ class Session:
     ) -> None:
         if mode not in MODES:
             more = " Mode 'heuristic' is dp.Heuristic." if mode == "heuristic" else ""
-            raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.{more}")
+            raise ParameterError(f"'mode' must be one of {', '.join((*MODES, *STATED))}. Got {mode!r}.{more}")
         self.schema = schema = Schema.of(schema)
         self.mode = (
             {"column": mode, "cell": "correlated", "records": "group"}.get(unit.kind, "dp") if unit else mode
@@ -183,7 +193,7 @@ class Session:
         -------
         Answer
         """
-        plan = self._plan(self._read(query), epsilon)
+        plan = self._plan(self._question(query), epsilon)
         receipt = self.ledger.once(self._claim(plan, self._who(analyst)), lambda: self._draw(plan))
         return answer_of(plan, receipt)
 
@@ -201,7 +211,7 @@ class Session:
         who, micro = self._who(analyst), millionths.micro(1 if epsilon is None else epsilon)
         total, parts, held, kept = 0, [], set(), self.ledger.unit(self.schema.id)
         for each in [query] if isinstance(query, (str, Query)) else query:
-            plan = self._plan(self._read(each), millionths.epsilon(micro))
+            plan = self._plan(self._question(each), millionths.epsilon(micro))
             claim = self._claim(plan, who)
             if claim.facts not in held and not self.ledger.has_received(claim):
                 total += plan.micro * (1 if kept is None else max(1, plan.unit.times(kept)))
@@ -283,7 +293,7 @@ class Session:
 
         return append(self, rows, data_version)
 
-    def _read(self, query: str | Query) -> Query:
+    def _question(self, query: str | Query) -> Query:
         unit = None if self.protected is None else self.protected.column or ""
         rows = None if self.protected is None else self.protected.rows
         return read_query(query, self.schema, unit, rows, self.catalog)
@@ -294,7 +304,9 @@ class Session:
                 "'tau' must be declared, or bought with buy_tau(epsilon), before anything is asked."
             )
         micro = self._least_of(millionths.micro(epsilon), len(query.aggregates))
-        return make_plan(query, self.schema, self.protected, micro, self.catalog)
+        plan = make_plan(query, self.schema, self.protected, micro, self.catalog)
+        self._least_of(micro, len(plan.releases))
+        return plan
 
     def _least_of(self, micro: int, figures_asked: int = 1) -> int:
         if micro < self._least * figures_asked:
@@ -322,7 +334,7 @@ class Session:
 def answer_of(plan: Plan, receipt: Receipt) -> Answer:
     """The answer that a receipt stands for."""
     noisy = as_released(receipt.body)
-    value, interval = figures(plan, noisy)
+    laid = figures(plan, noisy)
     guarantee = plan.protected.stamp + (ENDED if receipt.ended else "")
     said = list(notes(plan, noisy))
     if receipt.charged > plan.micro:
@@ -330,7 +342,8 @@ def answer_of(plan: Plan, receipt: Receipt) -> Answer:
     if receipt.weaker:
         said.append(WEAKER)
     spent, left = millionths.epsilon(receipt.charged), millionths.epsilon(receipt.remaining)
-    return Answer(value, guarantee, spent, left, interval, tuple(said))
+    told = cautions(plan, noisy)
+    return Answer(laid.value, guarantee, spent, left, laid.interval, tuple(said), laid.cut, told)
 
 
 def _linked(

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from shoal.errors import InputError, ParameterError
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
+from shoal.scenarios import RELEASE_TYPES, ReleaseType, release_type
 
 if TYPE_CHECKING:
-    from shoal.schema import Schema
+    from shoal.schema import FileFormat, Schema
 
 METADATA = "option"
 # Methods that change cells truthfully instead of averaging them.
@@ -90,6 +91,17 @@ class _Schema(Rule):
         return "a Schema"
 
 
+@dataclass(frozen=True)
+class _Steps(Rule):
+    """Steps of a run, or none."""
+
+    def accepts(self, value: Any) -> bool:
+        return isinstance(value, tuple)
+
+    def __str__(self) -> str:
+        return "a list of steps"
+
+
 def _option(
     default: Any,
     rule: Rule,
@@ -144,6 +156,9 @@ class ProtectionRequest:
         "Schema file (TOML): roles and kinds of columns.",
         "path",
         "--schema",
+    )
+    steps: Any = _option(
+        (), _Steps(), "Several treatments in order, as TOML; else the schema's [[steps]].", "text", "--steps"
     )
     columns: tuple[str, ...] = _option(
         (), _Names(), "The only columns to protect, separated by commas; others stay as they are.", "names",
@@ -253,6 +268,11 @@ class ProtectionRequest:
         "--accept-risk",
         page=True,
     )
+    release_type: str | None = _option(
+        None, _open(Options(tuple(RELEASE_TYPES))),
+        "To whom the table is given: public, scientific or enclave; its thresholds decide the status.", "text",
+        "--release-type", page=True,
+    )  # fmt: skip
     order: str = _option(
         "keep", Options(("keep", "shuffle")),
         "Rows in the order of the input (keep), or in one that tells nothing of it (shuffle).", "text", "--order", page=True,
@@ -267,6 +287,10 @@ class ProtectionRequest:
     public_report: str | Path | None = _option(
         None, _PATH, "Write a report without figures of the original to this HTML file.", "path",
         "--public-report", python=False,
+    )  # fmt: skip
+    save_run: str | Path | None = _option(
+        None, _PATH, "Write the request, the result and the status (custodian only) to this JSON file: what attack and "
+        "dossier read.", "path", "--save-run", python=False,
     )  # fmt: skip
     engine: str | None = _option(
         None, _open(Options(("local", "spark"))),
@@ -288,6 +312,12 @@ class ProtectionRequest:
 
     def __post_init__(self) -> None:
         self._settle_schema()
+        if self.steps is None or self.steps == "" or len(self.steps) == 0:
+            object.__setattr__(self, "steps", ())
+        else:
+            from shoal.schema import Steps
+
+            object.__setattr__(self, "steps", Steps.of(self.steps))
         for name, option in options().items():
             value = getattr(self, name)
             if option.kind == "names":
@@ -330,9 +360,19 @@ class ProtectionRequest:
         }
 
     @property
+    def limits(self) -> ReleaseType | None:
+        """The thresholds of the release type, where one was chosen."""
+        return None if self.release_type is None else release_type(self.release_type)
+
+    @property
     def method_name(self) -> str:
         """The method's name in the registry."""
         return self.method if isinstance(self.method, str) else str(getattr(self.method, "name", self.method))
+
+    @property
+    def file(self) -> FileFormat | None:
+        """How the bytes of a text file are read, where the schema declares it."""
+        return None if self.schema is None else self.schema.file
 
     def given(self) -> dict[str, Any]:
         """The fields that differ from their default."""
@@ -525,6 +565,8 @@ def _short(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
+    if type(value).__name__ == "Steps":
+        return str(value)
     if type(value).__module__ == "numpy":
         return value.item()
     if isinstance(value, tuple):

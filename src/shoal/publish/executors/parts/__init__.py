@@ -71,7 +71,8 @@ class Parts:
             contextlib.ExitStack() as held,
         ):
             tell(f"opening {self.path}", 0, 0)
-            yield PartsRows(self, request, open_source(self.path, folder), folder, held, tell)
+            source = open_source(self.path, folder, request.file)
+            yield PartsRows(self, request, source, folder, held, tell)
 
 
 class PartsRows:

@@ -45,7 +45,8 @@ class Writer:
     """Appends batches to a file of one kind, by a thread while the next one is made."""
 
     def __init__(self, path: Path, kind: str, source: Source) -> None:
-        self._path, self._kind, self._source = path, kind, source
+        self._path, self._kind = path, kind
+        self._text = io.TextWriter(io.written_marks(kind, source.file, source.came))
         self._sink: Any = None
         self._schema: pa.Schema | None = None
         self._thread = ThreadPoolExecutor(1)
@@ -59,11 +60,9 @@ class Writer:
 
     def _append(self, batch: pl.DataFrame) -> None:
         if self._kind in io.TEXT:
-            header = self._sink is None
             if self._sink is None:
                 self._sink = self._path.open("wb")
-            separator = "\t" if self._kind == ".tsv" else ","
-            self._sink.write(batch.write_csv(separator=separator, include_header=header).encode())
+            self._sink.write(self._text.bytes_of(batch))
             return
         table = batch.to_arrow(compat_level=pl.CompatLevel.oldest())
         if self._sink is None:
@@ -89,7 +88,7 @@ class Writer:
                 self._sink.close()
 
 
-class _Classes:
+class Classes:
     """Counts the classes of batches, added up from time to time."""
 
     def __init__(self) -> None:
@@ -97,6 +96,7 @@ class _Classes:
         self._waiting = 0
 
     def add(self, classes: pl.DataFrame) -> None:
+        """Add the classes of a batch."""
         self._frames.append(classes)
         self._waiting += classes.height
         if self._waiting > WAITING:
@@ -104,6 +104,7 @@ class _Classes:
             self._waiting = self._frames[0].height // 2
 
     def all(self) -> pl.DataFrame:
+        """The classes of all batches."""
         return added(self._frames)
 
 
@@ -126,7 +127,7 @@ def write(
     memory : int
         Bytes within which the groups' values are held in memory; beyond it they lie in a file.
     """
-    classes, tally, done = _Classes(), Tally(plan), 0
+    classes, tally, done = Classes(), Tally(plan), 0
     mix = plan.request.order == "shuffle"
     wanted = plan.request.labels is not None
     labels: list[np.ndarray] = []
