@@ -28,6 +28,8 @@ class Answer:
         Holds the clamped exact figure with 95 % probability over the noise.
     notes : tuple of str
         What a reader should know: ranks aimed at, rows counted.
+    entry : str, optional
+        What names its charge in the ledger: `shoal ledger show` finds the answer by it.
 
     Examples
     --------
@@ -43,6 +45,7 @@ class Answer:
     remaining: float
     interval: Any
     notes: tuple[str, ...] = ()
+    entry: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
@@ -53,14 +56,15 @@ class Answer:
             "remaining": self.remaining,
             "interval": self.interval,
         }
-        return facts | ({"notes": list(self.notes)} if self.notes else {})
+        facts |= {"notes": list(self.notes)} if self.notes else {}
+        return facts | ({"entry": self.entry} if self.entry else {})
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
         """The answer that `to_dict` wrote, as it comes from a server."""
         value, guarantee = facts["value"], facts["stamp"]
         spent, left, interval = facts["epsilon"], facts["remaining"], facts["interval"]
-        return cls(value, guarantee, spent, left, interval, tuple(facts.get("notes", ())))
+        return cls(value, guarantee, spent, left, interval, tuple(facts.get("notes", ())), facts.get("entry"))
 
     def to_json(self) -> str:
         """The facts as JSON text."""

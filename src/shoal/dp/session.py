@@ -324,7 +324,7 @@ def answer_of(plan: Plan, receipt: Receipt) -> Answer:
     if receipt.weaker:
         said.append(WEAKER)
     spent, left = millionths.epsilon(receipt.charged), millionths.epsilon(receipt.remaining)
-    return Answer(value, guarantee, spent, left, interval, tuple(said))
+    return Answer(value, guarantee, spent, left, interval, tuple(said), receipt.entry or None)
 
 
 def _unit_of(
