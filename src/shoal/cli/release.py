@@ -301,7 +301,7 @@ def systems(
     """
     from shoal.errors import ParameterError
     from shoal.io import check_folder, write_text
-    from shoal.release import systems_page
+    from shoal.research import systems_page
 
     if queries < 2:
         raise ParameterError(f"'queries' must be an int of at least 2. Got {queries}.")
