@@ -203,7 +203,7 @@ def _owner_page(request: Request, name: str = "", token: str = "") -> Response:
     rows = []
     for each, facts in desk.config.datasets.items():
         spending = desk.spending(each)
-        rows.append((each, facts, spending, pictures.spending(spending)))
+        rows.append((each, facts, spending, pictures.spending(spending), desk.quality(each)))
     users = request.app.state.accounts.list()
     return render(request, "owner.html.j2", rows=rows, users=users, token=token, added=name, roles=ROLES)
 
