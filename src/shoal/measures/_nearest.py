@@ -6,19 +6,21 @@ one among the others of their group. Of the rest, most originals are passed over
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 
-from shoal.engine.compile import kernel, prange
+from shoal.engine.compile import kernel
 
 # Distances that differ by less than this share are ties: sums of squares are rounded differently.
 TIE = 1e-9
 # Coordinates looked at first.
 HEAD = 8
-# Records asked for that go through the originals together, and sets of them between two tellings of progress.
-TOGETHER, TOLD = 8, 32
+# Records asked for that go through the originals together, and sets of them that a thread takes at a time.
+TOGETHER, TAKEN = 8, 16
 
 
 def nearest_is_own(
@@ -34,7 +36,7 @@ def nearest_is_own(
 
     Parameters
     ----------
-    A, B : arrays of float64, (n, p)
+    A, B : arrays of float64, (n, p), C-contiguous
         Original and protected records.
     rows : array of int64
         The rows of B asked for.
@@ -53,6 +55,7 @@ def nearest_is_own(
         The smallest row among the ties.
     """
     n = A.shape[0]
+    A, B = np.ascontiguousarray(A), np.ascontiguousarray(B)
     spread = np.argsort(-A.var(axis=0), kind="stable") if A.shape[1] > HEAD else np.arange(A.shape[1])
     order, starts = _sorted_by(np.zeros(n, np.int64) if blocks is None else blocks)
     of_block = np.zeros(n, np.int64) if blocks is None else blocks
@@ -63,13 +66,19 @@ def nearest_is_own(
     # Rows in the order of their blocks, the coordinates that spread most before the others.
     first = np.ascontiguousarray(A[:, spread[:HEAD]][order] if blocks is not None else A[:, spread[:HEAD]])
     ties, firsts = np.zeros(n, np.int64), np.full(n, -1, np.int64)
-    for at in range(0, sets.size - 1, TOLD):
-        if progress is not None:
-            progress(float(sets[at]), float(rows.size))
+
+    def look(at: int) -> None:
         _own_is_nearest(
             A, B, first, spread, order, starts, of_block, members, begins, of_group, asked,
-            sets[at : at + TOLD + 1], ties, firsts,
+            sets[at : at + TAKEN + 1], ties, firsts,
         )  # fmt: skip
+
+    # Each set writes to its own rows, so that the result does not depend on the threads.
+    with ThreadPoolExecutor(os.cpu_count() or 1) as workers:
+        taken = range(0, sets.size - 1, TAKEN)
+        for at, _ in zip(taken, workers.map(look, taken), strict=True):
+            if progress is not None:
+                progress(float(sets[at]), float(rows.size))
     return ties[rows], firsts[rows]
 
 
@@ -83,21 +92,21 @@ def _sorted_by(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 def _sets(blocks: np.ndarray) -> np.ndarray:
     """Where sets of a few rows of one block begin, and the end."""
     edges = np.flatnonzero(np.diff(blocks, prepend=-1, append=-2))
-    return np.concatenate(
-        [*(np.arange(a, b, TOGETHER) for a, b in pairwise(edges)), [blocks.size]]
-    ).astype(np.int64)
+    return np.concatenate([*(np.arange(a, b, TOGETHER) for a, b in pairwise(edges)), [blocks.size]]).astype(
+        np.int64
+    )
 
 
 # Kernels
 
 
-@kernel(parallel=True)
+@kernel()
 def _own_is_nearest(
     A, B, first, spread, order, starts, of_block, members, begins, of_group, asked, sets, ties, firsts
 ):
     """Count the originals as near as the own one for some sets of rows, into `ties` and `firsts`."""
     width, head = A.shape[1], first.shape[1]
-    for s in prange(sets.size - 1):
+    for s in range(sets.size - 1):
         left = np.empty(sets[s + 1] - sets[s], np.int64)  # rows for which no nearer original is known
         own = np.empty(left.size)
         m = 0
