@@ -16,7 +16,8 @@ from shoal.errors import InputError, ParameterError, SchemaError
 from shoal.publish import ProtectionRequest, protect, protect_file
 from shoal.publish.executors.memory import Memory
 from shoal.publish.executors.parts import Parts
-from shoal.publish.request import joined, options, split
+from shoal.publish.fields import joined, split
+from shoal.publish.request import options
 from shoal.schema import Column, Schema
 
 NAMES = st.lists(

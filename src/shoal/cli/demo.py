@@ -35,7 +35,7 @@ def demo(
 
     folder = io.make_folder(output)
     table, schema = _copied(folder)
-    request = ProtectionRequest(
+    request = ProtectionRequest.of(
         k=k, schema=str(schema), labels=str(folder / "groups.csv"), report=str(folder / "report.html"),
         public_report=str(folder / "public-report.html"),
     )  # fmt: skip

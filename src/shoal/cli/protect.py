@@ -100,7 +100,8 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
 def _request(given: dict[str, Any]) -> ProtectionRequest:
     """What the options ask for."""
     from shoal.publish import ProtectionRequest
-    from shoal.publish.request import options, split
+    from shoal.publish.fields import split
+    from shoal.publish.request import options
 
     told = {name: value for name, value in given.items() if value is not None}
     for name, value in told.items():

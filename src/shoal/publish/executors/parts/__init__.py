@@ -20,7 +20,8 @@ from shoal import io
 from shoal.publish.executors import Draft, Given, Progress
 from shoal.publish.executors.parts import pool, resuming, spilling, writing
 from shoal.publish.executors.parts.source import Source, in_threads, open_source
-from shoal.publish.request import ProtectionRequest, bytes_of, refuse_fields
+from shoal.publish.fields import bytes_of
+from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
 from shoal.publish.stages.measure import Figures
 from shoal.publish.stages.plan import Plan
