@@ -27,7 +27,9 @@ def ask(
     query: Annotated[str, typer.Argument(help="SELECT COUNT(*) FROM t WHERE ...")],
     schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")],
     epsilon: Annotated[float, typer.Option(help="What to spend (heuristic: the noise parameter).")],
-    mode: Annotated[str, typer.Option(help="dp, group, correlated or heuristic.")] = "dp",
+    mode: Annotated[
+        str, typer.Option(help="dp, group, correlated, pufferfish, dependent or heuristic.")
+    ] = "dp",
     budget: Annotated[float | None, typer.Option(help="Total epsilon; the schema's if left out.")] = None,
     analyst: Annotated[str, typer.Option(help="Who asks.")] = "me",
     ledger: Annotated[
@@ -39,7 +41,8 @@ def ask(
         str | None,
         typer.Option(
             help="A saved model's file (correlated, heuristic), or, heuristic: dbscan:eps=0.4,min_points=2 | "
-            "gmm:components=1-100 | rfe-gmm:target=income,keep=8,estimator=forest | spearman:threshold=0.2 | pearson."
+            "gmm:components=1-100 | rfe-gmm:target=income,keep=8,estimator=forest | spearman:threshold=0.2 | pearson. "
+            "Modes pufferfish and dependent: the file of a declared model."
         ),
     ] = None,
     tau: Annotated[int | None, typer.Option(help="Mode correlated: rows of a cell that count.")] = None,
@@ -64,14 +67,17 @@ def ask(
     """
     from shoal.dp.correlation import load_model, named_model
     from shoal.dp.ledger import Ledger
+    from shoal.dp.unit import STATED
     from shoal.errors import ParameterError
     from shoal.schema import Schema
 
     facts = _with_cells(Schema.from_toml(schema), cells)
-    if model is not None and (mode not in ("correlated", "heuristic") or cells is not None):
-        raise ParameterError("'--model' is for modes correlated and heuristic, and stands in for '--cells'.")
+    if model is not None and (mode not in ("correlated", "heuristic", *STATED) or cells is not None):
+        raise ParameterError(
+            "'--model' is for modes correlated, pufferfish, dependent and heuristic, and stands in for '--cells'."
+        )
     read: Any = named_model if mode == "heuristic" else load_model
-    alike: Any = None if model is None else read(model, facts)
+    alike: Any = model if model is None or mode in STATED else read(model, facts)
     unit = _unit(group, mode)
     where = ledger or str(schema.with_suffix(".ledger.db"))
     opened = Ledger(

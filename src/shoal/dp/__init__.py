@@ -6,7 +6,7 @@
 - `Answer`: value, guarantee, epsilon, remaining, interval
 - `Ledger`: what was charged, on SQLite or PostgreSQL
 - `Heuristic`: the dissertation's mechanism, which guarantees nothing
-- `Pufferfish`, `DependentDP`: one answer under stated scenarios or coefficients
+- `Pufferfish`, `DependentDP`: one answer under stated scenarios or coefficients; `StatedSession`: such a one about a table
 - `correlation`: models of which records go together
 - `mechanisms`: exact discrete noise
 """
@@ -30,6 +30,7 @@ _WHERE = {
     "Records": "unit",
     "Reproduction": "heuristic",
     "Session": "session",
+    "StatedSession": "stated",
     "avg": "query",
     "col": "query",
     "count": "query",

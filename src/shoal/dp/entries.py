@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import operator
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from shoal.dp.claims import NO_UNIT, Caps, Charge, Claim, Last, left_over, no_caps, price, refuse
@@ -20,6 +21,7 @@ except ImportError:
     raise MissingExtraError("SQLAlchemy", "dp") from None
 
 START = "0" * 64
+_BODY = 12  # place of the body among the fields
 _REMEMBERED = 100_000  # analysts whose totals are kept in memory
 METADATA = sa.MetaData()
 ENTRIES = sa.Table(
@@ -115,16 +117,14 @@ class Entry:
 
     def chained(self) -> Entry:
         """With its seal and hash."""
-        sealed = replace(self, seal=seal_of(self.nonce, self.body))
-        return replace(sealed, hash=sealed.own_hash())
+        seal = seal_of(self.nonce, self.body)
+        *plain, _hash, _nonce, _seal = values_of(self)
+        return replace(self, hash=_chained_hash(plain, seal), seal=seal)
 
     def own_hash(self) -> str:
         """The hash that chains an entry to the one before it; entries of the first layout had no seal."""
-        *plain, _hash, _nonce, seal = astuple(self)
-        if seal:
-            plain[12] = seal
-            plain.append("sealed")
-        return hashlib.sha256(json.dumps(plain, ensure_ascii=True).encode()).hexdigest()
+        *plain, _hash, _nonce, seal = values_of(self)
+        return _chained_hash(plain, seal)
 
     def is_whole(self) -> bool:
         """Whether hash and seal are those of its facts; where the body was taken away, the hash alone decides."""
@@ -143,6 +143,12 @@ class Entry:
 
 
 FIELDS = tuple(each.name for each in fields(Entry))
+values_of: Callable[[Entry], tuple[Any, ...]] = operator.attrgetter(*FIELDS)  # astuple would copy each deeply
+
+
+def _chained_hash(plain: list[Any], seal: str) -> str:
+    facts = [*plain[:_BODY], seal, *plain[_BODY + 1 :], "sealed"] if seal else plain
+    return hashlib.sha256(json.dumps(facts, ensure_ascii=True).encode()).hexdigest()
 
 
 def seal_of(nonce: str, body: str) -> str:
@@ -326,7 +332,7 @@ class Writer:
         self._known.caps[dataset] = caps
 
     def _append(self, entry: Entry) -> None:
-        _ADD.run(self.connection, dict(zip(FIELDS, astuple(entry), strict=True)))
+        _ADD.run(self.connection, dict(zip(FIELDS, values_of(entry), strict=True)))
         self.head = Head(entry.seq, entry.hash)
 
 

@@ -24,7 +24,9 @@ from shoal.schema import Schema
 
 Partial = tuple[pl.DataFrame, ...]
 _KEYS = ["group", "unit", "bin"]
+_ZERO = pl.lit(0, pl.Int64)  # made once: making one costs as much as a small sum
 _MOMENTS = ["n", "first", "second"]
+_ZEROS = {name: _ZERO.alias(name) for name in _KEYS}
 _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
     "=": operator.eq,
     "<>": operator.ne,
@@ -75,7 +77,7 @@ def partial(frame: pl.DataFrame, plan: Plan) -> Partial:
     tuple of polars.DataFrame
         Per release the columns group, unit, bin, n, first and second; parts are added by `combine`.
     """
-    group = _group(plan) if plan.query.groups else pl.lit(0, pl.Int64)
+    group = _group(plan) if plan.query.groups else _ZERO
     tests = [group.is_not_null()] if plan.query.groups else []
     if plan.query.condition is not None:
         tests.append(expression(plan.query.condition, plan.schema))
@@ -103,10 +105,10 @@ def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: 
         tests = [*tests, pl.col(release.column).is_not_null()]
     answers = reduce(operator.and_, tests).fill_null(False) if tests else pl.lit(True)
     moments = [(answers.sum() if tests else pl.len()).cast(pl.Int64).alias("n")]
-    whole = pl.lit(0, pl.Int64)
+    whole = _ZERO
     if not isinstance(release, Ranks) and release.fixed is not None:
         whole = pl.when(answers).then(_whole(release.column or "", release.fixed)).otherwise(0)
-    square = whole * whole if not isinstance(release, Ranks) and release.powers > 1 else pl.lit(0, pl.Int64)
+    square = whole * whole if not isinstance(release, Ranks) and release.powers > 1 else _ZERO
     moments += [whole.sum().alias("first"), square.sum().alias("second")]
     keys = {}
     if release.groups > 1:
@@ -115,7 +117,7 @@ def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: 
         keys["unit"] = pl.col(release.limit.column)
     if isinstance(release, Ranks):
         keys["bin"] = pl.when(answers).then(_bin(release)).otherwise(0).cast(pl.Int64)
-    absent = [pl.lit(0, pl.Int64).alias(name) for name in _KEYS if name not in keys]
+    absent = [_ZEROS[name] for name in _KEYS if name not in keys]
     if not keys:
         return rows.select(*absent, *moments)
     found = rows.group_by([key.alias(name) for name, key in keys.items()]).agg(moments)
@@ -130,7 +132,7 @@ def _finish(frame: pl.DataFrame, release: Release) -> Totals:
         unit = frame.select(code.alias("unit"))["unit"].to_numpy()
         units = int(unit.max()) + 1 if len(unit) else 0
     group, place = frame["group"].to_numpy(), frame["bin"].to_numpy()
-    moments = frame.select(_MOMENTS).to_numpy().reshape(-1, 3)
+    moments = np.stack([frame[name].to_numpy() for name in _MOMENTS], axis=1)
     return Totals(group, unit, place, moments, units)
 
 

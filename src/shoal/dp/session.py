@@ -30,7 +30,7 @@ from shoal.dp.query import Query
 from shoal.dp.reading import read_query
 from shoal.dp.releases import Sums
 from shoal.dp.secret import random_word
-from shoal.dp.unit import ENDED, MODES, Cells, Protected, resolve
+from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, resolve
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
@@ -78,8 +78,8 @@ class Session:
     ----------
     frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
     schema : Schema or path
-    mode : {"dp", "group", "correlated"}
-        Takes the unit from the schema.
+    mode : {"dp", "group", "correlated", "pufferfish", "dependent"}
+        Takes the unit from the schema; the last two take it from `model` and give one answer (`StatedSession`).
     budget : float, optional
         Total epsilon of the data set; the schema's if left open. The ledger keeps the first one that is declared: a
         larger one is refused, a smaller one holds for this session.
@@ -91,7 +91,8 @@ class Session:
     ledger : Ledger, path or database URL, optional
         In memory if left open: then the budget lasts as long as the session.
     model : Model, optional
-        In mode `correlated`: a frozen map to cells; the schema's cells if left open.
+        In mode `correlated`: a frozen map to cells; the schema's cells if left open. In modes `pufferfish` and
+        `dependent`: what is declared, or its file.
     tau : int, optional
         In mode `correlated`: how many rows of a cell count; else the schema's, or `buy_tau`.
     data_version : str, optional
@@ -116,6 +117,14 @@ class Session:
     (0.5, 1.5, 'guarantee: epsilon-DP, add or remove one record')
     """
 
+    def __new__(cls, frame: Any = None, schema: Any = None, mode: str = "dp", *_: Any, **__: Any) -> Self:
+        """In modes `pufferfish` and `dependent` a `StatedSession`, which goes by a declared model."""
+        if cls is Session and mode in STATED:
+            from shoal.dp.stated import StatedSession
+
+            return super().__new__(StatedSession)  # type: ignore[return-value,arg-type]
+        return super().__new__(cls)
+
     def __init__(
         self,
         frame: Any,
@@ -127,7 +136,7 @@ class Session:
         per_analyst: float | None = None,
         analyst: str = "me",
         ledger: Ledger | str | Path | None = None,
-        model: Model | None = None,
+        model: Model | Any = None,
         tau: int | None = None,
         data_version: str | None = None,
         minimum: float = LEAST,
@@ -135,7 +144,7 @@ class Session:
     ) -> None:
         if mode not in MODES:
             more = " Mode 'heuristic' is dp.Heuristic." if mode == "heuristic" else ""
-            raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.{more}")
+            raise ParameterError(f"'mode' must be one of {', '.join((*MODES, *STATED))}. Got {mode!r}.{more}")
         self.schema = schema = Schema.of(schema)
         self.mode = (
             {"column": mode, "cell": "correlated", "records": "group"}.get(unit.kind, "dp") if unit else mode

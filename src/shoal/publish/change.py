@@ -143,7 +143,7 @@ def recoder_for(settled: Settled, table: pl.DataFrame) -> Recoder:
             time_limit=request.time_limit, random_state=seed,
         )  # fmt: skip
     given = {} if request.hierarchies is None else read_hierarchies(request.hierarchies)
-    found = {fact.name: _hierarchy(fact, given, table[fact.name]) for fact in roles.quasi}
+    found = {fact.name: hierarchy_for(fact, given, table[fact.name]) for fact in roles.quasi}
     return Generalize(
         k=request.k, hierarchies={name: tree for name, tree in found.items() if tree is not None},
         breaks={fact.name: fact.breaks for fact in roles.quasi if fact.breaks and fact.name not in given},
@@ -154,7 +154,7 @@ def recoder_for(settled: Settled, table: pl.DataFrame) -> Recoder:
     ).check()  # fmt: skip
 
 
-def _hierarchy(fact: Column, given: dict[str, Hierarchy], cells: pl.Series) -> Hierarchy | None:
+def hierarchy_for(fact: Column, given: dict[str, Hierarchy], cells: pl.Series) -> Hierarchy | None:
     """A column's hierarchy: of the folder, of the schema, or by its kind; None where its values make one."""
     if fact.name in given:
         return given[fact.name]

@@ -78,6 +78,18 @@ class IsSchema(Rule):
         return "a Schema"
 
 
+@dataclass(frozen=True)
+class IsSteps(Rule):
+    """Steps of a run, or none."""
+
+    def accepts(self, value: Any) -> bool:
+        """Whether a value is such steps."""
+        return isinstance(value, tuple)
+
+    def __str__(self) -> str:
+        return "a list of steps"
+
+
 def option(
     default: Any,
     rule: Rule,

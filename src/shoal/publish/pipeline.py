@@ -60,6 +60,10 @@ def protect(
         was not accepted.
     """
     tell = progress or (lambda _stage, _done, _of: None)
+    if steps_asked(request):
+        from shoal.publish.steps import run_steps
+
+        return run_steps(request, executor, tell, before_giving)
     if request.method_name in CHANGING:
         from shoal.publish.change import change
 
@@ -88,6 +92,16 @@ def protect(
         seconds=time.perf_counter() - started,
     )  # fmt: skip
     return Protection.of(plan, draft, status, figures, given, rows.notes)
+
+
+def steps_asked(request: ProtectionRequest) -> bool:
+    """Whether a run is one of several steps."""
+    declared = request.schema is not None and bool(request.schema.steps)
+    if not (request.steps or declared or request.method_name == "steps"):
+        return False
+    from shoal.publish.steps import steps_of
+
+    return bool(steps_of(request))
 
 
 def settle_method(request: ProtectionRequest) -> Microaggregator:

@@ -21,6 +21,7 @@ from shoal.publish.fields import (
     PATH,
     TEXT,
     IsSchema,
+    IsSteps,
     Names,
     Option,
     bytes_of,
@@ -71,6 +72,9 @@ class ProtectionRequest:
         "Schema file (TOML): roles and kinds of columns.",
         "path",
         "--schema",
+    )
+    steps: Any = option(
+        (), IsSteps(), "Several treatments in order, as TOML; else the schema's [[steps]].", "text", "--steps"
     )
     columns: tuple[str, ...] = option(
         (), Names(), "The only columns to protect, separated by commas; others stay as they are.", "names",
@@ -215,6 +219,7 @@ class ProtectionRequest:
 
     def __post_init__(self) -> None:
         self._settle_schema()
+        self._settle_steps()
         for name, known in options().items():
             value = getattr(self, name)
             if known.kind == "names":
@@ -235,6 +240,14 @@ class ProtectionRequest:
             from shoal.schema import Schema
 
             object.__setattr__(self, "schema", Schema.of(given))
+
+    def _settle_steps(self) -> None:
+        if not self.steps:
+            object.__setattr__(self, "steps", ())
+            return
+        from shoal.schema import Steps
+
+        object.__setattr__(self, "steps", Steps.of(self.steps))
 
     def _refuse_two_roles(self) -> None:
         first: dict[str, str] = {}

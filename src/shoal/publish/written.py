@@ -65,6 +65,8 @@ def python(request: ProtectionRequest, source: str) -> str:
 
 def plain(value: Any) -> Any:
     """A field's value as a text, a number, a truth value or a list of them."""
+    if type(value).__name__ == "Steps":
+        return str(value)
     if type(value).__module__ == "numpy":
         return value.item()
     if isinstance(value, tuple):

@@ -39,6 +39,8 @@ class Bench:
         The unit of mode `group`.
     summed : str
         Column of SUM and AVG.
+    natural : {"min-max", "raw"}, default "min-max"
+        The preprocessing of DBSCAN's sweep: raw where the columns lie in [-1, 1] as they come.
     """
 
     name: str
@@ -52,6 +54,7 @@ class Bench:
     components_selected: tuple[int, ...]
     group: Unit | int
     summed: str
+    natural: str = "min-max"
 
     def loaded(self) -> pl.DataFrame:
         """As the engine keeps it."""
@@ -89,7 +92,7 @@ def bench(name: str) -> Bench:
     return Bench(
         name, frame, _schema(name, frame), target="activity", keep=60, eps=5.0,
         eps_grid=(1.0, 2.0, 3.0, 5.0, 8.0), components=WIDE, components_selected=WIDE,
-        group=Unit("subject", 500), summed=features[0],
+        group=Unit("subject", 500), summed=features[0], natural="raw",
     )  # fmt: skip
 
 

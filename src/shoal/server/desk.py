@@ -18,6 +18,7 @@ from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.past import Past, past
 from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.sources import read_private
+from shoal.dp.unit import STATED
 from shoal.errors import InputError, QueryError
 from shoal.schema import Column, Schema
 from shoal.server.config import Config, Dataset
@@ -155,6 +156,7 @@ class Desk:
                     per_analyst=facts.per_analyst,
                     ledger=self.ledger,
                     tau=facts.tau if mode == "correlated" else None,
+                    model=facts.model if mode in STATED else None,
                     data_version=facts.version or facts.schema.version or version,
                     minimum=self.config.least_epsilon,
                 )

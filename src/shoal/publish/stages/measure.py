@@ -48,6 +48,10 @@ class Figures:
     measured_records : int
         Records on which these were measured.
     identification, certificate : dict or None
+    steps : list of dict or None
+        Of a run of several steps: each with its columns, its loss and its figures.
+    rules : list of dict or None
+        What became of each edit rule.
     seconds : float
     cpu_seconds, peak_memory : float, int or None
     """
@@ -78,6 +82,8 @@ class Figures:
     measured_records: int = 0
     identification: dict[str, Any] | None = None
     certificate: dict[str, Any] | None = None
+    steps: list[dict[str, Any]] | None = None
+    rules: list[dict[str, Any]] | None = None
     seconds: float = 0.0
     cpu_seconds: float | None = None
     peak_memory: int | None = None
