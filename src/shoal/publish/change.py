@@ -94,7 +94,7 @@ def change(
         made = frame.without(hidden(roles) if request.identifiers == "drop" else []).replaced(new)
         labels = recoder.labels_
         if request.order == "shuffle":
-            order = shuffled(published)
+            order = shuffled(Frame(made).to_polars())
             made, labels = Frame(made).narwhals[order.tolist()].to_native(), labels[order]
     step = max(1, -(-published.height // MEASURED_RECORDS))
     return Protection(

@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
+from numbers import Integral
 from pathlib import Path
 from typing import Any
 
@@ -166,12 +167,19 @@ def bytes_of(memory: int | str) -> int:
 
 
 def listed(value: Any, name: str) -> Iterable[Any]:
-    """One name, several or none."""
-    if value is None or isinstance(value, str):
-        return () if value is None else (value,)
+    """One name, several or none; whole numbers, which pandas names columns by, as texts."""
+    if value is None:
+        return ()
+    if isinstance(value, str) or is_number_name(value):
+        return (str(value),)
     if not isinstance(value, Iterable):
         raise ParameterError(f"{name!r} of protect must be names of columns. Got {short(value)}.")
-    return value
+    return [str(each) if is_number_name(each) else each for each in value]
+
+
+def is_number_name(value: Any) -> bool:
+    """Whether a column may be named by a value that is a whole number."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def short(value: Any) -> str:

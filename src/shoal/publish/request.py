@@ -25,6 +25,7 @@ from shoal.publish.fields import (
     Names,
     Option,
     bytes_of,
+    is_number_name,
     listed,
     maybe,
     option,
@@ -224,6 +225,9 @@ class ProtectionRequest:
             value = getattr(self, name)
             if known.kind == "names":
                 value = tuple(listed(value, name))
+                object.__setattr__(self, name, value)
+            elif name in ("weights", "households") and is_number_name(value):
+                value = str(value)
                 object.__setattr__(self, name, value)
             if not known.rule.accepts(value):
                 raise ParameterError(f"{name!r} of protect must be {known.rule}. Got {short(value)}.")

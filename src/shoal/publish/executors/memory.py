@@ -15,7 +15,7 @@ from shoal.publish.executors import Draft, Given, Progress
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
 from shoal.publish.stages.encode import encode_part
-from shoal.publish.stages.identification import NOT_MEASURED, identification, is_measured, keys_of
+from shoal.publish.stages.identification import identification
 from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, Tally, certificate
 from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.release import hidden, new_columns, shuffled
@@ -126,13 +126,8 @@ class MemoryRows:
     def measured(self, plan: Plan, figures: Figures) -> Figures:
         """Re-identification before and after, and the certificate where it was asked for."""
         assert self.solved is not None
-        found = proof = None
-        if is_measured(self.table.height, plan):
-            self.tell("measuring the risk of being found", 1, 2)
-            home = None if plan.roles.household is None else self.table[plan.roles.household]
-            found = identification(keys_of(self.table, plan), keys_of(self.published, plan, home), plan)
-        else:
-            self.notes = (*self.notes, NOT_MEASURED)
+        self.tell("measuring the risk of being found", 1, 2)
+        found, proof = identification(self.table, self.published, plan), None
         if plan.request.certify is not False:
             self.tell("certifying: bounding what any partition would lose", 0, 0)
             Z = encode_part(self.table, plan).Z
@@ -146,6 +141,6 @@ class MemoryRows:
         frame = frame.without(hidden(plan.roles) if plan.request.identifiers == "drop" else [])
         made, labels = frame.replaced(self.new), self.solved.labels
         if plan.request.order == "shuffle":
-            order = shuffled(self.published)
+            order = shuffled(Frame(made).to_polars())
             made, labels = Frame(made).narwhals[order.tolist()].to_native(), labels[order]
         return Given(made, labels)

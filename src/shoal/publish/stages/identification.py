@@ -51,7 +51,15 @@ def keys_of(rows: pl.DataFrame, plan: Decided, households: pl.Series | None = No
     return rows.select(keys).with_columns(kept)
 
 
-def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> dict[str, Any]:
+def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> dict[str, Any] | None:
+    """The same of a table in memory, its rows decoded and as published; None where it is too large."""
+    if not is_measured(before.height, plan):
+        return None
+    home = None if plan.roles.household is None else before[plan.roles.household]
+    return identification_of(keys_of(before, plan), keys_of(after, plan, home), plan)
+
+
+def identification_of(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> dict[str, Any]:
     """Figures of re-identification on the original and on the published table, and what brings the risk.
 
     Parameters

@@ -118,7 +118,7 @@ def run_steps(
         frame = rows.given.taken(rows.table[ROW].to_numpy())
         made = frame.without(hidden(roles) if request.identifiers == "drop" else []).replaced(new)
         if request.order == "shuffle":
-            order = shuffled(published)
+            order = shuffled(Frame(made).to_polars())
             made, labels = Frame(made).narwhals[order.tolist()].to_native(), labels[order]
     each = max(1, -(-published.height // MEASURED_RECORDS))
     return Protection(
