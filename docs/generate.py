@@ -18,6 +18,9 @@ from stories import story_page, story_paths
 ROOMS = {
     "shoal.publish": ["protect", "protect_file", "Protection", "ProtectionRequest"],
     "shoal.comparison": None,
+    "shoal.evidence": None,
+    "shoal.attacks": ["Attack", "Attacks", "Rate", "allowed", "read_tables", "run_attacks"],
+    "shoal.scenarios": ["RELEASE_TYPES", "ReleaseType", "release_type"],
     "shoal.microaggregation": None,
     "shoal.measures": None,
     "shoal.privacy": None,

@@ -26,6 +26,7 @@ COMMANDS = (
     "protect",
     "compare",
     "check",
+    "attack",
     "bound",
     "schema",
     "ask",

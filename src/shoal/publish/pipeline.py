@@ -24,6 +24,7 @@ from shoal.publish.stages.roles import Roles, settle_roles
 from shoal.publish.stages.routing import centres_of, stratum_sums
 from shoal.publish.stages.survey import survey_batch, surveyed
 from shoal.publish.status import Status, refuse_red, status_of
+from shoal.rules import edits_of, refuse_contradiction
 
 # Rows of the sample from which large tables are cut into parts.
 SAMPLE_ROWS = 60_000
@@ -76,6 +77,7 @@ def protect(
     with executor.open(request, tell) as rows:
         tell("reading the schema", 0, 0)
         roles = settle_roles(rows.head(), request, rows.labelled)
+        refuse_contradiction(edits_of(roles.schema.rules, roles.names))
         tell("looking through the table", 0, 0)
         plan = plan_rows(rows, roles, request, method)
         rows.solve(plan)
@@ -140,7 +142,7 @@ def settle_status(draft: Draft, plan: Plan) -> Status:
     if draft.tally.interrupted and not request.keep_best:
         raise KeyboardInterrupt
     refuse_broken(draft.verdicts)
-    status = status_of(draft.verdicts, exposure_of(draft.classes, plan), request.k)
+    status = status_of(draft.verdicts, exposure_of(draft.classes, plan), request.k, request.limits)
     refuse_red(status, accepted=request.accept_risk)
     return status
 

@@ -33,6 +33,7 @@ from shoal.publish.fields import (
     short,
     split,
 )
+from shoal.scenarios import RELEASE_TYPES, ReleaseType, release_type
 
 if TYPE_CHECKING:
     from shoal.schema import FileFormat, Schema
@@ -185,6 +186,11 @@ class ProtectionRequest:
         "--accept-risk",
         page=True,
     )
+    release_type: str | None = option(
+        None, maybe(Options(tuple(RELEASE_TYPES))),
+        "To whom the table is given: public, scientific or enclave; its thresholds decide the status.", "text",
+        "--release-type", page=True,
+    )  # fmt: skip
     order: str = option(
         "keep", Options(("keep", "shuffle")),
         "Rows in the order of the input (keep), or in one that tells nothing of it (shuffle).", "text", "--order", page=True,
@@ -199,6 +205,10 @@ class ProtectionRequest:
     public_report: str | Path | None = option(
         None, PATH, "Write a report without figures of the original to this HTML file.", "path",
         "--public-report", python=False,
+    )  # fmt: skip
+    save_run: str | Path | None = option(
+        None, PATH, "Write the request, the result and the status (custodian only) to this JSON file: what attack and "
+        "dossier read.", "path", "--save-run", python=False,
     )  # fmt: skip
     engine: str | None = option(
         None, maybe(Options(("local", "spark"))),
@@ -272,6 +282,11 @@ class ProtectionRequest:
             "weight": () if self.weights is None else (self.weights,),
             "household": () if self.households is None else (self.households,),
         }
+
+    @property
+    def limits(self) -> ReleaseType | None:
+        """The thresholds of the release type, where one was chosen."""
+        return None if self.release_type is None else release_type(self.release_type)
 
     @property
     def method_name(self) -> str:

@@ -16,7 +16,7 @@ from shoal.publish.stages.decode import RAW
 from shoal.publish.stages.measure import Figures
 from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.roles import Roles
-from shoal.publish.status import RULE, WORDS, Status, named
+from shoal.publish.status import WORDS, Status, named, rule_of
 from shoal.schema import Schema
 
 
@@ -134,7 +134,7 @@ class Protection:
     @property
     def rule(self) -> str:
         """The rule behind the status."""
-        return RULE
+        return rule_of(self.request.limits)
 
     @property
     def advice(self) -> str:
@@ -249,6 +249,10 @@ def _notes(plan: Plan, draft: Draft, figures: Figures) -> list[str]:
             f"{figures.false_cells:,} cells of categories hold a value that is not the record's own: the most frequent "
             "one of its group."
         )
+    said += [
+        f"Rule {rule.text!r} ({rule.kind.replace('_', ' ')}) holds for every published record."
+        for rule in roles.schema.rules
+    ]
     left = [*roles.sensitive, *roles.left]
     if left:
         said.append(f"Not protected, published as they are: {', '.join(left)}.")

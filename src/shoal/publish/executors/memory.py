@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
+from shoal import rules
 from shoal.engine.frame import Frame
 from shoal.publish.executors import Draft, Given, Progress
 from shoal.publish.request import ProtectionRequest, refuse_fields
@@ -132,7 +133,26 @@ class MemoryRows:
             self.tell("certifying: bounding what any partition would lose", 0, 0)
             Z = encode_part(self.table, plan).Z
             proof = certificate(Z, plan.request.k, self.solved.labels, plan.request.certify)
-        return replace(figures, identification=found, certificate=proof)
+        return replace(figures, identification=found, certificate=proof, rules=self._rules(plan))
+
+    def _rules(self, plan: Plan) -> list[dict[str, Any]] | None:
+        """What became of each edit rule, counted on the values of the groups before any repair."""
+        if not plan.roles.schema.rules:
+            return None
+        assert self.solved is not None
+        labels = self.solved.labels
+        bare = replace(plan, roles=replace(plan.roles, schema=replace(plan.roles.schema, rules=())))
+        new = new_columns(self.table, bare, self.solved.values[labels], self.solved.gone[labels], None)
+        edits = rules.edits_of(plan.roles.schema.rules, plan.roles.names)
+        means = [
+            each.name
+            for each in plan.templates
+            if each.facts.kind == "number" and each.facts.aggregate in (None, "mean")
+        ]
+        done = rules.repair(
+            self.table.with_columns(new.values()), self.table, edits, plan.roles.quasi_names, [means]
+        )
+        return [each.to_dict() for each in done.kept]
 
     def give(self, plan: Plan) -> Given:
         """The same kind of frame as came in."""

@@ -11,20 +11,17 @@ import numpy as np
 import polars as pl
 
 from shoal import privacy, rules
-from shoal.engine.frame import Frame
-from shoal.engine.pseudonyms import pseudonyms
 from shoal.engine.roles import row_codes
-from shoal.errors import InputError, InternalError, ParameterError
+from shoal.errors import InputError, ParameterError
 from shoal.publish.executors import Executor, Progress
-from shoal.publish.executors.memory import MemoryRows
+from shoal.publish.replacing import needed_table, outcome_of, refuse_executor
 from shoal.publish.request import ProtectionRequest, refuse_fields
-from shoal.publish.result import Protection, original_cells
+from shoal.publish.result import Protection
 from shoal.publish.stages import check
 from shoal.publish.stages.decode import decoded_facts
-from shoal.publish.stages.measure import MEASURED_RECORDS
-from shoal.publish.stages.release import hidden, shuffled
+from shoal.publish.stages.release import hidden
 from shoal.publish.stages.roles import Roles, settle_roles
-from shoal.publish.stages.survey import ROW, kept_rows, weights_of
+from shoal.publish.stages.survey import weights_of
 from shoal.publish.status import Status, refuse_red, status_of
 from shoal.publish.steps.figures import Settled, figures_of, order_notes
 from shoal.publish.steps.treat import Task, Treated, check_methods, treat
@@ -74,68 +71,68 @@ def run_steps(
     steps = steps_of(request)
     request = replace(request, method="steps")
     refuse_fields(request, _CANNOT, "through several steps")
-    if executor.name != "memory":
-        raise ParameterError(
-            "Several steps are done on a table in memory. Leave out the engine, the memory bound and the number of "
-            "jobs."
-        )
+    refuse_executor(request, executor)
     executor.refuse(request)
     check_methods(steps)
     key = None if request.identifiers == "drop" else request.key or secrets.token_bytes(32)
     with executor.open(request, tell) as rows:
-        if not isinstance(rows, MemoryRows):
-            raise InternalError("Steps are done in memory.")
         tell("reading the schema", 0, 0)
         roles = settle_roles(rows.head(), request, rows.labelled)
         refuse_untreated(roles, steps)
-        rows.settle(roles)
-        rows.table = kept_rows(rows.table, roles.quasi)
         edits = rules.edits_of(roles.schema.rules, roles.names)
         rules.refuse_contradiction(edits)
-        ran = _run(rows.table, roles, request, steps, edits, tell)
+        table = needed_table(rows, roles, _named(roles, steps, edits))
+        ran = _run(table, roles, request, steps, edits, tell)
         new = {name: cells for each in ran for name, cells in each.treated.columns.items()}
         tell("keeping the rules", 0, 0)
-        protected = rows.table.with_columns(new.values())
         settled = Settled(request, roles, tuple(dict.fromkeys(new)), _keys(ran), _known(ran))
-        kept = rules.repair(protected, rows.table, edits, settled.treated, _averaged(ran, roles))
+        kept = rules.repair(
+            table.with_columns(new.values()), table, edits, settled.treated, _averaged(ran, roles)
+        )
         rules.refuse_unkept(kept)
         new = {name: kept.table[name] for name in new}
-        protected, new = _with_hidden(kept.table, rows.table, settled, new, key)
+        labels = row_codes(kept.table, list(settled.known) or list(settled.treated))
+        assert labels is not None
+        if roles.weight is not None:
+            # The mean of a class's weights: totals of the class hold, and the weight tells nobody apart.
+            means = np.bincount(labels, weights_of(table, roles.weight)) / np.bincount(labels)
+            new[roles.weight] = pl.Series(roles.weight, means[labels])
         tell("checking", 0, 0)
-        published = protected.select(name for name in roles.names if name not in hidden(roles))
-        verdicts = _verdicts(protected, published, ran, roles)
+        protected = table.with_columns(new.values())
+        verdicts = _verdicts(protected, ran, roles)
         check.refuse_broken(verdicts)
-        classes = check.class_rows(published, settled)
-        exposure = check.exposure_of(classes, settled)
+        made = outcome_of(rows, settled, table, new, key)
+        exposure = check.exposure_of(made.classes, settled)
         status = _with_readings(status_of(verdicts, exposure, request.k), ran)
         refuse_red(status, accepted=request.accept_risk)
         tell("measuring", 0, 0)
-        labels = row_codes(published, list(settled.known) or list(settled.treated))
-        assert labels is not None
-        figures = figures_of(rows.table, published, settled, ran, kept.kept, exposure, labels)
+        figures = figures_of(table, protected, settled, ran, kept.kept, exposure, labels)
         if before_giving is not None:
             before_giving()
-        frame = rows.given.taken(rows.table[ROW].to_numpy())
-        made = frame.without(hidden(roles) if request.identifiers == "drop" else []).replaced(new)
-        if request.order == "shuffle":
-            order = shuffled(Frame(made).to_polars())
-            made, labels = Frame(made).narwhals[order.tolist()].to_native(), labels[order]
-    each = max(1, -(-published.height // MEASURED_RECORDS))
+        given = made.give(labels)
     return Protection(
-        frame=made,
-        labels=labels,
+        frame=given.frame,
+        labels=given.labels,
         verdicts=verdicts,
         figures=replace(figures, seconds=time.perf_counter() - started),
         status=status.colour,
         reasons=status.reasons,
         request=request,
         roles=roles,
-        notes=(*rows.notes, *roles.notes, *_notes(settled, ran, rows.table, kept.kept)),
+        notes=(*rows.notes, *roles.notes, *_notes(settled, ran, table, kept.kept)),
         sizes=np.bincount(labels).astype(np.int64),
-        original=original_cells(rows.table, roles)[::each],
-        published=published[::each],
+        original=made.original,
+        published=made.published,
         parameters={},
     )
+
+
+def _named(roles: Roles, steps: tuple[Step, ...], edits: tuple[rules.Edit, ...]) -> set[str]:
+    """All columns that a run of steps looks at."""
+    found = {*roles.needed, *roles.identifiers}
+    for step in steps:
+        found |= {*step.columns, *(step.within or ()), *step.given, *step.similar}
+    return found | {name for edit in edits for name in edit.columns}
 
 
 def refuse_untreated(roles: Roles, steps: tuple[Step, ...]) -> None:
@@ -274,33 +271,7 @@ def _averaged(ran: list[Ran], roles: Roles) -> list[tuple[str, ...]]:
     return found
 
 
-def _with_hidden(
-    protected: pl.DataFrame,
-    before: pl.DataFrame,
-    settled: Settled,
-    new: dict[str, pl.Series],
-    key: bytes | None,
-) -> tuple[pl.DataFrame, dict[str, pl.Series]]:
-    """Weights as means of the classes, codes declared as missing decoded, identifiers hashed where asked for."""
-    roles = settled.roles
-    if roles.weight is not None:
-        labels = row_codes(protected, list(settled.known) or list(settled.treated))
-        assert labels is not None
-        weights = weights_of(before, roles.weight)
-        means = np.bincount(labels, weights) / np.bincount(labels)
-        new[roles.weight] = pl.Series(roles.weight, means[labels])
-    for column in roles.decoder.columns:
-        if column.name in before.columns and column.name not in new and column.name not in hidden(roles):
-            new[column.name] = before[column.name]
-    protected = protected.with_columns(new.values())
-    if key is not None:
-        new |= {name: pseudonyms(before[name], key) for name in hidden(roles) if name in before.columns}
-    return protected, new
-
-
-def _verdicts(
-    protected: pl.DataFrame, published: pl.DataFrame, ran: list[Ran], roles: Roles
-) -> tuple[privacy.Verdict, ...]:
+def _verdicts(protected: pl.DataFrame, ran: list[Ran], roles: Roles) -> tuple[privacy.Verdict, ...]:
     """K of each step that keeps one, on its columns as they are published beside those it stays within."""
     found: list[privacy.Verdict] = []
     for at, each in enumerate(ran):
@@ -314,7 +285,7 @@ def _verdicts(
             verdict = privacy.check(homes, inside, k=each.k)[0]
             found.append(replace(verdict, model="k-anonymity of households"))
         else:
-            found.append(privacy.check(published, inside, k=each.k)[0])
+            found.append(privacy.check(protected, inside, k=each.k)[0])
     return tuple(found)
 
 

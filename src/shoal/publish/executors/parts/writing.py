@@ -90,7 +90,7 @@ class Writer:
                 self._sink.close()
 
 
-class _Classes:
+class Classes:
     """Counts the classes of batches, added up from time to time."""
 
     def __init__(self) -> None:
@@ -98,6 +98,7 @@ class _Classes:
         self._waiting = 0
 
     def add(self, classes: pl.DataFrame) -> None:
+        """Add the classes of a batch."""
         self._frames.append(classes)
         self._waiting += classes.height
         if self._waiting > WAITING:
@@ -105,6 +106,7 @@ class _Classes:
             self._waiting = self._frames[0].height // 2
 
     def all(self) -> pl.DataFrame:
+        """The classes of all batches."""
         return added(self._frames)
 
 
@@ -147,7 +149,7 @@ def write(
     memory : int
         Bytes within which the groups' values are held in memory; beyond it they lie in a file.
     """
-    classes, tally, done = _Classes(), Tally(plan), 0
+    classes, tally, done = Classes(), Tally(plan), 0
     mix = plan.request.order == "shuffle"
     wanted = plan.request.labels is not None
     measured = is_measured(plan.n_rows, plan)
