@@ -25,6 +25,7 @@ COMMANDS = (
     "protect",
     "compare",
     "check",
+    "attack",
     "bound",
     "schema",
     "ask",

@@ -145,29 +145,48 @@ def _show(answer: Answer, as_json: bool) -> None:
         typer.echo(answer.to_json())
         return
     rows = answer.value if isinstance(answer.value, list) else [answer.value]
-    intervals = answer.interval if isinstance(answer.value, list) else [answer.interval]
-    for row, interval in zip(rows, intervals, strict=True):
-        typer.echo(_line(row, interval))
+    every = [
+        each if isinstance(answer.value, list) and each is not None else [each] * len(rows)
+        for each in (answer.interval, answer.cut_interval)
+    ]
+    for row, interval, cut in zip(rows, *every, strict=True):
+        typer.echo(_line(row, interval, cut))
+    for each in answer.cautions:
+        typer.echo(f"CAUTION: {each}")
     typer.echo(answer.guarantee)
     typer.echo(f"epsilon {answer.epsilon}, remaining {answer.remaining}")
     for note in answer.notes:
         typer.echo(f"note: {note}")
 
 
-def _line(row: Any, interval: Any) -> str:
+def _line(row: Any, interval: Any, cut: Any = None) -> str:
     if not isinstance(row, dict):
-        return _figure(row, interval)
+        return _figure(row, interval, cut)
     shown = []
     for name, value in row.items():
         within = None if interval is None else interval[name]
-        labelled = not isinstance(within, (list, tuple))  # a group's label has no interval
-        shown.append(f"{name} = {value if labelled and interval is not None else _figure(value, within)}")
+        labelled = interval is not None and not isinstance(
+            within, (list, tuple)
+        )  # a group's label has no interval
+        narrow = None if cut is None else cut.get(name)
+        shown.append(f"{name} = {value if labelled else _figure(value, within, narrow)}")
     return ", ".join(shown)
 
 
-def _figure(value: Any, interval: Any) -> str:
-    shown = [f"{each:.8g}" if isinstance(each, float) else str(each) for each in (value, *(interval or ()))]
-    return shown[0] if interval is None else f"{shown[0]}  (95 %: {shown[1]} to {shown[2]})"
+def _figure(value: Any, interval: Any, cut: Any = None) -> str:
+    if interval is None:
+        return _number(value)
+    within = "95 %: " + _ends(interval)
+    return f"{_number(value)}  ({within}{'' if cut is None else f'; of the cut figure {_ends(cut)}'})"
+
+
+def _ends(interval: Any) -> str:
+    low, high = ("no known bound" if each is None else _number(each) for each in interval)
+    return f"{low} to {high}"
+
+
+def _number(value: Any) -> str:
+    return f"{value:.8g}" if isinstance(value, float) else str(value)
 
 
 def _show_cost(session: Session, query: str, epsilon: float, as_json: bool) -> None:

@@ -86,6 +86,8 @@ def compare(
     typer.echo(f"{'method':<16}{'k':>5}{'loss %':>10}{'linked %':>10}{'groups':>9}{'seconds':>9}")
     for cell in result.cells:
         mark = "  front" if cell.on_front else ""
+        if cell.indicators_kept is not None:
+            mark = f"  indicators kept {100 * cell.indicators_kept:.0f} %{mark}"
         typer.echo(
             f"{cell.method:<16}{cell.k:>5}{cell.information_loss:>10.3f}{100 * cell.dld:>10.1f}{cell.n_groups:>9,}{cell.seconds:>9.2f}{mark}"
         )

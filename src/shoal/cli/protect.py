@@ -50,7 +50,7 @@ def protect(
     io.check_apart(
         {
             "--output": output, "--labels": given["labels"], "--report": given["report"],
-            "--public-report": given["public_report"],
+            "--public-report": given["public_report"], "--save-run": given["save_run"],
         },
         [file, given["schema"]],
     )  # fmt: skip
@@ -171,7 +171,7 @@ def _in_memory(
     io.check_writable(output)
     if request.labels is not None:
         io.check_writable(request.labels)
-    for page in (request.report, request.public_report):
+    for page in (request.report, request.public_report, request.save_run):
         if page is not None:
             io.check_folder(page)
     tell(f"reading {file}", 0, 0)
@@ -206,6 +206,10 @@ def _write_reports(result: Protection) -> None:
         result.report(request.report)
     if request.public_report is not None:
         result.report(request.public_report, public=True)
+    if request.save_run is not None:
+        from shoal.evidence import run_of_protection
+
+        run_of_protection(result).save(request.save_run)
 
 
 def _end_total(request: ProtectionRequest) -> None:
@@ -227,7 +231,7 @@ def _end_total(request: ProtectionRequest) -> None:
 def _tell(result: Protection, *, json: bool) -> None:
     """The status first, then what was made, the verdicts, the loss, the notes and how to repeat it."""
     request = result.request
-    paths = (result.output, request.labels, request.report, request.public_report)
+    paths = (result.output, request.labels, request.report, request.public_report, request.save_run)
     written = [str(path) for path in paths if path is not None]
     if json:
         print_json(result.to_dict() | {"files": written})

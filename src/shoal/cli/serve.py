@@ -48,7 +48,12 @@ def serve(
     demo: Annotated[
         Path | None, typer.Option(help="Serve the bundled survey from this folder; prints one-time tokens.")
     ] = None,
-    check: Annotated[bool, typer.Option("--check", help="Only check the configuration.")] = False,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Only look: configuration, certificate, port, ledger, every file and column."
+        ),
+    ] = False,
 ) -> None:
     """Answer queries over HTTP: pages, an API, and a ledger that no restart forgets.
 
@@ -67,9 +72,15 @@ def serve(
     settings = replace(settings, host=host or settings.host, port=port or settings.port)
     settings.check()
     settings.check_address(behind_proxy=behind_proxy)
+    from shoal.server.check import check_port, check_tls, look_through
+
     if check:
+        for sentence in look_through(settings):
+            typer.echo(sentence)
         typer.echo(f"{path}: all is well, data sets: {', '.join(settings.datasets) or 'none'}")
         return
+    check_tls(settings)
+    check_port(settings)  # before the tokens of an earlier demo are revoked
     scheme = "https" if settings.tls else "http"
     typer.echo(f"serving {scheme}://{settings.host}:{settings.port}/")
     if demo is not None:

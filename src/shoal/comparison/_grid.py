@@ -46,6 +46,8 @@ class Cell:
     seconds : float
     on_front : bool
         Whether no other cell is better in both loss and linkage.
+    indicators_kept : float or None
+        Share of the schema's indicators that come out as before; None without any.
     labels : array of int64
         The group of each record.
     proposals : int or None
@@ -65,6 +67,7 @@ class Cell:
     labels: np.ndarray
     proposals: int | None = None
     on_front: bool = False
+    indicators_kept: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values, without the labels."""
@@ -283,6 +286,7 @@ def _cell(figures: Figures, method: str, k: int, labels: np.ndarray, seconds: fl
         figures.smallest_group,
         seconds,
         labels,
+        indicators_kept=figures.indicators_kept,
     )
 
 

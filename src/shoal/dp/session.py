@@ -21,7 +21,7 @@ from shoal.dp.answer import Answer
 from shoal.dp.claims import Amount, Claim, Receipt
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.exact import compute
-from shoal.dp.figures import figures, notes
+from shoal.dp.figures import cautions, figures, notes
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows
 from shoal.dp.noise import add_noise, as_released, released
@@ -316,7 +316,7 @@ class Session:
 def answer_of(plan: Plan, receipt: Receipt) -> Answer:
     """The answer that a receipt stands for."""
     noisy = as_released(receipt.body)
-    value, interval = figures(plan, noisy)
+    laid = figures(plan, noisy)
     guarantee = plan.protected.stamp + (ENDED if receipt.ended else "")
     said = list(notes(plan, noisy))
     if receipt.charged > plan.micro:
@@ -324,7 +324,8 @@ def answer_of(plan: Plan, receipt: Receipt) -> Answer:
     if receipt.weaker:
         said.append(WEAKER)
     spent, left = millionths.epsilon(receipt.charged), millionths.epsilon(receipt.remaining)
-    return Answer(value, guarantee, spent, left, interval, tuple(said))
+    told = cautions(plan, noisy)
+    return Answer(laid.value, guarantee, spent, left, laid.interval, tuple(said), laid.cut, told)
 
 
 def _unit_of(

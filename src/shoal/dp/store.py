@@ -72,7 +72,7 @@ class Store:
             select = sa.select(ENTRIES).where(ENTRIES.c.seq > seq).order_by(ENTRIES.c.seq).limit(_PIECE)
             if most is not None:
                 select = select.where(ENTRIES.c.seq <= most)
-            rows = self._all(select)
+            rows = self.all(select)
             yield from (Entry(*row) for row in rows)
             if len(rows) < _PIECE:
                 return
@@ -83,7 +83,7 @@ class Store:
         select = sa.select(ENTRIES).order_by(ENTRIES.c.seq.desc()).limit(last)
         for column, wanted in ((ENTRIES.c.dataset, dataset), (ENTRIES.c.analyst, analyst)):
             select = select if wanted is None else select.where(column == wanted)
-        yield from (Entry(*row) for row in self._all(select)[::-1])
+        yield from (Entry(*row) for row in self.all(select)[::-1])
 
     def write(self, work: Callable[[Writer], Any], *, durable: bool = True) -> Any:
         """Run one piece of work in a transaction, together with all that are waiting at that moment."""
@@ -134,7 +134,8 @@ class Store:
                 following.leads = True
                 following.turn.release()
 
-    def _all(self, select: sa.Select[Any]) -> list[Any]:
+    def all(self, select: sa.Select[Any]) -> list[Any]:
+        """All rows that a statement finds."""
         with self._reading() as connection:
             return list(connection.execute(select).all())
 

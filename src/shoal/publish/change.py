@@ -83,7 +83,7 @@ def change(
         verdicts = _verdicts(changed, made.classes, settled)
         check.refuse_broken(verdicts)
         exposure = check.exposure_of(made.classes, settled)
-        status = _with_reading(status_of(verdicts, exposure, request.k), recoder)
+        status = _with_reading(status_of(verdicts, exposure, request.k, request.limits), recoder)
         refuse_red(status, accepted=request.accept_risk)
         tell("measuring", 0, 0)
         figures = _figures(table, changed, settled, recoder, exposure)

@@ -140,7 +140,7 @@ def settle_status(draft: Draft, plan: Plan) -> Status:
     if draft.tally.interrupted and not request.keep_best:
         raise KeyboardInterrupt
     refuse_broken(draft.verdicts)
-    status = status_of(draft.verdicts, exposure_of(draft.classes, plan), request.k)
+    status = status_of(draft.verdicts, exposure_of(draft.classes, plan), request.k, request.limits)
     refuse_red(status, accepted=request.accept_risk)
     return status
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from shoal.errors import InputError, ParameterError
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
+from shoal.scenarios import RELEASE_TYPES, ReleaseType, release_type
 
 if TYPE_CHECKING:
     from shoal.schema import FileFormat, Schema
@@ -267,6 +268,11 @@ class ProtectionRequest:
         "--accept-risk",
         page=True,
     )
+    release_type: str | None = _option(
+        None, _open(Options(tuple(RELEASE_TYPES))),
+        "To whom the table is given: public, scientific or enclave; its thresholds decide the status.", "text",
+        "--release-type", page=True,
+    )  # fmt: skip
     order: str = _option(
         "keep", Options(("keep", "shuffle")),
         "Rows in the order of the input (keep), or in one that tells nothing of it (shuffle).", "text", "--order", page=True,
@@ -281,6 +287,10 @@ class ProtectionRequest:
     public_report: str | Path | None = _option(
         None, _PATH, "Write a report without figures of the original to this HTML file.", "path",
         "--public-report", python=False,
+    )  # fmt: skip
+    save_run: str | Path | None = _option(
+        None, _PATH, "Write the request, the result and the status (custodian only) to this JSON file: what attack and "
+        "dossier read.", "path", "--save-run", python=False,
     )  # fmt: skip
     engine: str | None = _option(
         None, _open(Options(("local", "spark"))),
@@ -348,6 +358,11 @@ class ProtectionRequest:
             "weight": () if self.weights is None else (self.weights,),
             "household": () if self.households is None else (self.households,),
         }
+
+    @property
+    def limits(self) -> ReleaseType | None:
+        """The thresholds of the release type, where one was chosen."""
+        return None if self.release_type is None else release_type(self.release_type)
 
     @property
     def method_name(self) -> str:

@@ -283,7 +283,7 @@ def _many(session: Session, query: Query, epsilon: float) -> np.ndarray:
     plan = session._plan(query, epsilon)
     noisy = add_noise(plan, compute(session._frame, plan), DRAWS)
     each = ([column[draw : draw + 1] for column in noisy] for draw in range(DRAWS))
-    return np.array([float(figures(plan, tuple(drawn))[0]) for drawn in each])
+    return np.array([float(figures(plan, tuple(drawn)).value) for drawn in each])
 
 
 def _facts(model: Any) -> dict[str, Any]:

@@ -203,7 +203,7 @@ def _owner_page(request: Request, name: str = "", token: str = "") -> Response:
     rows = []
     for each, facts in desk.config.datasets.items():
         spending = desk.spending(each)
-        rows.append((each, facts, spending, pictures.spending(spending)))
+        rows.append((each, facts, spending, pictures.spending(spending), desk.quality(each)))
     users = request.app.state.accounts.list()
     return render(request, "owner.html.j2", rows=rows, users=users, token=token, added=name, roles=ROLES)
 
@@ -237,10 +237,13 @@ def _question(typed: dict[str, str]) -> api.Question:
 def _csv(chosen: list[Any]) -> str:
     file = io.StringIO()
     writer = csv.writer(file)
-    writer.writerow(["query", "figure", "value", "low", "high", "epsilon", "guarantee"])
+    writer.writerow(
+        ["query", "figure", "value", "low", "high", "cut_low", "cut_high", "epsilon", "guarantee"]
+    )
     for each in chosen:
         for figure in pictures.flat(each.answer) if each.answer is not None else []:
-            words = [each.query, figure.label, figure.value, figure.low, figure.high, each.epsilon]
+            ends = (figure.low, figure.high, *(figure.cut or (None, None)))
+            words = [each.query, figure.label, figure.value, *ends, each.epsilon]
             writer.writerow([escape_cell(word) for word in (*words, each.answer.guarantee)])
     return file.getvalue()
 
