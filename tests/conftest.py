@@ -7,8 +7,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, settings
 
 from shoal import datasets
+
+# A busy machine is no defect: no property test fails by the clock.
+settings.register_profile("shoal", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("shoal")
 
 # Commands run in other folders find the tree under test.
 os.environ["PYTHONPATH"] = os.pathsep.join(

@@ -29,15 +29,15 @@ print(row.value, "in", row.interval)
 
 # %%
 # With the subject as the unit, at most 400 rows of each are counted, and the noise hides all of them jointly. How many
-# it is worth counting is drawn privately too, which among thirty subjects is a rough choice; the note says what it was.
+# it is worth counting is drawn privately too, which among thirty subjects is a rough choice: the narrow interval is of the
+# cut count alone, the wide one of the count asked for.
 schema = Schema(columns, id="hapt-subjects", unit=Unit("subject", 400))
 session = dp.Session(hapt, schema, mode="dp", budget=3.0)
 subject = session.ask(question, epsilon=1.0)
 print(subject.guarantee)
-print(subject.value, "in", subject.interval)
-print(subject.notes[0])
-assert "drawn privately" in subject.notes[0]
-assert "drawn privately" not in str(row.notes)
+print(subject.value, "in", subject.interval, "and cut in", subject.cut_interval)
+print(*subject.cautions, sep="\n")
+assert row.cut_interval is None
 
 # %%
 # That is the honest price of hiding one of thirty persons. An average may be of at most 20 windows of each subject, which

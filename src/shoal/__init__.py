@@ -8,11 +8,12 @@ Two jobs:
 The packages, from top to bottom; each uses only those below it:
 
 - `cli`, `server`, `client`, `research`, `comparison`: the ways in
-- `publish`, `release`, `report`: the first job, at any size
-- `bounds`, `audit`: certificates and attacks
-- `microaggregation`, `generalization`, `masking`, `measures`, `privacy`, `risk`, `dp`, `datasets`: the science
+- `evidence`: attacks on what is published, saved runs, the dossier
+- `publish`, `release`, `attacks`, `report`: the first job, at any size, and what an intruder would find
+- `bounds`, `audit`: certificates and the auditor
+- `microaggregation`, `generalization`, `masking`, `measures`, `privacy`, `risk`, `utility`, `dp`, `datasets`: the science
 - `relaxation`: partitions as a linear programme, for the bounds and the search
-- `io`, `engine`, `schema`, `params`, `errors`: what all others use
+- `io`, `engine`, `schema`, `params`, `scenarios`, `errors`: what all others use
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from shoal.client import Client
     from shoal.comparison import compare
     from shoal.dp.session import Session
+    from shoal.evidence import attack
     from shoal.microaggregation import methods
     from shoal.publish import protect
     from shoal.research import reproduce
@@ -30,7 +32,17 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Client", "Schema", "Session", "__version__", "compare", "methods", "protect", "reproduce"]
+__all__ = [
+    "Client",
+    "Schema",
+    "Session",
+    "__version__",
+    "attack",
+    "compare",
+    "methods",
+    "protect",
+    "reproduce",
+]
 
 # Public names and where they live: loaded when first used, so that the command starts fast. No module of this package
 # may have one of these names, since importing it would replace the object.
@@ -38,6 +50,7 @@ _LAZY = {
     "Client": "shoal.client",
     "Schema": "shoal.schema",
     "Session": "shoal.dp.session",
+    "attack": "shoal.evidence",
     "compare": "shoal.comparison",
     "methods": "shoal.microaggregation",
     "protect": "shoal.publish",
@@ -45,10 +58,12 @@ _LAZY = {
 }
 # Packages that can be used without importing them by name.
 _PACKAGES = (
+    "attacks",
     "bounds",
     "comparison",
     "datasets",
     "dp",
+    "evidence",
     "masking",
     "measures",
     "microaggregation",
@@ -57,6 +72,7 @@ _PACKAGES = (
     "release",
     "research",
     "risk",
+    "utility",
 )
 
 

@@ -18,6 +18,7 @@ from shoal.dp.backup import backup, restore
 from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.ledger import Ledger
 from shoal.dp.session import Session
+from shoal.dp.store import _Job
 from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, Records
 from shoal.errors import BudgetError, LedgerError
 from shoal.schema import Column, Schema
@@ -342,4 +343,66 @@ def test_a_database_that_falls_over_keeps_every_charge(postgres, cluster):
         cluster.start()
     assert ledger.spent("d") == 200_000
     assert ask(ledger, "2", key="1").body == "1"
+    assert ledger.verify().holds
+
+
+def test_a_caller_interrupted_in_the_queue_holds_up_nobody(tmp_path):
+    """Whoever was to lead the next transaction and is gone hands that on."""
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.declare("d", 10**9)
+    store, busy, go = ledger.store, threading.Event(), threading.Event()
+
+    class Gone(BaseException):
+        pass
+
+    class Interrupted:
+        """A turn that never comes, as if the caller was interrupted while waiting for it."""
+
+        def acquire(self):
+            go.set()
+            while not gone.leads:
+                time.sleep(0.001)
+            raise Gone
+
+        def release(self):
+            pass
+
+    def first(writer):
+        busy.set()
+        assert go.wait(30)
+        while len(store._waiting) < 2:
+            time.sleep(0.001)
+
+    leader = threading.Thread(target=lambda: store.write(first))
+    leader.start()
+    assert busy.wait(30)
+    gone = _Job(lambda writer: None, True)
+    gone.turn = Interrupted()
+    store._waiting.append(gone)
+    done = []
+    with pytest.raises(Gone):
+        other = threading.Thread(target=lambda: done.append(store.write(lambda writer: "done")))
+        other.start()
+        store._await(gone)
+    other.join(30)
+    leader.join(30)
+    assert done == ["done"]
+    assert not store._waiting
+    assert not store._writing
+    assert ledger.verify().holds
+
+
+def test_entries_of_callers_that_meet_share_a_transaction(tmp_path):
+    steps = []
+    ledger = Ledger(tmp_path / "ledger.db", slot_seconds=0.1, _hook=steps.append)
+    ledger.declare("d", 10**9)
+    steps.clear()
+    claims = [Claim("d", f"a{i}", f"q{i}", "", Amount(1), AddRemoveRecord()) for i in range(20)]
+    threads = [threading.Thread(target=ledger.once, args=(each, lambda: "1")) for each in claims]
+    for each in threads:
+        each.start()
+    for each in threads:
+        each.join()
+    assert steps.count("charge-written") == steps.count("settle-written") == 20
+    assert steps.count("before-commit") < 40, "each caller had two transactions of its own"
     assert ledger.verify().holds

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import threading
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -25,9 +24,9 @@ from shoal.dp import (
     col,
     correlation,
     count,
+    noise,
 )
 from shoal.dp.correlation import Grid
-from shoal.dp.mechanisms import laplace
 from shoal.dp.session import WEAKER
 from shoal.errors import BudgetError, ParameterError, QueryError
 from shoal.schema import Cells as CellsOf
@@ -443,20 +442,20 @@ def test_pandas_and_arrow_tables_are_answered_too(survey, schema):
         assert answer.value == survey.filter(pl.col("region") == "north").height
 
 
-def test_a_private_count_is_fast(survey, tmp_path):
-    """CPU beyond the noise itself; the goal is 5 ms, and a busy machine may take twice that."""
+def test_the_work_of_a_private_count_is_what_it_needs(survey, tmp_path, monkeypatch):
+    """Two transactions, one look at the table, one draw; seconds are for the benchmark (`make bench-server`)."""
+    steps, looks, draws = [], [], []
     schema = Schema({"age": Column("age", bounds=(0, 110))}, id="fast")
-    s = Session(survey, schema, budget=1000.0, ledger=tmp_path / "l.db")
+    s = Session(survey, schema, budget=1000.0, ledger=tmp_path / "l.db", _hook=steps.append)
     s.ask("SELECT COUNT(*) FROM t", 0.1)
-    start = time.process_time()
-    for i in range(60):
+    steps.clear()
+    collect, draw = pl.LazyFrame.collect, noise.laplace
+    monkeypatch.setattr(pl.LazyFrame, "collect", lambda *w, **n: looks.append(1) or collect(*w, **n))
+    monkeypatch.setattr(noise, "laplace", lambda *w: draws.append(1) or draw(*w))
+    for i in range(5):
         s.ask(count().where(col("age") > i), 0.1)
-    each = (time.process_time() - start) / 60
-    start = time.process_time()
-    for _ in range(60):
-        laplace(np.array([5]), s._plan(count(), 0.1).releases[0].scale())
-    alone = (time.process_time() - start) / 60
-    assert each - alone < 0.050
+    assert steps.count("before-commit") == 10
+    assert (len(looks), len(draws)) == (5, 5)
 
 
 @pytest.mark.parametrize("kind", ["numpy", "pandas"])

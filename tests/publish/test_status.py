@@ -22,7 +22,8 @@ from shoal.errors import GuaranteeError
 from shoal.privacy import k_anonymity
 from shoal.publish import protect
 from shoal.publish.stages.check import Exposure
-from shoal.publish.status import RED_SHARE, status_of
+from shoal.publish.status import status_of
+from shoal.scenarios import RED_SHARE
 
 COLUMNS = ("age", "note")
 

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.errors import SchemaError
-from shoal.schema import Cells, Column, FileFormat, Indicator, Link, Rule, Schema, Unit
+from shoal.schema import Cells, Column, FileFormat, Indicator, Link, Rule, Schema, Step, Unit
 
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=8)
 NAMES = TEXTS.filter(lambda text: text.strip())
@@ -87,6 +87,16 @@ def schemas(draw) -> Schema:
         if names
         else None,
         file=draw(st.none() | st.just(FileFormat("latin-1", "\t", ","))),
+        steps=draw(
+            st.lists(
+                st.builds(
+                    Step, st.just("mdav"), texts, k=st.none() | st.integers(2, 9), within=st.none() | texts
+                )
+                | st.builds(Step, st.just("round"), texts, to=st.floats(1e-9, 1e9))
+                | st.just(Step("pram", "a", matrix=((0.5, 0.5), (0.25, 0.75)), invariant=True)),
+                max_size=3,
+            )
+        ),
         rules=draw(st.lists(st.builds(lambda key, text: Rule(**{key: text}), kind, NAMES), max_size=3)),
         links=[
             Link(f"l{i}", "a", "b", each, i == 1) for i, each in enumerate(draw(st.lists(texts, max_size=2)))

@@ -71,6 +71,8 @@ def test_a_bucket_gives_so_many_turns_a_minute():
     bucket = Buckets(3)
     assert [bucket.take("a") for _ in range(5)] == [True, True, True, False, False]
     assert bucket.take("b")
+    bucket.give_back("a")
+    assert [bucket.take("a"), bucket.take("a")] == [True, False]
 
 
 def write(folder, server="", dataset="", private="false"):

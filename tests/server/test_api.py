@@ -7,6 +7,8 @@ import itertools
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import httpx
 import pytest
@@ -220,6 +222,19 @@ def test_slow_and_broken_clients_do_not_stop_others(house, tokens):
         assert time.monotonic() - started < 20
     for each in (*slow, garbage):
         each.close()
+
+
+def test_guesses_sent_at_once_get_no_more_turns_than_guesses_in_a_row(tmp_path):
+    house = House(tmp_path / "h").start()
+    try:
+        call = partial(httpx.get, f"{house.url}/api/v1/me", timeout=120)
+        guesses = [{"authorization": f"Bearer shoal-{at:012x}-{'x' * 43}"} for at in range(120)]
+        with ThreadPoolExecutor(40) as pool:
+            statuses = [answer.status_code for answer in pool.map(lambda each: call(headers=each), guesses)]
+        assert set(statuses) == {401, 429}
+        assert statuses.count(401) <= 60  # twenty, and what a slow machine lets come back meanwhile
+    finally:
+        house.process.kill()
 
 
 def test_guessing_tokens_is_slowed_down_and_known_tokens_are_not(tmp_path):

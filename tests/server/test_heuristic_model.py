@@ -26,7 +26,7 @@ def test_a_model_is_read_with_its_data_set(tmp_path):
 @pytest.mark.parametrize(
     ("extra", "said"),
     [
-        ('model = "pearson"', "'model' is for mode 'heuristic'"),
+        ('model = "pearson"', "'model' is for modes 'heuristic'"),
         ('modes = ["heuristic"]\nmodel = "nonsense"', "A model must be dbscan"),
         ('modes = ["heuristic"]\nmodel = 3', "'model' in"),
     ],

@@ -22,9 +22,11 @@ _CommandError: type[Exception] = next(
 )
 
 COMMANDS = (
+    "demo",
     "protect",
     "compare",
     "check",
+    "attack",
     "bound",
     "schema",
     "ask",

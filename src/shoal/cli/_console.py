@@ -10,8 +10,6 @@ from typing import Any
 
 import typer
 
-from shoal.errors import ParameterError
-
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
@@ -42,13 +40,12 @@ def print_json(facts: dict[str, Any]) -> None:
 
 
 def names(text: str | None) -> list[str] | None:
-    """Names separated by commas; at least one, where any were given."""
+    """Names separated by commas, one that holds a comma in double quotes; at least one, where any were given."""
     if text is None:
         return None
-    found = [part.strip() for part in text.split(",") if part.strip()]
-    if not found:
-        raise ParameterError(f"Names separated by commas were expected. Got {text!r}.")
-    return found
+    from shoal.publish.fields import split
+
+    return list(split(text))
 
 
 def _plain(value: Any) -> Any:

@@ -27,7 +27,9 @@ def ask(
     query: Annotated[str, typer.Argument(help="SELECT COUNT(*) FROM t WHERE ...")],
     schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")],
     epsilon: Annotated[float, typer.Option(help="What to spend (heuristic: the noise parameter).")],
-    mode: Annotated[str, typer.Option(help="dp, group, correlated or heuristic.")] = "dp",
+    mode: Annotated[
+        str, typer.Option(help="dp, group, correlated, pufferfish, dependent or heuristic.")
+    ] = "dp",
     budget: Annotated[float | None, typer.Option(help="Total epsilon; the schema's if left out.")] = None,
     analyst: Annotated[str, typer.Option(help="Who asks.")] = "me",
     ledger: Annotated[
@@ -39,7 +41,8 @@ def ask(
         str | None,
         typer.Option(
             help="A saved model's file (correlated, heuristic), or, heuristic: dbscan:eps=0.4,min_points=2 | "
-            "gmm:components=1-100 | rfe-gmm:target=income,keep=8,estimator=forest | spearman:threshold=0.2 | pearson."
+            "gmm:components=1-100 | rfe-gmm:target=income,keep=8,estimator=forest | spearman:threshold=0.2 | pearson. "
+            "Modes pufferfish and dependent: the file of a declared model."
         ),
     ] = None,
     tau: Annotated[int | None, typer.Option(help="Mode correlated: rows of a cell that count.")] = None,
@@ -64,14 +67,17 @@ def ask(
     """
     from shoal.dp.correlation import load_model, named_model
     from shoal.dp.ledger import Ledger
+    from shoal.dp.unit import STATED
     from shoal.errors import ParameterError
     from shoal.schema import Schema
 
     facts = _with_cells(Schema.from_toml(schema), cells)
-    if model is not None and (mode not in ("correlated", "heuristic") or cells is not None):
-        raise ParameterError("'--model' is for modes correlated and heuristic, and stands in for '--cells'.")
+    if model is not None and (mode not in ("correlated", "heuristic", *STATED) or cells is not None):
+        raise ParameterError(
+            "'--model' is for modes correlated, pufferfish, dependent and heuristic, and stands in for '--cells'."
+        )
     read: Any = named_model if mode == "heuristic" else load_model
-    alike: Any = None if model is None else read(model, facts)
+    alike: Any = model if model is None or mode in STATED else read(model, facts)
     unit = _unit(group, mode)
     where = ledger or str(schema.with_suffix(".ledger.db"))
     opened = Ledger(
@@ -139,29 +145,48 @@ def _show(answer: Answer, as_json: bool) -> None:
         typer.echo(answer.to_json())
         return
     rows = answer.value if isinstance(answer.value, list) else [answer.value]
-    intervals = answer.interval if isinstance(answer.value, list) else [answer.interval]
-    for row, interval in zip(rows, intervals, strict=True):
-        typer.echo(_line(row, interval))
+    every = [
+        each if isinstance(answer.value, list) and each is not None else [each] * len(rows)
+        for each in (answer.interval, answer.cut_interval)
+    ]
+    for row, interval, cut in zip(rows, *every, strict=True):
+        typer.echo(_line(row, interval, cut))
+    for each in answer.cautions:
+        typer.echo(f"CAUTION: {each}")
     typer.echo(answer.guarantee)
     typer.echo(f"epsilon {answer.epsilon}, remaining {answer.remaining}")
     for note in answer.notes:
         typer.echo(f"note: {note}")
 
 
-def _line(row: Any, interval: Any) -> str:
+def _line(row: Any, interval: Any, cut: Any = None) -> str:
     if not isinstance(row, dict):
-        return _figure(row, interval)
+        return _figure(row, interval, cut)
     shown = []
     for name, value in row.items():
         within = None if interval is None else interval[name]
-        labelled = not isinstance(within, (list, tuple))  # a group's label has no interval
-        shown.append(f"{name} = {value if labelled and interval is not None else _figure(value, within)}")
+        labelled = interval is not None and not isinstance(
+            within, (list, tuple)
+        )  # a group's label has no interval
+        narrow = None if cut is None else cut.get(name)
+        shown.append(f"{name} = {value if labelled else _figure(value, within, narrow)}")
     return ", ".join(shown)
 
 
-def _figure(value: Any, interval: Any) -> str:
-    shown = [f"{each:.8g}" if isinstance(each, float) else str(each) for each in (value, *(interval or ()))]
-    return shown[0] if interval is None else f"{shown[0]}  (95 %: {shown[1]} to {shown[2]})"
+def _figure(value: Any, interval: Any, cut: Any = None) -> str:
+    if interval is None:
+        return _number(value)
+    within = "95 %: " + _ends(interval)
+    return f"{_number(value)}  ({within}{'' if cut is None else f'; of the cut figure {_ends(cut)}'})"
+
+
+def _ends(interval: Any) -> str:
+    low, high = ("no known bound" if each is None else _number(each) for each in interval)
+    return f"{low} to {high}"
+
+
+def _number(value: Any) -> str:
+    return f"{value:.8g}" if isinstance(value, float) else str(value)
 
 
 def _show_cost(session: Session, query: str, epsilon: float, as_json: bool) -> None:

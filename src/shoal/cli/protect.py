@@ -21,7 +21,6 @@ _TYPES: dict[str, Any] = {"whole": int, "number": float, "flag": bool}
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(_with_options(protect))
-    app.command()(demo)
 
 
 def protect(
@@ -50,7 +49,7 @@ def protect(
     io.check_apart(
         {
             "--output": output, "--labels": given["labels"], "--report": given["report"],
-            "--public-report": given["public_report"],
+            "--public-report": given["public_report"], "--save-run": given["save_run"],
         },
         [file, given["schema"]],
     )  # fmt: skip
@@ -59,38 +58,8 @@ def protect(
         if in_parts(request, file):
             result = _in_parts(file, output, request, tell)
         else:
-            result = _in_memory(file, output, request, tell)
-    _tell(result, json=json)
-
-
-def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the protected file and the report.")
-    ] = Path("demo-output"),
-    k: Annotated[int, typer.Option("-k", "--k", help="Smallest group.")] = 5,
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
-) -> None:
-    """Protect the bundled household survey and write the result and its report.
-
-    Example: shoal demo -o demo-output
-    """
-    from shoal import datasets, io
-    from shoal.publish import ProtectionRequest
-    from shoal.publish.executors.memory import Memory
-    from shoal.publish.pipeline import protect as run
-
-    folder = io.make_folder(output)
-    path = datasets.DATASETS["survey"].path
-    request = ProtectionRequest(
-        k=k, schema=datasets.load_survey_schema(), labels=folder / "groups.csv", report=folder / "report.html",
-        public_report=folder / "public-report.html",
-    )  # fmt: skip
-    io.check_folder(folder / "report.html")
-    with stages() as tell:
-        source = io.read_source(str(path))
-        result = run(request, Memory(source.frame), tell).placed("survey.csv", str(folder / "protected.csv"))
-        _write(result, source)
-    _tell(result, json=json)
+            result = in_memory(file, output, request, tell)
+    tell_result(result, json=json)
 
 
 def _with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -131,7 +100,8 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
 def _request(given: dict[str, Any]) -> ProtectionRequest:
     """What the options ask for."""
     from shoal.publish import ProtectionRequest
-    from shoal.publish.request import options, split
+    from shoal.publish.fields import split
+    from shoal.publish.request import options
 
     told = {name: value for name, value in given.items() if value is not None}
     for name, value in told.items():
@@ -150,7 +120,7 @@ def _in_parts(
 
     try:
         result = run(
-            request, executor_for(file, output, request), tell, functools.partial(_end_total, request)
+            request, executor_for(file, output, request), tell, functools.partial(end_total, request)
         )
     except KeyboardInterrupt:
         kept = "" if request.engine == "spark" else "; the parts already solved are kept for --resume"
@@ -160,7 +130,7 @@ def _in_parts(
     return result
 
 
-def _in_memory(
+def in_memory(
     file: str, output: str, request: ProtectionRequest, tell: Callable[[str, float, float], None]
 ) -> Protection:
     """The table as a whole: read, protected, and all files of the run written together."""
@@ -171,11 +141,11 @@ def _in_memory(
     io.check_writable(output)
     if request.labels is not None:
         io.check_writable(request.labels)
-    for page in (request.report, request.public_report):
+    for page in (request.report, request.public_report, request.save_run):
         if page is not None:
             io.check_folder(page)
     tell(f"reading {file}", 0, 0)
-    source = io.read_source(file)
+    source = io.read_source(file, request.file)
     result = run(request, Memory(source.frame, source.labelled()), tell)
     result = result.placed(file, output, tuple(source.notes))
     tell("writing", 0, 0)
@@ -191,7 +161,7 @@ def _write(result: Protection, source: Any) -> None:
     with io.together():
         _write_reports(result)
         io.write_table(result.frame, result.output, source)
-        _end_total(result.request)
+        end_total(result.request)
 
 
 def _write_reports(result: Protection) -> None:
@@ -206,9 +176,13 @@ def _write_reports(result: Protection) -> None:
         result.report(request.report)
     if request.public_report is not None:
         result.report(request.public_report, public=True)
+    if request.save_run is not None:
+        from shoal.evidence import run_of_protection
+
+        run_of_protection(result).save(request.save_run)
 
 
-def _end_total(request: ProtectionRequest) -> None:
+def end_total(request: ProtectionRequest) -> None:
     """Note a protected copy, which tells about the table without any epsilon, in the ledger beside the schema."""
     if request.schema is None or request.schema_file is None:
         return
@@ -224,10 +198,10 @@ def _end_total(request: ProtectionRequest) -> None:
         ledger.close()
 
 
-def _tell(result: Protection, *, json: bool) -> None:
+def tell_result(result: Protection, *, json: bool) -> None:
     """The status first, then what was made, the verdicts, the loss, the notes and how to repeat it."""
     request = result.request
-    paths = (result.output, request.labels, request.report, request.public_report)
+    paths = (result.output, request.labels, request.report, request.public_report, request.save_run)
     written = [str(path) for path in paths if path is not None]
     if json:
         print_json(result.to_dict() | {"files": written})

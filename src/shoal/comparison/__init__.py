@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from shoal.comparison._grid import DEFAULT_METHODS, Cell, Comparison, compare
+from shoal.comparison._grid import DEFAULT_METHODS, Cell, Comparison, compare, compared
 
-__all__ = ["DEFAULT_METHODS", "Cell", "Comparison", "compare"]
+__all__ = ["DEFAULT_METHODS", "Cell", "Comparison", "compare", "compared"]

@@ -2,11 +2,12 @@
 
 - `Session`: the only way to the table; `ask`, `cost`, `buy_tau`
 - `AddRemoveRecord`, `AddRemoveUnit`, `Records`, `Cells`: whom an answer protects
-- `col`, `count`, `total`, `avg`, `var`, `minimum`, `maximum`, `quantile`: queries as Python expressions
+- `col`, `when`, `select`, `count`, `sum`, `mean`, `var`, `std`, `min`, `max`, `median`, `quantile`, `count_distinct`,
+  `covar`, `corr`: queries as Python expressions
 - `Answer`: value, guarantee, epsilon, remaining, interval
 - `Ledger`: what was charged, on SQLite or PostgreSQL
 - `Heuristic`: the dissertation's mechanism, which guarantees nothing
-- `Pufferfish`, `DependentDP`: one answer under stated scenarios or coefficients
+- `Pufferfish`, `DependentDP`: one answer under stated scenarios or coefficients; `StatedSession`: such a one about a table
 - `correlation`: models of which records go together
 - `mechanisms`: exact discrete noise
 """
@@ -30,14 +31,22 @@ _WHERE = {
     "Records": "unit",
     "Reproduction": "heuristic",
     "Session": "session",
-    "avg": "query",
-    "col": "query",
+    "StatedSession": "stated",
+    "col": "expressions",
+    "corr": "query",
     "count": "query",
-    "maximum": "query",
-    "minimum": "query",
+    "count_distinct": "query",
+    "covar": "query",
+    "max": "query",
+    "mean": "query",
+    "median": "query",
+    "min": "query",
     "quantile": "query",
-    "total": "query",
+    "select": "query",
+    "std": "query",
+    "sum": "query",
     "var": "query",
+    "when": "query",
 }
 _ROOMS = ("correlation", "mechanisms", "pufferfish", "budget", "ledger", "query")
 

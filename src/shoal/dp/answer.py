@@ -25,9 +25,17 @@ class Answer:
     remaining : float
         What this analyst can still spend on this data set.
     interval : like `value`, with pairs
-        Holds the clamped exact figure with 95 % probability over the noise.
+        Holds the figure asked for with 95 % probability over the noise, if values keep to their declared bounds and units
+        to their declared rows. An end is None where no bound is known.
     notes : tuple of str
         What a reader should know: ranks aimed at, rows counted.
+    cut_interval : like `interval`, optional
+        Where units were cut to a limit: the 95 % interval of the cut figure, to which the noise was added. It is
+        narrower, and need not hold the figure asked for.
+    cautions : tuple of str
+        For each figure with a cut interval: at what units were cut, and how far the full figure may lie away.
+    entry : str, optional
+        What names its charge in the ledger: `shoal ledger show` finds the answer by it.
 
     Examples
     --------
@@ -43,6 +51,9 @@ class Answer:
     remaining: float
     interval: Any
     notes: tuple[str, ...] = ()
+    cut_interval: Any = None
+    cautions: tuple[str, ...] = ()
+    entry: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
@@ -53,21 +64,26 @@ class Answer:
             "remaining": self.remaining,
             "interval": self.interval,
         }
-        return facts | ({"notes": list(self.notes)} if self.notes else {})
+        if self.cautions:
+            facts |= {"cut_interval": self.cut_interval, "cautions": list(self.cautions)}
+        facts |= {"notes": list(self.notes)} if self.notes else {}
+        return facts | ({"entry": self.entry} if self.entry else {})
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
         """The answer that `to_dict` wrote, as it comes from a server."""
         value, guarantee = facts["value"], facts["stamp"]
         spent, left, interval = facts["epsilon"], facts["remaining"], facts["interval"]
-        return cls(value, guarantee, spent, left, interval, tuple(facts.get("notes", ())))
+        notes, cautions = tuple(facts.get("notes", ())), tuple(facts.get("cautions", ()))
+        cut, entry = facts.get("cut_interval"), facts.get("entry")
+        return cls(value, guarantee, spent, left, interval, notes, cut, cautions, entry)
 
     def to_json(self) -> str:
         """The facts as JSON text."""
         return json.dumps(self.to_dict())
 
     def to_frame(self) -> pl.DataFrame:
-        """A row for each group: its labels, and each figure with the ends of its interval.
+        """A row for each group: its labels, and each figure with the ends of its interval (and of its cut one).
 
         Examples
         --------
@@ -83,15 +99,17 @@ class Answer:
         └────────┴───────┴───────────┴────────────┘
         """
         rows = self.value if isinstance(self.value, list) else [self.value]
-        intervals = self.interval if isinstance(self.value, list) else [self.interval]
+        one = not isinstance(self.value, list)
         table = []
-        for row, within in zip(rows, intervals, strict=True):
+        for place, row in enumerate(rows):
             named = row if isinstance(row, dict) else {"value": row}
-            ends = within if isinstance(row, dict) else {"value": within}
             line: dict[str, Any] = {}
             for name, figure in named.items():
                 line[name] = figure
-                if isinstance(ends[name], (tuple, list)):  # a group's label has no interval
-                    line[f"{name}_low"], line[f"{name}_high"] = ends[name]
+                for suffix, all_ends in (("", self.interval), ("_cut", self.cut_interval)):
+                    within = all_ends if one or all_ends is None else all_ends[place]
+                    ends = within.get(name) if isinstance(within, Mapping) else within
+                    if isinstance(ends, (tuple, list)):  # a group's label has no interval
+                        line[f"{name}{suffix}_low"], line[f"{name}{suffix}_high"] = ends
             table.append(line)
         return pl.DataFrame(table, infer_schema_length=None)

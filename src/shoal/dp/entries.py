@@ -5,9 +5,10 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import operator
 import time
 from collections.abc import Callable
-from dataclasses import astuple, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
 from shoal.dp.claims import NO_UNIT, Caps, Charge, Claim, Last, left_over, no_caps, price, refuse
@@ -20,6 +21,7 @@ except ImportError:
     raise MissingExtraError("SQLAlchemy", "dp") from None
 
 START = "0" * 64
+_BODY = 12  # place of the body among the fields
 _REMEMBERED = 100_000  # analysts whose totals are kept in memory
 METADATA = sa.MetaData()
 ENTRIES = sa.Table(
@@ -115,22 +117,25 @@ class Entry:
 
     def chained(self) -> Entry:
         """With its seal and hash."""
-        sealed = replace(self, seal=seal_of(self.nonce, self.body))
-        return replace(sealed, hash=sealed.own_hash())
+        seal = seal_of(self.nonce, self.body)
+        *plain, _hash, _nonce, _seal = values_of(self)
+        return replace(self, hash=_chained_hash(plain, seal), seal=seal)
 
     def own_hash(self) -> str:
         """The hash that chains an entry to the one before it; entries of the first layout had no seal."""
-        *plain, _hash, _nonce, seal = astuple(self)
-        if seal:
-            plain[12] = seal
-            plain.append("sealed")
-        return hashlib.sha256(json.dumps(plain, ensure_ascii=True).encode()).hexdigest()
+        *plain, _hash, _nonce, seal = values_of(self)
+        return _chained_hash(plain, seal)
 
     def is_whole(self) -> bool:
         """Whether hash and seal are those of its facts; where the body was taken away, the hash alone decides."""
         return self.hash == self.own_hash() and (
             not self.seal or self.hidden or self.seal == seal_of(self.nonce, self.body)
         )
+
+    @property
+    def name(self) -> str:
+        """What an entry is called outside: unlike its number it does not tell what others did before it."""
+        return name_of(self.hash)
 
     @property
     def hidden(self) -> bool:
@@ -143,6 +148,17 @@ class Entry:
 
 
 FIELDS = tuple(each.name for each in fields(Entry))
+values_of: Callable[[Entry], tuple[Any, ...]] = operator.attrgetter(*FIELDS)  # astuple would copy each deeply
+
+
+def name_of(own_hash: str) -> str:
+    """The first digits of an entry's hash."""
+    return own_hash[:16]
+
+
+def _chained_hash(plain: list[Any], seal: str) -> str:
+    facts = [*plain[:_BODY], seal, *plain[_BODY + 1 :], "sealed"] if seal else plain
+    return hashlib.sha256(json.dumps(facts, ensure_ascii=True).encode()).hexdigest()
 
 
 def seal_of(nonce: str, body: str) -> str:
@@ -196,6 +212,15 @@ OWN = Statement(
     _OF_KEY.where(
         sa.or_(ENTRIES.c.kind == "settle", ENTRIES.c.kind == "receipt"), *_is_of(analyst="a")
     ).limit(1)
+)
+OWN_CHARGE = Statement(
+    sa.select(ENTRIES.c.hash)
+    .where(
+        sa.or_(ENTRIES.c.kind == "charge", ENTRIES.c.kind == "receipt"),
+        *_is_of(dataset="d", key="k", analyst="a"),
+    )
+    .order_by(ENTRIES.c.seq)
+    .limit(1)
 )
 _OTHER_UNIT = Statement(
     sa.select(ENTRIES.c.seq)
@@ -326,7 +351,7 @@ class Writer:
         self._known.caps[dataset] = caps
 
     def _append(self, entry: Entry) -> None:
-        _ADD.run(self.connection, dict(zip(FIELDS, astuple(entry), strict=True)))
+        _ADD.run(self.connection, dict(zip(FIELDS, values_of(entry), strict=True)))
         self.head = Head(entry.seq, entry.hash)
 
 
@@ -342,7 +367,8 @@ def take_charge(writer: Writer, claim: Claim, key: str) -> Charge:
     if refers and OWN.run(writer.connection, {**names, "a": claim.analyst}) is not None:
         left = left_over(caps, last.analyst_total)
         weaker = writer.weaker(claim.dataset, last.unit)
-        return Charge(refers, writer.now, 0, left, bool(last.ended), weaker, body)
+        (own,) = OWN_CHARGE.run(writer.connection, {**names, "a": claim.analyst})
+        return Charge(refers, writer.now, 0, left, bool(last.ended), weaker, name_of(own), body)
     cost = price(claim, last)
     try:
         refuse(claim, last, caps, cost)
@@ -361,7 +387,7 @@ def take_charge(writer: Writer, claim: Claim, key: str) -> Charge:
     )
     writer.hook("charge-written")
     left, weaker = left_over(caps, entry.analyst_total), writer.weaker(claim.dataset, cost.unit)
-    return Charge(entry.seq, entry.at, cost.asked, left, bool(last.ended), weaker, body)
+    return Charge(entry.seq, entry.at, cost.asked, left, bool(last.ended), weaker, entry.name, body)
 
 
 def store_answer(writer: Writer, claim: Claim, key: str, charge: Charge, body: str) -> str:

@@ -6,7 +6,6 @@ Everything here is post-processing of what was released: it sees noisy numbers a
 from __future__ import annotations
 
 import datetime
-import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,44 +13,25 @@ from typing import Any
 
 import numpy as np
 
+from shoal.dp.bounds import finite_bounds
 from shoal.dp.check import levels
 from shoal.dp.intervals import share_interval, variance_interval
-from shoal.dp.mechanisms import CONFIDENCE, laplace_radius
+from shoal.dp.mechanisms import laplace_radius
 from shoal.dp.noise import Drawn
-from shoal.dp.plan import Plan, finite_bounds
-from shoal.dp.releases import BETA, Mean, Ranks, Release, Sums
+from shoal.dp.plan import Plan
+from shoal.dp.releases import BETA, Fixed, Mean, Ranks, Release, Sums
 from shoal.schema import Column
+
+Ends = tuple[Any, Any]  # of an interval; None where no bound is known
 
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure and its 95 % interval."""
+    """One figure and its 95 % interval, and where units were cut that of the cut figure, which noise was added to."""
 
     value: Any
-    interval: tuple[Any, Any]
-
-
-def figures(plan: Plan, noisy: Drawn) -> tuple[Any, Any]:
-    """Value and interval of an answer, from one draw of `add_noise`."""
-    columns = [
-        _figures(release, drawn[0].tolist(), plan.schema.columns.get(release.column or ""))
-        for release, drawn in zip(plan.releases, noisy, strict=True)
-    ]
-    names = [aggregate.name for aggregate in plan.query.aggregates]
-    rows = [dict(zip(names, each, strict=True)) for each in zip(*columns, strict=True)]
-    values = [{name: figure.value for name, figure in row.items()} for row in rows]
-    intervals = [{name: figure.interval for name, figure in row.items()} for row in rows]
-    if plan.query.groups:
-        levels_of = [labels_of(plan.schema.columns[name]) for name in plan.query.groups]
-        labels = [dict(zip(plan.query.groups, each, strict=True)) for each in itertools.product(*levels_of)]
-        return _labelled(labels, values), _labelled(labels, intervals)
-    if len(names) == 1:
-        return values[0][names[0]], intervals[0][names[0]]
-    return values[0], intervals[0]
-
-
-def _labelled(labels: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**label, **row} for label, row in zip(labels, rows, strict=True)]
+    interval: Ends
+    cut: Ends | None = None
 
 
 def labels_of(column: Column) -> list[Any]:
@@ -59,49 +39,102 @@ def labels_of(column: Column) -> list[Any]:
     return [each.isoformat() if hasattr(each, "isoformat") else each for each in levels(column) or ()]
 
 
-def notes(plan: Plan, noisy: Drawn) -> tuple[str, ...]:
-    """What each interval covers, what is cut, which ranks were aimed at; public."""
+def cautions(plan: Plan, noisy: Drawn) -> tuple[str, ...]:
+    """Where units were cut: at what, and how far the figure asked for may lie from the one that noise was added to."""
     said = []
     for aggregate, release, drawn in zip(plan.query.aggregates, plan.releases, noisy, strict=True):
-        said += [f"{aggregate.name}: {each}" for each in _notes(plan, release, int(drawn[0, 0]))]
-    if plan.protected.kind == "cell" and plan.protected.n_cells < 300:
-        said.append(f"only {plan.protected.n_cells} cells: expect large errors below 300")
+        if not isinstance(release, Ranks) and _lost(plan, release, int(drawn[0, 0])) != 0:
+            said.append(f"{aggregate.name}: {_about_cut(plan, release, int(drawn[0, 0]))}")
     return tuple(said)
 
 
-def _figures(release: Release, drawn: list[int], column: Column | None) -> list[Figure]:
+def figures_of(
+    plan: Plan, release: Release, drawn: list[int], column: Column | None, beta: float = float(BETA)
+) -> list[Figure]:
+    """The figures of one release, a figure per group, whose intervals miss with probability beta at most.
+
+    Of ranks, and of averages drawn whole, the probability is fixed at 5 % when they are drawn.
+    """
     if isinstance(release, Mean):
-        return [_mean(release, *drawn)]
+        return [_mean(release, _lost(plan, release, drawn[0]) == 0, *drawn)]
     limit, numbers = (None, drawn) if release.steps is None else (drawn[0], drawn[1:])
     if isinstance(release, Ranks):
         assert column is not None  # every rank is of a column
         return [_ranked(release, place, column) for place in numbers]
     size, scale = len(release.terms), release.scale(limit)
-    make = {"count": _count, "sum": _sum, "avg": _average, "var": _variance}[release.figure]
-    return [make(release, numbers[at : at + size], scale) for at in range(0, len(numbers), size)]
+    make = {"avg": _average, "var": _variance, "var_samp": _variance}.get(release.figure, _sum)
+    whole = {"avg": _whole_average, "var": _whole_variance, "var_samp": _whole_variance}.get(
+        release.figure, _whole_sum
+    )
+    lost, found = _lost(plan, release, drawn[0], beta), []
+    for at in range(0, len(numbers), size):
+        terms = numbers[at : at + size]
+        figure = make(release, terms, scale, beta)
+        if lost != 0 or limit is not None:  # half of the 5 % is for the limit
+            ends = whole(release, terms, scale, lost, beta)
+            figure = Figure(figure.value, ends, figure.interval if lost != 0 else None)
+        found.append(figure)
+    return found
 
 
-def _count(release: Sums, terms: list[int], scale: Fraction) -> Figure:
-    radius = laplace_radius(scale)
-    return Figure(terms[0], (terms[0] - radius, terms[0] + radius))
+def _lost(plan: Plan, release: Sums | Mean, drawn: int, beta: float = float(BETA)) -> int | None:
+    """What was cut off all units together, at most with 97.5 % probability: 0 for nothing, None for unknown.
+
+    That no unit has more rows than declared is the owner's word. Cells have no such number: tau only cuts.
+    """
+    if release.limit.column is None:
+        return 0
+    if plan.protected.kind == "cell":
+        return None
+    if release.steps is None:
+        return 0
+    if isinstance(release, Mean):
+        return 0 if drawn == len(release.steps.limits) - 1 and release.limit.rows <= 1 << 20 else None
+    return most_cut_off(release, drawn, beta / 2)
 
 
-def _sum(release: Sums, terms: list[int], scale: Fraction) -> Figure:
-    assert release.fixed is not None  # how the column became whole
-    radius, quantum = laplace_radius(scale), release.fixed.quantum
-    value, low, high = (float(each * quantum) for each in (terms[0], terms[0] - radius, terms[0] + radius))
+def _sum(release: Sums, terms: list[int], scale: Fraction, beta: float) -> Figure:
+    radius = laplace_radius(scale, 1 - beta)
+    value, low, high = (_counted(release, each) for each in (terms[0], terms[0] - radius, terms[0] + radius))
     return Figure(value, (low, high))
 
 
-def _average(release: Sums, terms: list[int], scale: Fraction) -> Figure:
+def _counted(release: Sums, number: int) -> Any:
+    return number if release.fixed is None else float(number * release.fixed.quantum)
+
+
+def _whole_sum(release: Sums, terms: list[int], scale: Fraction, lost: int | None, beta: float) -> Ends:
+    """Of the figure before units were cut: what was cut off lies above, or on either side where rows are signed."""
+    radius = laplace_radius(scale, 1 - beta / 2)
+    low, high = terms[0] - radius, terms[0] + radius
+    if lost is None:
+        return None if release.signed else _counted(release, low), None
+    return _counted(release, low - lost if release.signed else low), _counted(release, high + lost)
+
+
+def _average(release: Sums, terms: list[int], scale: Fraction, beta: float) -> Figure:
     """From the noisy sums of x - L and U - x: their share of the range."""
-    assert release.fixed is not None  # how the column became whole
     above, below = (max(each, 0) for each in terms)
     share = above / (above + below) if above + below else 0.5
-    low, high = share_interval(terms[0], terms[1], float(scale))
-    half = 0.5 / release.fixed.most  # a row was rounded to a quantum
-    ends = [_place(release.fixed.bounds, each) for each in (low - half, high + half)]
-    return Figure(_place(release.fixed.bounds, share), (ends[0], ends[1]))
+    return Figure(
+        _place(_fixed(release).bounds, share),
+        _places(release, share_interval(terms[0], terms[1], float(scale), 1 - beta)),
+    )
+
+
+def _whole_average(release: Sums, terms: list[int], scale: Fraction, lost: int | None, beta: float) -> Ends:
+    bounds = _fixed(release).bounds
+    if lost is None:
+        return bounds
+    radius = laplace_radius(scale, 1 - beta / 4)
+    (a, b), (c, d) = ((max(each - radius, 0), max(each + radius + lost, 0)) for each in terms)
+    return _places(release, (a / (a + d), b / (b + c)) if a + d and b + c else (0.0, 1.0))
+
+
+def _places(release: Sums | Mean, shares: tuple[float, float]) -> Ends:
+    fixed = _fixed(release)
+    half = 0.5 / fixed.most  # a row was rounded to a quantum
+    return _place(fixed.bounds, shares[0] - half), _place(fixed.bounds, shares[1] + half)
 
 
 def _place(bounds: tuple[float, float], share: float) -> float:
@@ -109,29 +142,60 @@ def _place(bounds: tuple[float, float], share: float) -> float:
     return _clip(low * (1 - share) + high * share, low, high)
 
 
-def _variance(release: Sums, terms: list[int], scale: Fraction) -> Figure:
+def _fixed(release: Sums | Mean) -> Fixed:
+    assert release.fixed is not None  # how the column became whole
+    return release.fixed
+
+
+def _variance(release: Sums, terms: list[int], scale: Fraction, beta: float) -> Figure:
     """From three noisy sums of polynomials: number of rows, sum and sum of squares, in quanta."""
-    fixed = release.fixed
-    assert fixed is not None  # how the column became whole
+    fixed = _fixed(release)
     back = np.linalg.inv(np.array(release.terms, dtype=np.float64))
     rows, first, second = (float(each) for each in back @ np.array(terms, dtype=np.float64))
-    quantum, largest = float(fixed.quantum), (fixed.most / 2) ** 2
+    largest = (fixed.most / 2) ** 2
     value = second / rows - (first / rows) ** 2 if rows >= 1 else 0.0
-    radius = laplace_radius(scale, 1 - (1 - CONFIDENCE) / 3)
+    radius = laplace_radius(scale, 1 - beta / 3)
+    value = _clip(value, 0.0, largest) * float(fixed.quantum) ** 2
+    if release.figure == "var_samp":  # of a sample: n / (n - 1) times that of the rows
+        value *= rows / (rows - 1) if rows >= 2 else 2.0
+    return Figure(value, _spread(release, terms, radius))
+
+
+def _whole_variance(release: Sums, terms: list[int], scale: Fraction, lost: int | None, beta: float) -> Ends:
+    fixed = _fixed(release)
+    if lost is None:
+        sample = 2 if release.figure == "var_samp" else 1
+        return 0.0, sample * (fixed.most / 2) ** 2 * float(fixed.quantum) ** 2
+    return _spread(release, terms, laplace_radius(scale, 1 - beta / 6) + lost)
+
+
+def _spread(release: Sums, terms: list[int], radius: int) -> Ends:
+    """The interval of the variance if each of the three sums is right within a radius."""
+    fixed = _fixed(release)
+    back = np.linalg.inv(np.array(release.terms, dtype=np.float64))
+    largest, unit = (fixed.most / 2) ** 2, float(fixed.quantum) ** 2
     found = variance_interval(terms, radius, lambda *each: back @ np.array(each, dtype=np.float64))
     low, high = (0.0, largest) if found is None else (float(each) for each in found)
     # A row was rounded to a quantum, which moves the deviation by at most half of one.
     low, high = max(0.0, math.sqrt(low) - 0.5) ** 2, min((math.sqrt(high) + 0.5) ** 2, largest)
-    unit = quantum * quantum
-    return Figure(_clip(value, 0.0, largest) * unit, (min(low, largest) * unit, high * unit))
+    if release.figure == "var_samp":
+        rows, apart = (
+            float(back[0] @ np.array(terms, dtype=np.float64)),
+            radius * float(np.abs(back[0]).sum()),
+        )
+        least, most = rows - apart, rows + apart
+        high = 2 * largest if least < 2 else high * least / (least - 1)
+        return min(low, largest) * unit * (most / (most - 1) if most > 2 else 1.0), high * unit
+    return min(low, largest) * unit, high * unit
 
 
-def _mean(release: Mean, place: int, centre: int, width: int) -> Figure:
+def _mean(release: Mean, whole: bool, place: int, centre: int, width: int) -> Figure:
+    """Where a unit was cut, how far that moves the average depends on the number of rows, which is not released."""
     last = release.points - 1
-    ends = [(centre + sign * release.widths[width]) / last for sign in (-1, 1)]
-    half = 0.5 / release.fixed.most  # a row was rounded to a quantum
-    low, high = _place(release.fixed.bounds, ends[0] - half), _place(release.fixed.bounds, ends[1] + half)
-    return Figure(_place(release.fixed.bounds, centre / last), (low, high))
+    apart = release.widths[width]
+    ends = _places(release, ((centre - apart) / last, (centre + apart) / last))
+    value = _place(release.fixed.bounds, centre / last)
+    return Figure(value, ends) if whole else Figure(value, release.fixed.bounds, ends)
 
 
 def _ranked(release: Ranks, place: int, column: Column) -> Figure:
@@ -155,7 +219,8 @@ def _shown(value: float, column: Column) -> Any:
     return int(value) if whole else float(value)
 
 
-def _notes(plan: Plan, release: Release, drawn: int) -> list[str]:
+def notes_of(plan: Plan, release: Release, drawn: int) -> list[str]:
+    """What one release's interval covers."""
     said = []
     column = plan.schema.columns.get(release.column or "")
     if column is not None and release.figure != "count" and column.kind == "number":
@@ -165,8 +230,13 @@ def _notes(plan: Plan, release: Release, drawn: int) -> list[str]:
         )
     if isinstance(release, Ranks):
         return said + _about_ranks(plan, release, drawn)
-    if release.limit.column is not None:
-        said.append(_about_cut(plan, release, drawn))
+    if release.limit.column is not None and release.steps is None and plan.protected.kind != "cell":
+        unit = _unit_of(plan)
+        rows = "row" if release.limit.rows == 1 else "rows"
+        said.append(
+            f"what a {unit} adds is cut at that of {release.limit.rows} {rows}; the interval is of the full figure if no "
+            f"{unit} has more"
+        )
     return said
 
 
@@ -189,41 +259,42 @@ def _about_ranks(plan: Plan, release: Ranks, drawn: int) -> list[str]:
 
 
 def _about_cut(plan: Plan, release: Sums | Mean, drawn: int) -> str:
-    unit = _unit_of(plan)
+    unit, lost = _unit_of(plan), _lost(plan, release, drawn)
     if isinstance(release, Mean):
         pull = float(release.steps.limits[drawn] * release.fixed.quantum)
         return (
-            f"what a {unit} adds above or below the average is cut at {pull:.6g}; the interval is of that average, "
-            "and how far the cut moves it is not known"
+            f"what a {unit} adds above or below the average was cut at {pull:.6g}; the narrow interval is of that "
+            "average only. How far the cut moved it is not known, so the full one may lie anywhere in the declared range"
         )
     limit = release.most if release.steps is None else drawn
-    shown = limit / release.sensitivity
-    what = f"what a {unit} adds is cut at that of {shown:.6g} rows"
+    what = f"what a {unit} adds was cut at that of {limit / release.sensitivity:.6g} rows"
     if release.figure == "sum" and release.fixed is not None:
-        what = f"what a {unit} adds to the sum is cut at {float(limit * release.fixed.quantum):.6g}"
-    if release.steps is None:
-        return f"{what}; the interval is of that figure, which is the full one if no {unit} has more"
-    if plan.protected.kind == "cell":
-        return f"{what}, drawn privately; the interval is of that figure, and what is cut off is not known"
-    lost = most_cut_off(release, limit)
-    quantum = 1.0 if release.fixed is None or not release.scalar else float(release.fixed.quantum)
-    bound = f"at most {lost * quantum:.6g} is cut off" if release.scalar else "what is cut off is not known"
-    return (
-        f"{what}, drawn privately; the interval is of that figure, and if no {unit} has more than "
-        f"{release.limit.rows} rows {bound}, with 95 % probability"
+        what = f"what a {unit} adds to the sum was cut at {float(limit * release.fixed.quantum):.6g}"
+    what += "; the narrow interval is of the cut figure only. "
+    if lost is None:
+        return what + "What was cut off is not known, so the full figure may lie anywhere beyond it"
+    if len(release.terms) > 1:
+        return (
+            what + f"The wide one is of the full figure, if no {unit} has more than {release.limit.rows} rows"
+        )
+    return what + (
+        f"The full figure may lie {_counted(release, lost):.6g} {'away' if release.signed else 'above'}: the wide "
+        f"interval allows for it, if no {unit} has more than {release.limit.rows} rows"
     )
 
 
-def most_cut_off(release: Sums, limit: int) -> int:
-    """What is cut off in all with at most 5 % probability more, if every unit keeps to the declared rows.
+def most_cut_off(release: Sums, limit: int, chance: float = float(BETA)) -> int:
+    """What is cut off in all, and more with at most this chance, if every unit keeps to the declared rows.
 
     The largest limit then has score 0, so a limit T is drawn with probability at most w_T e^(-rate score) / w_last.
     """
     steps = release.steps
     assert steps is not None  # the limit is drawn
     place = steps.limits.index(limit)
+    if place == len(steps.limits) - 1:
+        return 0
     bits = steps.bits * (len(steps.limits) - 1 - place)
-    nats = bits * math.log(2) + math.log(len(steps.limits) / float(BETA))
+    nats = bits * math.log(2) + math.log((len(steps.limits) - 1) / chance)
     units = nats / (float(steps.share) * release.micro / 1e6)
     return math.ceil(units * max(limit / 2, release.most - limit))
 

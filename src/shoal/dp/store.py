@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from shoal.dp.entries import ENTRIES, READ_HEAD, START, Entry, Head, Known, Stat
 from shoal.errors import BudgetError, LedgerError
 
 _PIECE = 10_000
+SHARE, LONGEST = 20, 0.005  # part of a slot, and seconds, that a transaction waits for more work
 
 
 class Store:
@@ -44,7 +46,8 @@ class Store:
     ) -> None:
         self._hook, self._slot, self._before, self._after = hook, slot, before, after
         self.engine = make_engine(where)
-        self._turn, self._writing = threading.Condition(), False
+        self._lock, self._writing = threading.Lock(), False
+        self._gather = min(slot / SHARE, LONGEST)  # who waits for a slot can wait for company
         self._waiting: list[_Job] = []
         in_memory = isinstance(self.engine.pool, sa.StaticPool)  # one connection for all threads
         self._alone: Any = threading.Lock() if in_memory else contextlib.nullcontext()
@@ -69,7 +72,7 @@ class Store:
             select = sa.select(ENTRIES).where(ENTRIES.c.seq > seq).order_by(ENTRIES.c.seq).limit(_PIECE)
             if most is not None:
                 select = select.where(ENTRIES.c.seq <= most)
-            rows = self._all(select)
+            rows = self.all(select)
             yield from (Entry(*row) for row in rows)
             if len(rows) < _PIECE:
                 return
@@ -80,31 +83,59 @@ class Store:
         select = sa.select(ENTRIES).order_by(ENTRIES.c.seq.desc()).limit(last)
         for column, wanted in ((ENTRIES.c.dataset, dataset), (ENTRIES.c.analyst, analyst)):
             select = select if wanted is None else select.where(column == wanted)
-        yield from (Entry(*row) for row in self._all(select)[::-1])
+        yield from (Entry(*row) for row in self.all(select)[::-1])
 
     def write(self, work: Callable[[Writer], Any], *, durable: bool = True) -> Any:
         """Run one piece of work in a transaction, together with all that are waiting at that moment."""
         job = _Job(work, durable)
-        with self._turn:
+        with self._lock:
             self._waiting.append(job)
-            while self._writing and not job.done:
-                self._turn.wait()
-            batch: list[_Job] = []
-            if not job.done:
-                self._writing = True
-                batch, self._waiting = self._waiting, []
-        if batch:
-            try:
-                self._run(batch)
-            finally:
-                with self._turn:
-                    self._writing = False
-                    self._turn.notify_all()
+            leads, self._writing = not self._writing, True
+        if not leads:
+            self._await(job)
+        if not job.done:
+            self._lead()
         if job.error is not None:
             raise job.error
         return job.result
 
-    def _all(self, select: sa.Select[Any]) -> list[Any]:
+    def _await(self, job: _Job) -> None:
+        """Wait until the job was done by another caller, or is the first of those to be done next."""
+        try:
+            job.turn.acquire()
+        except BaseException:  # interrupted: whoever else waits must not wait for this caller
+            with self._lock:
+                waiting = job in self._waiting
+                if waiting:
+                    self._waiting.remove(job)
+            if waiting and job.leads:
+                self._pass_on()
+            raise
+
+    def _lead(self) -> None:
+        """Do all that is waiting, wake those whose work it was, and let the next caller lead."""
+        batch: list[_Job] = []
+        try:
+            if self._gather:
+                time.sleep(self._gather)
+            with self._lock:
+                batch, self._waiting = self._waiting, []
+            self._run(batch)
+        finally:
+            self._pass_on()
+            for job in batch:
+                job.turn.release()
+
+    def _pass_on(self) -> None:
+        with self._lock:
+            following = self._waiting[0] if self._waiting else None
+            self._writing = following is not None
+            if following is not None:
+                following.leads = True
+                following.turn.release()
+
+    def all(self, select: sa.Select[Any]) -> list[Any]:
+        """All rows that a statement finds."""
         with self._reading() as connection:
             return list(connection.execute(select).all())
 
@@ -157,6 +188,8 @@ class _Job:
 
     def __init__(self, work: Callable[[Writer], Any], durable: bool) -> None:
         self.work, self.durable, self.done = work, durable, False
+        self.leads, self.turn = False, threading.Lock()
+        self.turn.acquire()  # released when the work is done, or is next
         self.result: Any = None
         self.error: Exception | None = None
 

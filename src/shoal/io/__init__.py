@@ -6,6 +6,7 @@ which is renamed when complete, so that nothing is ever half-written.
 
 from __future__ import annotations
 
+from shoal.io._cells import CellKind, typed
 from shoal.io._files import (
     atomic,
     check_apart,
@@ -28,21 +29,34 @@ from shoal.io._tables import (
     read_table,
     write_table,
 )
-from shoal.io._text import SAMPLE_BYTES, delimiter, has_decimal_commas, header, refuse_ragged, typed
+from shoal.io._text import (
+    SAMPLE_BYTES,
+    TextWriter,
+    codec,
+    found_encoding,
+    found_marks,
+    header,
+    refuse_ragged,
+    written_marks,
+    wrong_encoding,
+)
 
 __all__ = [
     "FORMATS",
     "SAMPLE_BYTES",
     "TEXT",
+    "CellKind",
     "Source",
+    "TextWriter",
     "atomic",
     "check_apart",
     "check_folder",
     "check_writable",
+    "codec",
     "copy_files",
-    "delimiter",
     "first_line",
-    "has_decimal_commas",
+    "found_encoding",
+    "found_marks",
     "header",
     "lost_in_writing",
     "make_folder",
@@ -55,4 +69,6 @@ __all__ = [
     "typed",
     "write_table",
     "write_text",
+    "written_marks",
+    "wrong_encoding",
 ]

@@ -12,7 +12,7 @@ import polars as pl
 from shoal.errors import InputError, ShoalError
 from shoal.io._files import atomic, check_folder, first_line
 from shoal.io._foreign import lost_in, read_excel, read_statistical, write_foreign
-from shoal.io._text import read_text
+from shoal.io._text import TextWriter, read_text, written_marks
 from shoal.schema import FileFormat
 
 TEXT = (".csv", ".tsv", ".txt")
@@ -115,20 +115,18 @@ def write_table(frame: pl.DataFrame, path: str | Path, source: Source | None = N
     frame : polars.DataFrame
     path : str or Path
     source : Source, optional
-        Where the table came from: a text file is written with the same marks between cells and before decimals,
-        a file of a statistical program with the same labels.
+        Where the table came from: a text file is written in the same encoding, with the same marks between cells and
+        before decimals, a file of a statistical program with the same labels.
     """
     if str(path) == "-":
-        separator, comma = _marks(".csv", source)
-        sys.stdout.buffer.write(frame.write_csv(separator=separator, decimal_comma=comma).encode())
+        sys.stdout.buffer.write(TextWriter(_marks(".csv", source)).bytes_of(frame))
         return
     path = Path(path)
     ending = path.suffix.lower()
     check_writable(path)
     with atomic(path) as temporary:
         if ending in TEXT:
-            separator, comma = _marks(ending, source)
-            frame.write_csv(temporary, separator=separator, decimal_comma=comma)
+            temporary.write_bytes(TextWriter(_marks(ending, source)).bytes_of(frame))
         elif ending == ".parquet":
             frame.write_parquet(temporary)
         elif ending in (".arrow", ".feather", ".ipc"):
@@ -161,12 +159,10 @@ def _text(data: bytes, name: str, ending: str, declared: FileFormat | None) -> S
     return Source(frame, ending, notes, file=marks)
 
 
-def _marks(ending: str, source: Source | None) -> tuple[str, bool]:
-    """The mark between the cells of a text file, and whether decimals have a comma: as in the input."""
-    came = None if source is None or source.format == ".tsv" else source.file
-    separator = "\t" if ending == ".tsv" else "," if came is None else came.separator
-    comma = source is not None and source.file is not None and source.file.decimal == ","
-    return separator, comma and separator != ","
+def _marks(ending: str, source: Source | None) -> FileFormat:
+    return written_marks(
+        ending, None if source is None else source.file, "" if source is None else source.format
+    )
 
 
 def _read_binary(path: Path, ending: str) -> Source:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import polars as pl
 
 from shoal.errors import InputError
+from shoal.io._cells import typed
 from shoal.io._files import first_line
 from shoal.schema import FileFormat
 
@@ -21,17 +23,15 @@ def read_text(
     """A table, how its bytes were read, and what had to be guessed for it."""
     if not data.strip():
         raise InputError(f"The file {name} is empty. A header line and rows were expected.")
+    notes: list[str] = []
     if declared is None:
-        text, encoding, notes = _decode(data, name)
-        separator = "\t" if ending == ".tsv" else delimiter(text)
-        if separator not in (",", "\t"):
-            notes.append(f"Columns are separated by {separator!r}.")
-        decimal = "," if separator == ";" and has_decimal_commas(text) else "."
-        if decimal == ",":
-            notes.append("Decimals are written with a comma.")
-        marks = FileFormat(encoding, separator, decimal)
+        encoding = found_encoding(data[:SAMPLE_BYTES], name, lambda: _is(data, "utf-8"), notes)
+        text = decoded(data, encoding, name, declared=False)
     else:
-        text, notes, marks = _decode_as(data, name, declared.encoding), [], declared
+        text = decoded(data, declared.encoding, name, declared=True)
+    if "\n" not in text:
+        text = text.replace("\r", "\n")  # lines as old Macs ended them
+    marks = declared or found_marks(text, encoding, ending, notes)
     names = header(text, marks.separator, name, notes)
     _refuse_ragged(text, marks.separator, len(names), name)
     try:
@@ -47,64 +47,103 @@ def read_text(
     )
 
 
-def typed(texts: pl.Series, decimal: str = ".") -> pl.Series:
-    """Cells of a text file as whole numbers, numbers or truth values where all of them are; else as texts.
+def found_encoding(head: bytes, name: str, is_utf8: Callable[[], bool], notes: list[str]) -> str:
+    """The encoding of a file, from its first bytes and whether all of it is UTF-8."""
+    if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        encoding = "utf-16"
+    elif b"\x00" in head:
+        raise InputError(f"The file {name} must be text. It holds zero bytes: is its ending right?")
+    else:
+        encoding = "utf-8" if is_utf8() else "cp1252"
+    if encoding != "utf-8":
+        notes.append(f"The text was read as {encoding}, since it is not UTF-8.")
+    return encoding
 
-    Digits with a leading zero stay texts: a postcode or the code of a trade is no quantity, and 01067 is not 1067.
+
+def found_marks(sample: str, encoding: str, ending: str, notes: list[str]) -> FileFormat:
+    """The marks between cells and before decimals, from the first lines."""
+    separator = "\t" if ending == ".tsv" else delimiter(sample)
+    if separator not in (",", "\t"):
+        notes.append(f"Columns are separated by {separator!r}.")
+    decimal = "," if separator == ";" and has_decimal_commas(sample) else "."
+    if decimal == ",":
+        notes.append("Decimals are written with a comma.")
+    return FileFormat(encoding, separator, decimal)
+
+
+def codec(encoding: str) -> str:
+    """The codec that reads an encoding: a mark of the byte order is no part of UTF-8 text."""
+    return "utf-8-sig" if encoding.lower().replace("_", "-") == "utf-8" else encoding
+
+
+def decoded(data: bytes, encoding: str, name: str, *, declared: bool) -> str:
+    """The text of a file; raises a sentence where it is in another encoding."""
+    try:
+        return data.decode(codec(encoding))
+    except UnicodeError:
+        raise wrong_encoding(encoding, name, declared=declared) from None
+
+
+def wrong_encoding(encoding: str, name: str, *, declared: bool) -> InputError:
+    """What is said of text in another encoding than was declared or found."""
+    if declared:
+        return InputError(f"The file {name} must be text in {encoding}, as the schema declares. It is not.")
+    return InputError(f"The file {name} must be text in UTF-8, UTF-16 or Windows-1252. It is none of them.")
+
+
+def written_marks(ending: str, file: FileFormat | None, came: str) -> FileFormat:
+    """How a text file is written: as the input was, as far as its ending allows.
+
+    Parameters
+    ----------
+    ending, came : str
+        The endings of the output and of the input, such as ".csv".
+    file : FileFormat or None
+        How the input was read; None where it was no text.
 
     Examples
     --------
-    >>> import polars as pl
-    >>> from shoal.io import typed
-    >>> typed(pl.Series(["7", None, "12"])).to_list(), typed(pl.Series(["07", "12"])).to_list()
-    ([7, None, 12], ['07', '12'])
+    >>> from shoal.io import written_marks
+    >>> from shoal.schema import FileFormat
+    >>> written_marks(".csv", FileFormat("cp1252", ";", ","), ".csv")
+    FileFormat(encoding='cp1252', separator=';', decimal=',')
     """
-    cells = texts.replace("", None) if (texts == "").any() else texts
-    present = cells.drop_nulls()
-    if present.len() == 0:
-        return texts
-    if present.str.contains(r"^[+-]?\d+$").all():
-        whole = None if present.str.contains(r"^[+-]?0\d").any() else cells.cast(pl.Int64, strict=False)
-        return whole if whole is not None and whole.null_count() == cells.null_count() else texts
-    mark = "," if decimal == "," else r"\."
-    if present.str.contains(rf"^[+-]?(\d+({mark}\d*)?|{mark}\d+)([eE][+-]?\d+)?$|^[+-]?inf$|^NaN$").all():
-        if present.str.contains(r"^[+-]?0\d+$").any():
-            return texts
-        points = cells.str.replace(",", ".", literal=True) if decimal == "," else cells
-        return points.cast(pl.Float64)
-    if present.str.contains(r"^(?i:true|false)$").all():
-        return cells.str.to_lowercase() == "true"
-    return texts
+    separator = "\t" if ending == ".tsv" else "," if file is None or came == ".tsv" else file.separator
+    decimal = "." if file is None or file.decimal == separator else file.decimal
+    return FileFormat("utf-8" if file is None else file.encoding, separator, decimal)
 
 
-def _decode_as(data: bytes, name: str, encoding: str) -> str:
-    """The text in its declared encoding; a mark of the byte order is no part of it."""
-    try:
-        return data.decode("utf-8-sig" if encoding.lower().replace("_", "-") == "utf-8" else encoding)
-    except (UnicodeDecodeError, UnicodeError):
-        raise InputError(
-            f"The file {name} must be text in {encoding}, as the schema declares. It is not."
-        ) from None
+class TextWriter:
+    """Turns frames into the bytes of one text file, the header first."""
 
+    def __init__(self, marks: FileFormat) -> None:
+        self._marks = marks
+        self._encoder = codecs.getincrementalencoder(marks.encoding)()
+        self._begun = False
 
-def _decode(data: bytes, name: str) -> tuple[str, str, list[str]]:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        encodings = ["utf-16"]
-    elif b"\x00" in data[:SAMPLE_BYTES]:
-        raise InputError(f"The file {name} must be text. It holds zero bytes: is its ending right?")
-    else:
-        encodings = ["utf-8-sig", "cp1252"]
-    for encoding in encodings:
+    def bytes_of(self, frame: pl.DataFrame) -> bytes:
+        """The next rows."""
+        text = frame.write_csv(
+            separator=self._marks.separator,
+            decimal_comma=self._marks.decimal == ",",
+            include_header=not self._begun,
+        )
+        self._begun = True
         try:
-            text = data.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-        if "\n" not in text:
-            text = text.replace("\r", "\n")  # lines as old Macs ended them
-        if encoding == "utf-8-sig":
-            return text, "utf-8", []
-        return text, encoding, [f"The text was read as {encoding}, since it is not UTF-8."]
-    raise InputError(f"The file {name} must be text in UTF-8, UTF-16 or Windows-1252. It is none of them.")
+            return self._encoder.encode(text)
+        except UnicodeError:
+            raise InputError(
+                f"The output is written in {self._marks.encoding}, as the input is, and holds a character that this "
+                "encoding lacks: give it the ending .parquet, or read the input as utf-8."
+            ) from None
+
+
+def _is(data: bytes, encoding: str) -> bool:
+    try:
+        data.decode(encoding)
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def delimiter(text: str) -> str:

@@ -6,20 +6,27 @@ PRAM, synthetic records and local suppression are methods of their own in `shoal
 
 from __future__ import annotations
 
-from shoal.masking._perturb import MASKS, add_noise, mask, pram, rank_swap
-from shoal.masking._steps import code_ends, recode
+from shoal.masking._perturb import MASKS, add_noise, invariant_matrix, mask, pram, rank_swap
+from shoal.masking._records import Swapped, swap_records
+from shoal.masking._shuffle import shuffle
+from shoal.masking._steps import code_ends, recode, round_to
 from shoal.masking._suppress import suppress
 from shoal.masking._synthetic import hybrid, synthetic
 
 __all__ = [
     "MASKS",
+    "Swapped",
     "add_noise",
     "code_ends",
     "hybrid",
+    "invariant_matrix",
     "mask",
     "pram",
     "rank_swap",
     "recode",
+    "round_to",
+    "shuffle",
     "suppress",
+    "swap_records",
     "synthetic",
 ]

@@ -171,15 +171,30 @@ def _swapped(X: np.ndarray, share: float, rng: np.random.Generator) -> np.ndarra
     return out
 
 
-def pram(codes: Any, probability: float, random_state: int | np.random.Generator = 0) -> Any:
-    """Draw a level anew, from the column's own shares, with some probability (an invariant PRAM matrix).
+def pram(
+    codes: Any,
+    probability: float | None = None,
+    random_state: int | np.random.Generator = 0,
+    *,
+    matrix: Any = None,
+    levels: Sequence[Any] | None = None,
+    invariant: bool = False,
+) -> Any:
+    """Draw levels anew: from the column's own shares with some probability, or by a matrix of transitions.
 
     Parameters
     ----------
     codes : array, list or series (pandas, polars) of levels of any type
         Missing cells stay where they were.
-    probability : float in [0, 1]
+    probability : float in [0, 1], optional
+        That a level is drawn anew from the column's shares, which is an invariant matrix.
     random_state : int or Generator, default 0
+    matrix : array, (n_levels, n_levels), optional
+        For each level the probabilities of what it becomes; used instead of a probability.
+    levels : sequence, optional
+        The levels in the matrix's order; those that occur, in ascending order, if left open.
+    invariant : bool, default False
+        Follow the matrix by the one that leads back, so that the expected shares of the levels stay as they are.
 
     Returns
     -------
@@ -197,18 +212,95 @@ def pram(codes: Any, probability: float, random_state: int | np.random.Generator
     >>> pram(np.array([0.0, 1.0, 1.0]), 0.0).tolist()
     [0.0, 1.0, 1.0]
     """
-    check_params("pram", {"probability": Interval(Real, 0, 1)}, {"probability": probability})
+    if (probability is None) == (matrix is None):
+        raise ParameterError("'pram' needs either a probability or a matrix.")
     rng = np.random.default_rng(random_state)
+    if matrix is not None:
+        return changed_cells(codes, lambda cells: _by_matrix(cells, matrix, levels, invariant, rng))
+    check_params("pram", {"probability": Interval(Real, 0, 1)}, {"probability": probability})
+    chance = float(probability or 0.0)
 
     def drawn(cells: pl.Series) -> pl.Series:
         gone = cells.is_null() | (cells.is_nan() if cells.dtype.is_float() else False)
         here = np.flatnonzero(~gone.to_numpy())
-        change = rng.random(here.size) < probability
+        change = rng.random(here.size) < chance
         rows = np.arange(cells.len())
         rows[here] = np.where(change, here[rng.integers(0, max(here.size, 1), here.size)], here)
         return cells.gather(rows)
 
     return changed_cells(codes, drawn)
+
+
+def invariant_matrix(matrix: Any, shares: Any) -> np.ndarray:
+    """The matrix that first goes by `matrix` and then back by Bayes' rule: it keeps the shares in expectation.
+
+    Parameters
+    ----------
+    matrix : array, (n_levels, n_levels)
+        Rows of probabilities.
+    shares : array, (n_levels,)
+        Of the levels, summing to 1.
+
+    Returns
+    -------
+    array, (n_levels, n_levels)
+
+    References
+    ----------
+    .. [1] A. van den Hout, P. G. M. van der Heijden (2002). Randomized response, statistical disclosure control and
+       misclassification: a review. International Statistical Review 70(2), 269-288.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.masking import invariant_matrix
+    >>> shares = np.array([0.8, 0.2])
+    >>> R = invariant_matrix([[0.9, 0.1], [0.3, 0.7]], shares)
+    >>> np.allclose(shares @ R, shares), np.allclose(R.sum(axis=1), 1)
+    (True, True)
+    """
+    P = _checked_matrix(matrix)
+    t = np.asarray(shares, dtype=np.float64)
+    reached = t @ P
+    back = np.divide(P.T * t, reached[:, None], out=np.zeros_like(P), where=reached[:, None] > 0)
+    back[reached <= 0] = np.eye(t.size)[reached <= 0]
+    return P @ back
+
+
+def _checked_matrix(matrix: Any) -> np.ndarray:
+    P = np.asarray(matrix, dtype=np.float64)
+    if P.ndim != 2 or P.shape[0] != P.shape[1] or not (P >= 0).all() or not np.allclose(P.sum(axis=1), 1.0):
+        raise ParameterError("'matrix' of pram must be square, its rows probabilities that sum to 1.")
+    return P
+
+
+def _by_matrix(
+    cells: pl.Series, matrix: Any, levels: Sequence[Any] | None, invariant: bool, rng: np.random.Generator
+) -> pl.Series:
+    P = _checked_matrix(matrix)
+    known = cells.fill_nan(None) if cells.dtype.is_float() else cells
+    order = known.drop_nulls().unique().sort() if levels is None else pl.Series(levels).cast(known.dtype)
+    if order.len() != P.shape[0]:
+        raise ParameterError(
+            f"'matrix' of pram must have a row for each level. Got {P.shape[0]} rows for {order.len()} levels."
+        )
+    codes = known.replace_strict(
+        order, pl.Series(np.arange(order.len())), default=None, return_dtype=pl.Int64
+    )
+    odd = codes.is_null() & known.is_not_null()
+    if odd.any():
+        raise ParameterError(
+            f"'levels' of pram must hold all values. They lack those of {int(odd.sum())} cells."
+        )
+    here = np.flatnonzero(known.is_not_null().to_numpy())
+    was = codes.gather(here).to_numpy()
+    if invariant and here.size:
+        P = invariant_matrix(P, np.bincount(was, minlength=order.len()) / here.size)
+    ends = np.cumsum(P, axis=1)
+    new = np.minimum((rng.random(here.size)[:, None] >= ends[was]).sum(axis=1), order.len() - 1)
+    rows = np.zeros(cells.len(), np.int64)
+    rows[here] = new
+    return order.gather(rows).set(known.is_null(), None).alias(cells.name)
 
 
 def _cells(column: TypedColumn) -> np.ndarray:

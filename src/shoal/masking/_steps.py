@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any
 
 import polars as pl
 
-from shoal.errors import SchemaError
+from shoal.errors import InputError, SchemaError
 from shoal.masking._kinds import changed_cells
+from shoal.params import Interval, check_params
 
 
 def code_ends(series: Any, bottom: float | None = None, top: float | None = None) -> Any:
@@ -30,6 +32,40 @@ def code_ends(series: Any, bottom: float | None = None, top: float | None = None
     [10, 50, 90]
     """
     return changed_cells(series, lambda cells: cells.clip(lower_bound=bottom, upper_bound=top))
+
+
+def round_to(series: Any, base: float) -> Any:
+    """Round numbers to the nearest multiple of `base`; halves go to the even multiple.
+
+    Parameters
+    ----------
+    series : series (pandas, polars), array or list of numbers
+    base : float
+        Above 0.
+
+    Returns
+    -------
+    the same kind
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.masking import round_to
+    >>> round_to(pl.Series([1204, 1250, None]), 100).to_list()
+    [1200, 1200, None]
+    """
+    check_params("round_to", {"base": Interval(Real, 1e-300, 1e300)}, {"base": base})
+
+    def rounded(cells: pl.Series) -> pl.Series:
+        if not cells.dtype.is_numeric():
+            raise InputError(
+                f"Rounding needs numbers. Column {cells.name!r} holds cells of type {cells.dtype}."
+            )
+        new = (cells.cast(pl.Float64) / base).round(mode="half_to_even") * base
+        whole = cells.dtype.is_integer() and float(base).is_integer()
+        return new.cast(cells.dtype) if whole else new
+
+    return changed_cells(series, rounded)
 
 
 def recode(series: Any, hierarchy: Any, steps: int = 1) -> Any:

@@ -14,22 +14,19 @@ from dataclasses import dataclass, replace
 import numpy as np
 import polars as pl
 
-from shoal import privacy
-from shoal.engine.frame import Frame
-from shoal.engine.pseudonyms import pseudonyms
-from shoal.errors import InputError, InternalError, ParameterError
+from shoal import privacy, rules
+from shoal.errors import InputError, InternalError
 from shoal.generalization import Generalize, Hierarchy, Recoder, Suppress, read_hierarchies
 from shoal.publish.executors import Executor, Progress
-from shoal.publish.executors.memory import MemoryRows
+from shoal.publish.replacing import needed_table, outcome_of, refuse_executor
 from shoal.publish.request import ProtectionRequest, refuse_fields
-from shoal.publish.result import Protection, original_cells
+from shoal.publish.result import Protection
 from shoal.publish.stages import check
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.identification import identification
-from shoal.publish.stages.measure import MEASURED_RECORDS, Figures
-from shoal.publish.stages.release import hidden, shuffled
+from shoal.publish.stages.measure import Figures
 from shoal.publish.stages.roles import Roles, settle_roles
-from shoal.publish.stages.survey import ROW, weights_of
+from shoal.publish.stages.survey import weights_of
 from shoal.publish.status import Status, refuse_red, status_of
 from shoal.schema import Column
 
@@ -63,43 +60,40 @@ def change(
     executor.refuse(request)
     key = None if request.identifiers == "drop" else request.key or secrets.token_bytes(32)
     with executor.open(request, tell) as rows:
-        if not isinstance(rows, MemoryRows):
-            raise InternalError("Cells are changed in memory.")
         tell("reading the schema", 0, 0)
         roles = settle_roles(rows.head(), request, rows.labelled)
         if roles.strata:
             raise InputError(
                 f"The method {request.method_name!r} takes no strata. Got {', '.join(roles.strata)}."
             )
-        rows.settle(roles)
+        edits = rules.edits_of(roles.schema.rules, roles.names)
+        named = [name for edit in edits for name in edit.columns]
+        table = needed_table(rows, roles, {*roles.needed, *named})
         settled = Settled(request, roles)
         tell(f"changing cells until every combination has {request.k}", 0, 0)
-        recoder = recoder_for(settled, rows.table).fit(_keys(rows.table, roles))
+        recoder = recoder_for(settled, table).fit(_keys(table, roles))
         tell("checking", 0, 0)
-        new = new_columns(rows.table, roles, recoder, key)
-        published = rows.table.with_columns(new.values()).select(
-            name for name in roles.names if name not in hidden(roles)
-        )
-        classes = check.class_rows(published, settled)
-        verdicts = _verdicts(published, settled)
+        new = new_columns(table, roles, recoder)
+        changed = table.with_columns(new.values())
+        # Nothing is repaired: a repaired cell would no longer be true.
+        kept = rules.repair(changed, table, edits, ())
+        rules.refuse_unkept(kept)
+        homes = None if roles.household is None else table[roles.household]
+        made = outcome_of(rows, settled, table, new, key, homes)
+        verdicts = _verdicts(changed, made.classes, settled)
         check.refuse_broken(verdicts)
-        exposure = check.exposure_of(classes, settled)
-        status = _with_reading(status_of(verdicts, exposure, request.k), recoder)
+        exposure = check.exposure_of(made.classes, settled)
+        status = _with_reading(status_of(verdicts, exposure, request.k, request.limits), recoder)
         refuse_red(status, accepted=request.accept_risk)
         tell("measuring", 0, 0)
-        figures = _figures(rows.table, published, settled, recoder, exposure)
+        figures = _figures(table, changed, settled, recoder, exposure)
+        figures = replace(figures, rules=[each.to_dict() for each in kept.kept] or None)
         if before_giving is not None:
             before_giving()
-        frame = rows.given.taken(rows.table[ROW].to_numpy())
-        made = frame.without(hidden(roles) if request.identifiers == "drop" else []).replaced(new)
-        labels = recoder.labels_
-        if request.order == "shuffle":
-            order = shuffled(published)
-            made, labels = Frame(made).narwhals[order.tolist()].to_native(), labels[order]
-    step = max(1, -(-published.height // MEASURED_RECORDS))
+        given = made.give(recoder.labels_)
     return Protection(
-        frame=made,
-        labels=labels,
+        frame=given.frame,
+        labels=given.labels,
         verdicts=verdicts,
         figures=replace(figures, seconds=time.perf_counter() - started),
         status=status.colour,
@@ -108,8 +102,8 @@ def change(
         roles=roles,
         notes=(*rows.notes, *roles.notes, *_notes(settled, recoder)),
         sizes=_sizes(recoder),
-        original=original_cells(rows.table, roles)[::step],
-        published=published[::step],
+        original=made.original,
+        published=made.published,
         parameters={
             name: value
             for name, value in recoder.get_params(deep=False).items()
@@ -120,11 +114,7 @@ def change(
 
 def refuse(request: ProtectionRequest, executor: Executor) -> None:
     """Raise a sentence that names the first field which these methods cannot honour."""
-    if executor.name != "memory":
-        raise ParameterError(
-            f"The method {request.method_name!r} works on a table in memory. Leave out the engine, the memory bound and "
-            "the number of jobs."
-        )
+    refuse_executor(request, executor)
     if request.method_name == "suppress":
         refuse_fields(request, _FOR_GENERALIZE, "of suppression")
     else:
@@ -143,7 +133,7 @@ def recoder_for(settled: Settled, table: pl.DataFrame) -> Recoder:
             time_limit=request.time_limit, random_state=seed,
         )  # fmt: skip
     given = {} if request.hierarchies is None else read_hierarchies(request.hierarchies)
-    found = {fact.name: _hierarchy(fact, given, table[fact.name]) for fact in roles.quasi}
+    found = {fact.name: hierarchy_for(fact, given, table[fact.name]) for fact in roles.quasi}
     return Generalize(
         k=request.k, hierarchies={name: tree for name, tree in found.items() if tree is not None},
         breaks={fact.name: fact.breaks for fact in roles.quasi if fact.breaks and fact.name not in given},
@@ -154,7 +144,7 @@ def recoder_for(settled: Settled, table: pl.DataFrame) -> Recoder:
     ).check()  # fmt: skip
 
 
-def _hierarchy(fact: Column, given: dict[str, Hierarchy], cells: pl.Series) -> Hierarchy | None:
+def hierarchy_for(fact: Column, given: dict[str, Hierarchy], cells: pl.Series) -> Hierarchy | None:
     """A column's hierarchy: of the folder, of the schema, or by its kind; None where its values make one."""
     if fact.name in given:
         return given[fact.name]
@@ -174,9 +164,7 @@ def _keys(table: pl.DataFrame, roles: Roles) -> pl.DataFrame:
     return chosen.with_columns(pl.col(name).str.to_date(strict=False) for name in dates)
 
 
-def new_columns(
-    table: pl.DataFrame, roles: Roles, recoder: Recoder, key: bytes | None
-) -> dict[str, pl.Series]:
+def new_columns(table: pl.DataFrame, roles: Roles, recoder: Recoder) -> dict[str, pl.Series]:
     """The columns that are published otherwise than they came."""
     new = {name: recoder.released_[name] for name in roles.quasi_names}
     if roles.weight is not None:
@@ -185,23 +173,26 @@ def new_columns(
         weights = weights_of(table, roles.weight)
         means = np.bincount(labels, weights) / np.maximum(np.bincount(labels), 1)
         new[roles.weight] = pl.Series(roles.weight, means[labels])
-    for column in roles.decoder.columns:
-        if column.name in table.columns and column.name not in new and column.name not in hidden(roles):
-            new[column.name] = table[column.name]
-    if key is not None:
-        new |= {name: pseudonyms(table[name], key) for name in hidden(roles) if name in table.columns}
     return new
 
 
-def _verdicts(published: pl.DataFrame, settled: Settled) -> tuple[privacy.Verdict, ...]:
+def _verdicts(changed: pl.DataFrame, classes: pl.DataFrame, settled: Settled) -> tuple[privacy.Verdict, ...]:
     """The models on what would be published; k is demanded where a missing cell is a value of its own."""
     request, roles = settled.request, settled.roles
     strict = request.method_name == "generalize" or request.reading in (None, "strict")
     ground, levels = distances_of(roles)
-    return privacy.check(
-        published, roles.known, list(roles.sensitive), k=request.k if strict else None, l=request.l, t=request.t,
-        ground=ground, levels=levels,
-    )  # fmt: skip
+    if set(roles.sensitive) <= set(changed.columns):
+        found = privacy.check(
+            changed, roles.known, list(roles.sensitive), k=request.k if strict else None, l=request.l, t=request.t,
+            ground=ground, levels=levels,
+        )  # fmt: skip
+    else:
+        bare = classes.drop(check.HOME) if check.HOME in classes.columns else classes
+        found = check.verdicts_of_classes(bare, settled)
+        found = tuple(each if strict else replace(each, limit=None, holds=None) for each in found)
+    # Classes hold k records; how many households share them is told, not demanded.
+    homes = (replace(each, limit=None, holds=None) for each in check.of_households(classes, settled))
+    return (*found, *homes)
 
 
 def _with_reading(status: Status, recoder: Recoder) -> Status:
@@ -275,7 +266,10 @@ def _notes(settled: Settled, recoder: Recoder) -> list[str]:
         levels = zip(roles.quasi_names, recoder.node_, strict=True)
         said.append(f"Levels: {', '.join(f'{name} {level}' for name, level in levels)}.")
     if roles.household is not None:
-        said.append("Classes hold k persons, not k households: members of one household may share a class.")
+        said.append(
+            "Classes hold k persons, not k households: members of one household may share a class. A step at the level "
+            "of households counts households."
+        )
     left = [*roles.sensitive, *roles.left]
     if left:
         said.append(f"Not protected, published as they are: {', '.join(left)}.")

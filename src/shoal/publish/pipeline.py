@@ -18,11 +18,13 @@ from shoal.publish.request import CHANGING, ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
 from shoal.publish.stages.check import exposure_of, refuse_broken
 from shoal.publish.stages.households import household_sums, households_of
+from shoal.publish.stages.identification import NOT_MEASURED
 from shoal.publish.stages.plan import Plan, draft_plan, finished_plan, small_strata
 from shoal.publish.stages.roles import Roles, settle_roles
 from shoal.publish.stages.routing import centres_of, stratum_sums
 from shoal.publish.stages.survey import survey_batch, surveyed
 from shoal.publish.status import Status, refuse_red, status_of
+from shoal.rules import edits_of, refuse_contradiction
 
 # Rows of the sample from which large tables are cut into parts.
 SAMPLE_ROWS = 60_000
@@ -60,6 +62,10 @@ def protect(
         was not accepted.
     """
     tell = progress or (lambda _stage, _done, _of: None)
+    if steps_asked(request):
+        from shoal.publish.steps import run_steps
+
+        return run_steps(request, executor, tell, before_giving)
     if request.method_name in CHANGING:
         from shoal.publish.change import change
 
@@ -71,6 +77,7 @@ def protect(
     with executor.open(request, tell) as rows:
         tell("reading the schema", 0, 0)
         roles = settle_roles(rows.head(), request, rows.labelled)
+        refuse_contradiction(edits_of(roles.schema.rules, roles.names))
         tell("looking through the table", 0, 0)
         plan = plan_rows(rows, roles, request, method)
         rows.solve(plan)
@@ -87,7 +94,18 @@ def protect(
         figures, at_risk=exposure.at_risk, attribute_disclosure=dict(exposure.attributes),
         seconds=time.perf_counter() - started,
     )  # fmt: skip
-    return Protection.of(plan, draft, status, figures, given, rows.notes)
+    notes = rows.notes if figures.identification is not None else (*rows.notes, NOT_MEASURED)
+    return Protection.of(plan, draft, status, figures, given, notes)
+
+
+def steps_asked(request: ProtectionRequest) -> bool:
+    """Whether a run is one of several steps."""
+    declared = request.schema is not None and bool(request.schema.steps)
+    if not (request.steps or declared or request.method_name == "steps"):
+        return False
+    from shoal.publish.steps import steps_of
+
+    return bool(steps_of(request))
 
 
 def settle_method(request: ProtectionRequest) -> Microaggregator:
@@ -124,7 +142,7 @@ def settle_status(draft: Draft, plan: Plan) -> Status:
     if draft.tally.interrupted and not request.keep_best:
         raise KeyboardInterrupt
     refuse_broken(draft.verdicts)
-    status = status_of(draft.verdicts, exposure_of(draft.classes, plan), request.k)
+    status = status_of(draft.verdicts, exposure_of(draft.classes, plan), request.k, request.limits)
     refuse_red(status, accepted=request.accept_risk)
     return status
 

@@ -9,27 +9,33 @@ from typing import Any
 from shoal.errors import GuaranteeError
 from shoal.privacy import Verdict
 from shoal.publish.stages.check import Exposure
+from shoal.scenarios import RED_SHARE, ReleaseType
 
-# Share of records that may lie in classes below k before a table must not be given out.
-RED_SHARE = 0.05
 WORDS = {
     "green": "all conditions met",
     "amber": "publish after a look at the reasons",
     "red": "do not publish",
 }
-RULE = (
-    "It looks at all published columns that are not sensitive, those left as they are included. Green: every "
-    "model that was asked for holds, every record shares these columns with at least k - 1 others, and no sensitive "
-    "value is the same for all records alike. Red: a model that was asked for does not hold, or more than "
-    f"{100 * RED_SHARE:.0f} % of the records share these columns with fewer than k - 1 others. Amber: anything else. "
-    "Linkage cannot exceed 1/k where every record shares these columns with k - 1 others, so it needs no condition "
-    "of its own."
-)
+
+
+def rule_of(limits: ReleaseType | None = None) -> str:
+    """The rule behind the status, with the thresholds of the release type where one was chosen."""
+    share = RED_SHARE if limits is None else limits.red_share
+    typed = "" if limits is None else f" {limits.rule} Taken to try: {limits.intruder}"
+    fewer = "" if limits is None else ", k is below what the release type asks for"
+    return (
+        "It looks at all published columns that are not sensitive, those left as they are included. Green: every "
+        "model that was asked for holds, every record shares these columns with at least k - 1 others, and no sensitive "
+        f"value is the same for all records alike. Red: a model that was asked for does not hold{fewer}, or more than "
+        f"{100 * share:.3g} % of the records share these columns with fewer than k - 1 others. Amber: anything else. "
+        "Linkage cannot exceed 1/k where every record shares these columns with k - 1 others, so it needs no condition "
+        f"of its own.{typed}"
+    )
 
 
 @dataclass(frozen=True)
 class Status:
-    """The colour, why it is that colour, and the rule.
+    """The colour, and why it is that colour.
 
     Attributes
     ----------
@@ -46,11 +52,6 @@ class Status:
         """What the colour asks for."""
         return WORDS[self.colour]
 
-    @property
-    def rule(self) -> str:
-        """The rule, for reading."""
-        return RULE
-
     def __str__(self) -> str:
         why = "; ".join(self.reasons)
         return f"status {self.colour}: {self.word}" + (f" ({why})" if why else "")
@@ -60,7 +61,9 @@ class Status:
         return {"status": self.colour, "reasons": list(self.reasons)}
 
 
-def status_of(verdicts: Iterable[Verdict], exposure: Exposure, k: int) -> Status:
+def status_of(
+    verdicts: Iterable[Verdict], exposure: Exposure, k: int, limits: ReleaseType | None = None
+) -> Status:
     """Decide the colour from what is published alone.
 
     Parameters
@@ -68,6 +71,8 @@ def status_of(verdicts: Iterable[Verdict], exposure: Exposure, k: int) -> Status
     verdicts : iterable of Verdict
     exposure : Exposure
     k : int
+    limits : ReleaseType, optional
+        The thresholds of the release type, where one was chosen.
 
     Examples
     --------
@@ -84,12 +89,15 @@ def status_of(verdicts: Iterable[Verdict], exposure: Exposure, k: int) -> Status
         if each.holds is False
     ]
     amber: list[str] = []
+    if limits is not None and k < limits.k:
+        red.append(f"k = {k} is below the {limits.k} of the release type {limits.name}")
+    share = RED_SHARE if limits is None else limits.red_share
     if exposure.at_risk > 0:
         sentence = (
             f"{_percent(exposure.at_risk)} of the records share {named(exposure.columns)} with fewer than "
             f"{k - 1} others"
         )
-        (red if exposure.at_risk > RED_SHARE else amber).append(sentence)
+        (red if exposure.at_risk > share else amber).append(sentence)
     amber += [
         f"for {_percent(share)} of the records all alike have one value of {name}"
         for name, share in exposure.attributes.items()

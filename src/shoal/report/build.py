@@ -17,6 +17,7 @@ import polars as pl
 from shoal import __version__
 from shoal.report.columns import ColumnsFact, Comparison, Left, column_facts, compare_columns, left_columns
 from shoal.report.repeat import settings_rows
+from shoal.report.steps import RuleFact, StepFact, rule_facts, step_facts
 from shoal.report.words import (
     BeforeAfter,
     FigureFact,
@@ -130,6 +131,8 @@ class Facts:
     not_drawn: int
     loss: tuple[FigureFact, ...]
     risk: tuple[FigureFact, ...]
+    steps: tuple[StepFact, ...]
+    rules: tuple[RuleFact, ...]
     identification: tuple[BeforeAfter, ...]
     riskiest: str
     measured: str
@@ -143,6 +146,7 @@ class Facts:
     command: str
     python: str
     schema: str
+    fitness: Any
 
 
 def gather(protection: Protected, *, public: bool = False, now: datetime.datetime | None = None) -> Facts:
@@ -191,6 +195,8 @@ def gather(protection: Protected, *, public: bool = False, now: datetime.datetim
         not_drawn=0 if public else len(names) - len(drawn),
         loss=loss_facts(figures),
         risk=risk_facts(figures, sizes.size / max(height, 1)),
+        steps=step_facts(figures),
+        rules=rule_facts(figures),
         identification=identification_facts(figures),
         riskiest=riskiest_column(figures),
         measured=_measured(figures),
@@ -204,6 +210,7 @@ def gather(protection: Protected, *, public: bool = False, now: datetime.datetim
         command="" if public else protection.command(),
         python=protection.python(public=public),
         schema="" if public else protection.schema.to_toml(),
+        fitness=None if public else getattr(protection, "fitness", None),
     )
 
 

@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 
 from shoal import datasets
+from shoal.dp import query as asked
 from shoal.dp.exact import expression
+from shoal.dp.expressions import Predicate, col
 from shoal.dp.load import load
-from shoal.dp.query import Predicate, Query, avg, col, count, total
+from shoal.dp.query import Query, count
 from shoal.schema import Column, Schema, Unit
 
 LEAST = 0.01  # share of the rows that must answer, since a relative error is undefined at 0
@@ -39,6 +41,8 @@ class Bench:
         The unit of mode `group`.
     summed : str
         Column of SUM and AVG.
+    natural : {"min-max", "raw"}, default "min-max"
+        The preprocessing of DBSCAN's sweep: raw where the columns lie in [-1, 1] as they come.
     """
 
     name: str
@@ -52,6 +56,7 @@ class Bench:
     components_selected: tuple[int, ...]
     group: Unit | int
     summed: str
+    natural: str = "min-max"
 
     def loaded(self) -> pl.DataFrame:
         """As the engine keeps it."""
@@ -89,7 +94,7 @@ def bench(name: str) -> Bench:
     return Bench(
         name, frame, _schema(name, frame), target="activity", keep=60, eps=5.0,
         eps_grid=(1.0, 2.0, 3.0, 5.0, 8.0), components=WIDE, components_selected=WIDE,
-        group=Unit("subject", 500), summed=features[0],
+        group=Unit("subject", 500), summed=features[0], natural="raw",
     )  # fmt: skip
 
 
@@ -136,8 +141,8 @@ def random_queries(table: Bench, loaded: pl.DataFrame, how_many: int, seed: int)
 def with_figures(queries: list[Query], column: str) -> dict[str, list[Query]]:
     """The same conditions for SUM and AVG of a column."""
     return {
-        "sum": [total(column).where(each.condition) for each in queries if each.condition is not None],
-        "avg": [avg(column).where(each.condition) for each in queries if each.condition is not None],
+        "sum": [asked.sum(column).where(each.condition) for each in queries if each.condition is not None],
+        "avg": [asked.mean(column).where(each.condition) for each in queries if each.condition is not None],
     }
 
 

@@ -6,7 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.research._pictures import build_seconds
 from shoal.research._rows import CLAIM_HEADER, Reproduction, _text
+
+# Ends of the names of methods over another preprocessing than min-max.
+SUFFIXES = (" (z)", " (raw)")
+# The dissertation's pictures of answers, each of an approach beside the one before it.
+ANSWERS = {
+    "figure-13": ("baseline", "approach 1"),
+    "figure-15": ("approach 1", "approach 2"),
+    "figure-18": ("approach 2", "approach 3"),
+}
 
 
 @dataclass(frozen=True)
@@ -15,10 +25,10 @@ class Measured:
 
     Attributes
     ----------
-    experiment : {"error", "dbscan eps", "build", "queries"}
+    experiment : {"tables", "error", "dbscan eps", "build", "queries"}
     data, method : str
     figure : str
-        COUNT, SUM or AVG, or what was timed.
+        COUNT, SUM or AVG, or what was counted or timed.
     x : float or None
         The noise parameter or epsilon, or DBSCAN's eps.
     ours : float
@@ -26,6 +36,8 @@ class Measured:
     guarantee : str
         "none" for the dissertation's mechanism.
     extra : dict
+    published : float or None
+        None where the dissertation prints no number: its errors and seconds are pictures.
     """
 
     experiment: str
@@ -36,7 +48,19 @@ class Measured:
     ours: float
     guarantee: str = "none"
     extra: dict[str, Any] = field(default_factory=dict)
-    difference: None = None  # the dissertation prints no figure to compare a cell with
+    published: float | None = None
+
+    @property
+    def difference(self) -> float | None:
+        """How far ours lies from the printed figure, in per cent of it; None for what was given rather than found."""
+        if self.published is None or "given" in self.extra:
+            return None
+        return 100.0 * (self.ours - self.published) / self.published
+
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        """What the printed figure belongs to; several readings of it share this."""
+        return (self.experiment, self.data, self.figure)
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
@@ -46,7 +70,9 @@ class Measured:
             "method": self.method,
             "figure": self.figure,
             "x": self.x,
+            "published": self.published,
             "ours": self.ours,
+            "difference_percent": self.difference,
             "guarantee": self.guarantee,
         } | self.extra
 
@@ -69,7 +95,6 @@ class CorrelatedReproduction(Reproduction):
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
         facts = super().to_dict()
-        del facts["agreement"]
         facts["answers"] = {
             data: {method: {"true": true, "noisy": noisy} for method, (true, noisy) in by.items()}
             for data, by in self.answers.items()
@@ -78,7 +103,7 @@ class CorrelatedReproduction(Reproduction):
 
     def header(self) -> list[str]:
         """Names of the columns of the table."""
-        return ["experiment", "data", "method", "figure", "x", "ours", "guarantee", "notes"]
+        return ["experiment", "data", "method", "figure", "x", "published", "ours", "guarantee", "notes"]
 
     def cells(self) -> list[list[str]]:
         """The table as texts."""
@@ -89,6 +114,7 @@ class CorrelatedReproduction(Reproduction):
                 row.method,
                 row.figure,
                 _text(row.x),
+                _text(row.published),
                 _text(row.ours),
                 row.guarantee,
                 ", ".join(f"{name} {_text(value)}" for name, value in row.extra.items()),
@@ -102,10 +128,16 @@ class CorrelatedReproduction(Reproduction):
 
         made = {}
         for data in dict.fromkeys(row.data for row in self.rows):
-            for figure, which in (("COUNT", ""), ("SUM", ""), ("AVG", ""), ("COUNT", " (z)")):
+            for figure, which in (
+                ("COUNT", ""),
+                ("SUM", ""),
+                ("AVG", ""),
+                ("COUNT", " (z)"),
+                ("COUNT", " (raw)"),
+            ):
                 found = _series(self.rows, "error", data, figure, which)
                 if found:
-                    made[f"{data}-error-{figure.lower()}{'-z' if which else ''}"] = lines(
+                    made[f"{data}-error-{figure.lower()}{'-' + which.strip(' ()') if which else ''}"] = lines(
                         found,
                         x_label="epsilon (noise parameter where nothing is guaranteed)",
                         y_label="mean relative error",
@@ -121,29 +153,29 @@ class CorrelatedReproduction(Reproduction):
                 label=f"{data}: mean relative error of COUNT against DBSCAN's eps.",
             )
             made |= self._answers(data)
+            if any((row.experiment, row.data) == ("build", data) for row in self.rows):
+                made[f"{data}-figure-19"] = build_seconds(self.rows, data)
         return made
 
     def _answers(self, data: str) -> dict[str, Any]:
-        """True against noisy answers, those without a guarantee apart from those with one."""
+        """Figures 13, 15 and 18: answers plus absolute noise against true answers, two methods at a time; the sound modes apart."""
         from shoal.report.figures import Series, lines
 
         made, by = {}, self.answers.get(data, {})
-        guaranteed = {row.method for row in self.rows if row.guarantee != "none"}
-        for name, wanted in (("answers", False), ("answers-guaranteed", True)):
+        guaranteed = tuple(dict.fromkeys(row.method for row in self.rows if row.guarantee != "none"))
+        for name, wanted in (*ANSWERS.items(), ("answers-guaranteed", guaranteed)):
             dots = [
-                Series(method, true, noisy, joined=False)
-                for method, (true, noisy) in by.items()
-                if (method in guaranteed) == wanted
+                Series(method, by[method][0], _away(*by[method]), joined=False)
+                for method in wanted
+                if method in by
             ]
             if dots:
                 ends = [min(min(each.x) for each in dots), max(max(each.x) for each in dots)]
                 made[f"{data}-{name}"] = lines(
                     [*dots, Series("true answer", ends, ends)],
                     x_label="true answer",
-                    y_label="noisy answer (at least 1)",
-                    log_x=True,
-                    log_y=True,
-                    label=f"{data}: noisy against true answers of COUNT at epsilon 1.",
+                    y_label="true answer plus absolute noise",
+                    label=f"{data}: COUNT plus the size of its noise against the true answer, epsilon 1.",
                 )
         return made
 
@@ -175,9 +207,9 @@ def _series(rows: Sequence[Measured], experiment: str, data: str, figure: str, s
 
     found: dict[str, list[tuple[float, float]]] = {}
     for row in rows:
-        named = row.method.endswith(" (z)") == bool(suffix)
+        ending = next((each for each in SUFFIXES if row.method.endswith(each)), "")
         if (
-            named
+            ending == suffix
             and (row.experiment, row.data, row.figure) == (experiment, data, figure)
             and row.x is not None
         ):
@@ -186,3 +218,8 @@ def _series(rows: Sequence[Measured], experiment: str, data: str, figure: str, s
         Series(method, [x for x, _ in sorted(points)], [y for _, y in sorted(points)])
         for method, points in found.items()
     ]
+
+
+def _away(true: Sequence[float], noisy: Sequence[float]) -> list[float]:
+    """The true answers moved up by the size of their noise."""
+    return [f + abs(given - f) for f, given in zip(true, noisy, strict=True)]

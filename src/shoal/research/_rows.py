@@ -46,6 +46,11 @@ class Row:
         """How far ours lies from the printed figure, in per cent of it."""
         return None if not self.published else 100.0 * (self.ours - self.published) / self.published
 
+    @property
+    def cell(self) -> tuple[Any, ...]:
+        """What the printed figure belongs to; several readings of it share this."""
+        return (self.data, self.method, self.k, self.extra.get("start"), self.extra.get("gamma0"))
+
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
         return {
@@ -104,7 +109,7 @@ class Agreement:
         }
 
 
-def agreement(rows: Sequence[Row]) -> Agreement:
+def agreement(rows: Sequence[Any]) -> Agreement:
     """Count the printed cells that are reached; of several readings of one cell the nearest counts.
 
     Examples
@@ -117,8 +122,7 @@ def agreement(rows: Sequence[Row]) -> Agreement:
     nearest: dict[tuple[Any, ...], float] = {}
     for row in rows:
         if row.difference is not None:
-            cell = (row.data, row.method, row.k, row.extra.get("start"), row.extra.get("gamma0"))
-            nearest[cell] = min(nearest.get(cell, float("inf")), abs(row.difference))
+            nearest[row.cell] = min(nearest.get(row.cell, float("inf")), abs(row.difference))
     counts = [sum(off <= limit for off in nearest.values()) for limit in (0.05, 0.5, 2.0)]
     return Agreement(len(nearest), *counts)
 

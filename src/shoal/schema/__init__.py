@@ -20,6 +20,7 @@ from shoal.schema.model import (
     Unit,
 )
 from shoal.schema.parts import FileFormat, Indicator, Link, Rule
+from shoal.schema.steps import Step, Steps
 
 __all__ = [
     "AGGREGATES",
@@ -34,6 +35,8 @@ __all__ = [
     "Link",
     "Rule",
     "Schema",
+    "Step",
+    "Steps",
     "Unit",
     "decode_missing",
     "decode_table",

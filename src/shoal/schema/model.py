@@ -28,6 +28,7 @@ from shoal.schema.checks import (
     shown,
 )
 from shoal.schema.parts import FileFormat, Indicator, Link, Rule
+from shoal.schema.steps import Step, Steps
 
 ROLES = ("identifier", "quasi", "sensitive", "weight", "stratum", "household", "leave")
 KINDS = ("number", "ordered", "category", "date", "boolean")
@@ -262,6 +263,8 @@ class Schema:
         The look-alike cells of the `correlated` mode.
     file : FileFormat, optional
         How the bytes of a text file are read.
+    steps : tuple of Step, default ()
+        How different columns are treated in one run, in order.
     rules : tuple of Rule, default ()
         What must stay true of every record.
     links : tuple of Link, default ()
@@ -293,6 +296,7 @@ class Schema:
     group: Unit | int | None = None
     cells: Cells | None = None
     file: FileFormat | None = None
+    steps: Steps = Steps()  # noqa: RUF009 (an empty tuple never changes)
     rules: tuple[Rule, ...] = ()
     links: tuple[Link, ...] = ()
     indicators: tuple[Indicator, ...] = ()
@@ -327,7 +331,8 @@ class Schema:
             value = getattr(self, name)
             if not isinstance(value, kind):  # type: ignore[arg-type]
                 raise SchemaError(f"{name!r} of a table must be a {_PARTS[name]}. Got {shown(value)}.")
-        for name, many in (("rules", Rule), ("links", Link), ("indicators", Indicator)):
+        object.__setattr__(self, "steps", Steps.of(self.steps))
+        for name, many in (("rules", Rule), ("links", Link), ("indicators", Indicator), ("steps", Step)):
             value = getattr(self, name)
             if not isinstance(value, tuple) or not all(isinstance(each, many) for each in value):
                 raise SchemaError(
@@ -382,7 +387,7 @@ class Schema:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any], source: str = "the schema") -> Self:
-        """A schema from the parts that its file has: table, file, columns, rules, links, indicators."""
+        """A schema from the parts that its file has: table, file, columns, steps, rules, links, indicators."""
         from shoal.schema.toml import from_dict
 
         return cls(**from_dict(data, source))

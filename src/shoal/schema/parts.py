@@ -14,7 +14,7 @@ from shoal.schema.checks import Finite, Maybe, Text, TextList, Truth, check_fiel
 INDICATORS = ("total", "mean", "quantile", "share", "ratio", "regression", "logit")
 
 
-class _Checked:
+class Checked:
     """A frozen value whose fields are made plain and checked by rule."""
 
     _rules: ClassVar[dict[str, ParamRule]]
@@ -27,7 +27,7 @@ class _Checked:
 
 
 @dataclass(frozen=True)
-class FileFormat(_Checked):
+class FileFormat(Checked):
     """How the bytes of a text file are read: written down once, never inferred from private rows.
 
     Parameters
@@ -70,7 +70,7 @@ class FileFormat(_Checked):
 
 
 @dataclass(frozen=True)
-class Rule(_Checked):
+class Rule(Checked):
     """Something that must stay true of every record: exactly one field is given, as text.
 
     Parameters
@@ -128,7 +128,7 @@ class Rule(_Checked):
 
 
 @dataclass(frozen=True)
-class Link(_Checked):
+class Link(Checked):
     """How the rows of one table point to those of another.
 
     Parameters
@@ -168,7 +168,7 @@ class Link(_Checked):
 
 
 @dataclass(frozen=True)
-class Indicator(_Checked):
+class Indicator(Checked):
     """A figure that must still come out of the published table.
 
     Parameters

@@ -12,11 +12,12 @@ from shoal.errors import SchemaError
 from shoal.schema.checks import check_keys, is_text, plain, shown
 from shoal.schema.model import Cells, Column, Unit
 from shoal.schema.parts import FileFormat, Indicator, Link, Rule
+from shoal.schema.steps import Step, Steps
 
 if TYPE_CHECKING:
     from shoal.schema.model import Schema
 
-PARTS = ("table", "file", "columns", "rules", "links", "indicators")
+PARTS = ("table", "file", "columns", "steps", "rules", "links", "indicators")
 _TABLE = (
     "id", "unit", "budget", "per_analyst", "private", "version", "group", "cells", "currency", "delta",
 )  # fmt: skip
@@ -52,8 +53,8 @@ def from_dict(data: Mapping[str, Any], source: str) -> dict[str, Any]:
     if not isinstance(data, Mapping) or not set(data) <= set(PARTS):
         odd = sorted(map(str, set(data) - set(PARTS)))[0] if isinstance(data, Mapping) else shown(data)
         raise SchemaError(
-            f"{source} may have the parts [table], [file], [columns.*], [[rules]], [links.*] and [[indicators]]. "
-            f"Got [{odd}]."
+            f"{source} may have the parts [table], [file], [columns.*], [[steps]], [[rules]], [links.*] and "
+            f"[[indicators]]. Got [{odd}]."
         )
     given = data.get("table", {})
     check_keys(f"[table] of {source}", given, _TABLE)
@@ -68,6 +69,10 @@ def from_dict(data: Mapping[str, Any], source: str) -> dict[str, Any]:
         if not isinstance(items, tuple):
             raise SchemaError(f"[[{name}]] of {source} must be a list of tables. Got {shown(items)}.")
         found[name] = tuple(kind(**_facts(each, kind, f"[[{name}]] of {source}")) for each in items)
+    steps = data.get("steps", ())
+    if not isinstance(steps, list | tuple):
+        raise SchemaError(f"[[steps]] of {source} must be a list of tables. Got {shown(steps)}.")
+    found["steps"] = Steps(Step.from_dict(each, f"[[steps]] of {source}") for each in steps)
     found["links"] = _links(data.get("links", {}), source)
     return found
 
@@ -85,6 +90,7 @@ def to_dict(schema: Schema) -> dict[str, Any]:
     if schema.file is not None:
         parts["file"] = {each.name: getattr(schema.file, each.name) for each in fields(FileFormat)}
     parts["columns"] = {name: _given(column, ("kind",)) for name, column in schema.columns.items()}
+    parts["steps"] = [step.to_dict() for step in schema.steps]
     parts["rules"] = [{rule.kind: rule.text} for rule in schema.rules]
     parts["links"] = {
         link.name: {key: _lists(getattr(link, name)) for key, name in _LINK.items()} for link in schema.links

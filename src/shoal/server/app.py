@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import anyio
 import anyio.to_thread
 from fastapi import Depends, FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -31,6 +32,7 @@ from shoal.server.guard import Guard
 from shoal.server.room import Room
 
 THREADS = 160
+HASHING = 2  # tokens that are hashed at a time: each takes 16 MB and a core for a while
 log = logging.getLogger("shoal.server")
 _SIGNED_IN = frozenset({"owner", "analyst", "auditor"})
 _ANALYST, _OWNER, _AUDITOR = frozenset({"analyst"}), frozenset({"owner"}), frozenset({"auditor"})
@@ -124,6 +126,7 @@ def make_app(config: Config, room: Path | None = None) -> FastAPI:
     )
     app.state.desk, app.state.accounts, app.state.config = desk, accounts, config
     app.state.rate, app.state.failures = Buckets(config.requests_per_minute), Buckets(20)
+    app.state.hashing = anyio.CapacityLimiter(HASHING)
     app.state.room = Room(room)
     for way in WAYS:
         is_api = way.path.startswith(("/api/", "/health"))

@@ -12,10 +12,11 @@ from shoal.dp.anchor import Anchor
 from shoal.dp.ledger import Ledger
 from shoal.dp.session import LEAST
 from shoal.dp.unit import MODES as SOUND
+from shoal.dp.unit import STATED
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
-MODES = (*SOUND, "heuristic")
+MODES = (*SOUND, *STATED, "heuristic")
 _SERVER: dict[str, tuple[type | tuple[type, ...], str]] = {
     "ledger": (str, "a file or a database URL"),
     "accounts": (str, "a file or a database URL"),
@@ -29,6 +30,7 @@ _SERVER: dict[str, tuple[type | tuple[type, ...], str]] = {
     "expects": (str, "a head of the ledger"),
     "slot_seconds": ((int, float), "a number of at least 0"),
     "least_epsilon": ((int, float), "a number above 0"),
+    "agent_epsilon": ((int, float), "a number above 0"),
     "requests_per_minute": (int, "a whole number of at least 1"),
     "publish": (bool, "true or false"),
     "upload_megabytes": (int, "a whole number of at least 1"),
@@ -40,7 +42,7 @@ _DATASET: dict[str, tuple[type | tuple[type, ...], str]] = {
     "budget": ((int, float), "a number above 0"),
     "per_analyst": ((int, float), "a number above 0"),
     "tau": (int, "a whole number of at least 1"),
-    "model": (str, "a model of mode heuristic (dbscan:eps=0.4), or a model file"),
+    "model": (str, "a model of mode heuristic (dbscan:eps=0.4), or the file of a model"),
     "version": (str, "a text"),
     "about": (str, "a text"),
 }
@@ -87,6 +89,8 @@ class Config:
         Answers and refusals leave, and are stored, at multiples of this after they were asked for; 0 turns it off.
     least_epsilon : float, default 0.001
         Of each figure.
+    agent_epsilon : float, default 0.5
+        What each account with the role agent may spend on a data set, within the cap of each analyst.
     requests_per_minute : int, default 600
         Per account.
     publish : bool, default True
@@ -107,6 +111,7 @@ class Config:
     expects: str | None = None
     slot_seconds: float = 0.1
     least_epsilon: float = LEAST
+    agent_epsilon: float = 0.5
     requests_per_minute: int = 600
     publish: bool = True
     upload_megabytes: int = 50
@@ -149,6 +154,7 @@ class Config:
         for name, value, low in (
             ("slot_seconds", self.slot_seconds, 0),
             ("least_epsilon", self.least_epsilon, 0.000001),
+            ("agent_epsilon", self.agent_epsilon, 0.000001),
             ("requests_per_minute", self.requests_per_minute, 1),
             ("upload_megabytes", self.upload_megabytes, 1),
             ("port", self.port, 1),
@@ -222,10 +228,20 @@ def _model(text: str, facts: dict[str, Any], schema: Schema, folder: Path, where
     """The model as it will be read: its name and parameters, or its file's path; refused here if it makes no sense."""
     from shoal.dp.correlation import named_model
 
-    if "heuristic" not in facts.get("modes", []):
-        raise ParameterError(f"{where}: 'model' is for mode 'heuristic', which is not among its modes.")
+    stated = [mode for mode in facts.get("modes", []) if mode in STATED]
+    if "heuristic" not in facts.get("modes", []) and not stated:
+        raise ParameterError(
+            f"{where}: 'model' is for modes 'heuristic', 'pufferfish' and 'dependent', none of which is among its modes."
+        )
     located = str(folder / text) if (folder / text).is_file() else text
-    named_model(located, schema)
+    if stated:
+        from shoal.dp.stated import read_stated
+
+        found = read_stated(located)
+        if found.mode != stated[0]:
+            raise ParameterError(f"{where}: 'model' is one of mode {found.mode!r}, not {stated[0]!r}.")
+    else:
+        named_model(located, schema)
     return located
 
 
@@ -238,6 +254,11 @@ def _modes(modes: list[Any], schema: Schema, facts: dict[str, Any], where: str) 
     if "heuristic" in modes and schema.private:
         raise ParameterError(
             f"{where}: mode 'heuristic' guarantees nothing, so it is refused on a data set marked private."
+        )
+    stated = [mode for mode in modes if mode in STATED]
+    if stated and (len(modes) > 1 or "model" not in facts):
+        raise ParameterError(
+            f"{where}: mode {stated[0]!r} gives one answer under a declared 'model', and stands alone among the modes."
         )
     if "correlated" in modes and (schema.cells is None or (schema.cells.tau or facts.get("tau")) is None):
         raise ParameterError(

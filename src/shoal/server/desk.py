@@ -11,13 +11,17 @@ import warnings
 from typing import Any
 
 from shoal.dp.answer import Answer
-from shoal.dp.budget import epsilon
+from shoal.dp.budget import epsilon, micro
 from shoal.dp.claims import Caps
 from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
+from shoal.dp.ledger import Ledger
 from shoal.dp.past import Past, past
+from shoal.dp.quality import ColumnQuality, quality
 from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.sources import read_private
+from shoal.dp.spending import spending
+from shoal.dp.unit import STATED
 from shoal.errors import InputError, QueryError
 from shoal.schema import Column, Schema
 from shoal.server.config import Config, Dataset
@@ -37,15 +41,26 @@ class Desk:
     Parameters
     ----------
     config : Config
+    most : float, optional
+        Epsilon that each account may spend on a data set, where that is less than the cap of each analyst.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, most: float | None = None) -> None:
         self.config = config
         self.ledger = config.open_ledger()
         self.ledger.ready()
         # Workers of one server share what they call the state of a table that nobody named.
         run = os.environ.get("SHOAL_RUN") or secrets.token_hex(16)
-        self._sessions = {name: self._open(each, f"{run}:{name}") for name, each in config.datasets.items()}
+        self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
+        self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
+        for name, facts in config.datasets.items():
+            frame = read_private(facts.file, facts.schema)
+            self._quality[name] = quality(frame, facts.schema)
+            self._sessions[name] = open_sessions(
+                facts, frame, self.ledger, f"{run}:{name}", config.least_epsilon
+            )
+            if most is not None:
+                self._narrow(name, micro(most))
 
     def session(self, dataset: str, mode: str | None = None) -> Session | Heuristic:
         """The session of a data set in one of its modes; its first mode if left open."""
@@ -107,58 +122,73 @@ class Desk:
             "examples": examples(schema),
         }
 
-    def spending(self, dataset: str, last: int = 5000) -> dict[str, Any]:
-        """For the owner: caps, totals and charges over time."""
+    def spending(self, dataset: str) -> dict[str, Any]:
+        """For the owner: caps, totals, charges over time, and when they will have used the cap up."""
         self.session(dataset)
-        caps = self._caps(dataset)
-        charges, by_analyst = [], {}
-        for entry in self.ledger.entries(dataset=dataset, last=last):
-            if entry.kind == "charge":
-                charges.append((entry.at, epsilon(entry.dataset_total)))
-            if entry.analyst and entry.kind != "caps":
-                by_analyst[entry.analyst] = epsilon(entry.analyst_total)
+        caps, spent = self._caps(dataset), spending(self.ledger, dataset)
+        over = spent.exhausted(caps.total)
         return {
             "cap": epsilon(caps.total),
             "per_analyst": epsilon(caps.per_analyst),
             "spent": epsilon(self.ledger.spent(dataset)),
             "ended": self.ledger.ended(dataset),
-            "charges": charges,
-            "analysts": by_analyst,
+            "exhausted": None if over is None else over.date().isoformat(),
+            "charges": [(at, epsilon(total)) for at, total in spent.over_time],
+            "analysts": {name: epsilon(total) for name, total in spent.analysts},
         }
+
+    def quality(self, dataset: str) -> tuple[ColumnQuality, ...]:
+        """For the owner: how the cells of a data set were understood when it was loaded."""
+        self.session(dataset)
+        return self._quality[dataset]
 
     def close(self) -> None:
         """Let go of the ledger."""
         self.ledger.close()
+
+    def _narrow(self, dataset: str, most: int) -> None:
+        """Let no account spend more; the ledger holds its own caps besides."""
+        by_mode = self._sessions[dataset]
+        for mode, session in list(by_mode.items()):
+            if isinstance(session, Heuristic):
+                del by_mode[mode]  # it guarantees nothing, so there is nothing to cap
+                continue
+            caps = session.caps.within(session.limit)
+            session.limit = caps.within(Caps(caps.total, most, caps.currency))
 
     def _caps(self, dataset: str) -> Caps:
         session = next((each for each in self._sessions[dataset].values() if isinstance(each, Session)), None)
         caps = self.ledger.caps(dataset) or Caps(0, 0)
         return caps if session is None else caps.within(session.limit)
 
-    def _open(self, facts: Dataset, version: str) -> dict[str, Session | Heuristic]:
-        frame = read_private(facts.file, facts.schema)
-        sessions: dict[str, Session | Heuristic] = {}
-        for mode in facts.modes:
-            if mode == "heuristic":
-                model = Grid.of_schema(facts.schema) if facts.schema.cells else None
-                if facts.model is not None:
-                    model = named_model(facts.model, facts.schema)
-                sessions[mode] = Heuristic(frame, facts.schema, model, ledger=self.ledger)
-                continue
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", FewCellsWarning)  # the answers' notes say it
-                sessions[mode] = Session(
-                    frame,
-                    facts.schema,
-                    mode,
-                    facts.budget,
-                    per_analyst=facts.per_analyst,
-                    ledger=self.ledger,
-                    tau=facts.tau if mode == "correlated" else None,
-                    data_version=facts.version or facts.schema.version or version,
-                    minimum=self.config.least_epsilon,
-                )
-        return sessions
+
+def open_sessions(
+    facts: Dataset, frame: Any, ledger: Ledger, version: str, minimum: float
+) -> dict[str, Session | Heuristic]:
+    """A session for each mode of a data set, on one ledger."""
+    sessions: dict[str, Session | Heuristic] = {}
+    for mode in facts.modes:
+        if mode == "heuristic":
+            model = Grid.of_schema(facts.schema) if facts.schema.cells else None
+            if facts.model is not None:
+                model = named_model(facts.model, facts.schema)
+            sessions[mode] = Heuristic(frame, facts.schema, model, ledger=ledger)
+            continue
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FewCellsWarning)  # the answers' notes say it
+            sessions[mode] = Session(
+                frame,
+                facts.schema,
+                mode,
+                facts.budget,
+                per_analyst=facts.per_analyst,
+                ledger=ledger,
+                tau=facts.tau if mode == "correlated" else None,
+                model=facts.model if mode in STATED else None,
+                data_version=facts.version or facts.schema.version or version,
+                minimum=minimum,
+            )
+    return sessions
 
 
 class Buckets:
@@ -168,8 +198,8 @@ class Buckets:
         self._most, self._lock = float(per_minute), threading.Lock()
         self._left: dict[str, tuple[float, float]] = {}
 
-    def take(self, key: str, turns: float = 1.0) -> bool:
-        """Take a turn; False if none is left. `turns=0` only looks."""
+    def take(self, key: str) -> bool:
+        """Take a turn; False if none is left."""
         now = time.monotonic()
         with self._lock:
             if len(self._left) > 50_000:
@@ -177,8 +207,14 @@ class Buckets:
             left, at = self._left.get(key, (self._most, now))
             left = min(self._most, left + (now - at) * self._most / 60)
             allowed = left >= 1
-            self._left[key] = (left - turns if allowed else left, now)
+            self._left[key] = (left - 1 if allowed else left, now)
             return allowed
+
+    def give_back(self, key: str) -> None:
+        """Return a turn that was taken."""
+        with self._lock:
+            left, at = self._left.get(key, (self._most, time.monotonic()))
+            self._left[key] = (min(self._most, left + 1), at)
 
 
 def examples(schema: Schema) -> list[str]:

@@ -8,6 +8,7 @@ import functools
 import hmac
 import io
 import json
+import re
 import secrets
 from typing import Any
 
@@ -27,6 +28,7 @@ from shoal.server.desk import UnknownError
 from shoal.server.gate import COOKIE, ForbiddenError, prove, same_origin
 
 _FORM = "shoal_form"
+_ENTRY = re.compile("[0-9a-f]{16}")
 _HOMES = {"owner": "/owner", "analyst": "/ask", "auditor": "/audit"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -95,12 +97,12 @@ async def ask(request: Request, dataset: str) -> Response:
 
 
 def download(request: Request, dataset: str, name: str) -> Response:
-    """Past answers as a file: `all.json`, or one entry such as `17.csv`."""
+    """Past answers as a file: `all.json`, or one entry such as `3f1a09c2d4e5b687.csv`."""
     stem, _, ending = name.rpartition(".")
-    if ending not in ("csv", "json") or not (stem == "all" or stem.isdigit()):
+    if ending not in ("csv", "json") or not (stem == "all" or _ENTRY.fullmatch(stem)):
         raise UnknownError("There is no such file.")
     found = api.desk_of(request).past(dataset, request.state.visitor.name, 1000)
-    chosen = [each for each in found if stem in ("all", str(each.seq))]
+    chosen = [each for each in found if stem in ("all", each.entry)]
     if not chosen:
         raise UnknownError("There is no such answer of yours.")
     if ending == "json":
@@ -193,7 +195,7 @@ def _ask_page(
     return render(
         request, "ask.html.j2", code=status, facts=facts, typed=typed, answer=answer, shown=shown, error=error,
         budget=budget, gauge=pictures.gauge(budget) if budget else "", history=history,
-        newest=history[0].seq if history and history[0].answer is not None else None,
+        newest=history[0].entry if history and history[0].answer is not None else None,
         slot=desk.config.slot_seconds,
     )  # fmt: skip
 
@@ -203,7 +205,7 @@ def _owner_page(request: Request, name: str = "", token: str = "") -> Response:
     rows = []
     for each, facts in desk.config.datasets.items():
         spending = desk.spending(each)
-        rows.append((each, facts, spending, pictures.spending(spending)))
+        rows.append((each, facts, spending, pictures.spending(spending), desk.quality(each)))
     users = request.app.state.accounts.list()
     return render(request, "owner.html.j2", rows=rows, users=users, token=token, added=name, roles=ROLES)
 
@@ -237,10 +239,13 @@ def _question(typed: dict[str, str]) -> api.Question:
 def _csv(chosen: list[Any]) -> str:
     file = io.StringIO()
     writer = csv.writer(file)
-    writer.writerow(["query", "figure", "value", "low", "high", "epsilon", "guarantee"])
+    writer.writerow(
+        ["query", "figure", "value", "low", "high", "cut_low", "cut_high", "epsilon", "guarantee"]
+    )
     for each in chosen:
         for figure in pictures.flat(each.answer) if each.answer is not None else []:
-            words = [each.query, figure.label, figure.value, figure.low, figure.high, each.epsilon]
+            ends = (figure.low, figure.high, *(figure.cut or (None, None)))
+            words = [each.query, figure.label, figure.value, *ends, each.epsilon]
             writer.writerow([escape_cell(word) for word in (*words, each.answer.guarantee)])
     return file.getvalue()
 

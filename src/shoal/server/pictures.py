@@ -23,6 +23,19 @@ class Figure:
     value: Any
     low: Any = None
     high: Any = None
+    cut: tuple[Any, Any] | None = None
+
+    @property
+    def within(self) -> str:
+        """Its intervals in words; nothing where it has none."""
+        if self.low is None and self.high is None and self.cut is None:
+            return ""
+        said = f"95 %: {_end(self.low)} to {_end(self.high)}"
+        return (
+            said
+            if self.cut is None
+            else f"{said}; of the cut figure {_end(self.cut[0])} to {_end(self.cut[1])}"
+        )
 
 
 @dataclass(frozen=True)
@@ -40,6 +53,10 @@ def flat(answer: Answer | Reproduction) -> list[Figure]:
 def answer(given: Answer | Reproduction) -> Shown:
     """An answer with its pictures."""
     return Shown(tuple((name, tuple(each), intervals(each)) for name, each in _by_name(given)))
+
+
+def _end(value: Any) -> str:
+    return "no known bound" if value is None else number(value)
 
 
 def number(value: Any) -> str:
@@ -148,7 +165,7 @@ def spending(facts: dict[str, Any]) -> Markup:
 
 
 def _by_name(given: Answer | Reproduction) -> list[tuple[str, list[Figure]]]:
-    value, interval = given.value, given.interval
+    value, interval, cut = given.value, given.interval, getattr(given, "cut_interval", None)
     if isinstance(value, list):
         first = interval[0] if interval else {}
         labels = [name for name in value[0] if interval and not isinstance(first.get(name), (list, tuple))]
@@ -157,15 +174,21 @@ def _by_name(given: Answer | Reproduction) -> list[tuple[str, list[Figure]]]:
             label = ", ".join(str(row[name]) for name in labels)
             for name in row:
                 if name not in labels:
-                    ends = interval[place][name] if interval else (None, None)
-                    named.setdefault(name, []).append(Figure(label, row[name], *ends))
+                    ends = interval[place][name] if interval else None
+                    narrow = cut[place].get(name) if cut else None
+                    named.setdefault(name, []).append(_named(label, row[name], ends, narrow))
         return list(named.items())
     if isinstance(value, dict):
         return [
-            (name, [Figure(name, each, *(interval or {}).get(name, (None, None)))])
+            (name, [_named(name, each, (interval or {}).get(name), (cut or {}).get(name))])
             for name, each in value.items()
         ]
-    return [("answer", [Figure("answer", value, *(interval or (None, None)))])]
+    return [("answer", [_named("answer", value, interval, cut)])]
+
+
+def _named(label: str, value: Any, interval: Any, cut: Any) -> Figure:
+    low, high = (None, None) if interval is None else interval
+    return Figure(label, value, low, high, cut)
 
 
 def _ticks(low: float, high: float) -> list[float]:

@@ -40,8 +40,9 @@ def main(what: str, folder: Path) -> None:
 
 def look(folder: Path) -> None:
     """Guess roles and kinds."""
-    source = _read(folder)
-    schema, known = _schema(folder, source)
+    codebook = _codebook(folder)
+    source = _read(folder, codebook)
+    schema = _schema(codebook, source)
     columns = [
         {"name": each.name, "role": each.effective_role, "kind": each.kind, "reason": each.reason}
         for each in schema.columns.values()
@@ -49,7 +50,7 @@ def look(folder: Path) -> None:
     notes = [_without(each, folder) for each in source.notes]
     missing = _missing(source.frame, schema)
     facts = {"columns": columns, "rows": source.frame.height, "notes": notes, "missing": missing}
-    write(folder / "look.json", facts | {"codebook": known})
+    write(folder / "look.json", facts | {"codebook": codebook is not None})
 
 
 def run(folder: Path) -> None:
@@ -137,19 +138,23 @@ def _ready(
 ) -> tuple[Any, Schema]:
     """The table, and its schema with the roles that the form gave."""
     tell("reading the table", 0, 0)
-    source = _read(folder)
-    schema, _ = _schema(folder, source)
+    codebook = _codebook(folder)
+    source = _read(folder, codebook)
+    schema = _schema(codebook, source)
     return source, schema.with_columns(**{name: {"role": role} for name, role in wanted["roles"].items()})
 
 
-def _schema(folder: Path, source: Any) -> tuple[Schema, bool]:
-    """The table's own codebook where it came with one, else a guess."""
+def _codebook(folder: Path) -> Schema | None:
+    """The table's own schema, where it came with one."""
+    codebook = folder / "codebook.toml"
+    return Schema.from_toml(codebook) if codebook.exists() else None
+
+
+def _schema(codebook: Schema | None, source: Any) -> Schema:
+    """The table's own schema where it came with one, else a guess."""
     from shoal.engine.guess import guess_schema
 
-    codebook = folder / "codebook.toml"
-    if codebook.exists():
-        return Schema.from_toml(codebook), True
-    return guess_schema(source.frame, source.labelled()), False
+    return codebook if codebook is not None else guess_schema(source.frame, source.labelled())
 
 
 def _escaped(frame: Any) -> Any:
@@ -162,13 +167,13 @@ def _escaped(frame: Any) -> Any:
     return headed.with_columns(pl.col(pl.String).map_elements(escape_cell, return_dtype=pl.String))
 
 
-def _read(folder: Path) -> Any:
+def _read(folder: Path, codebook: Schema | None) -> Any:
     from shoal import io
 
     table = folder / f"table{_ending(folder)}"
     if _unpacked(table) > UNPACKED_BYTES:
         raise InputError("The file unpacks to more than this server takes.")
-    return io.read_source(table)
+    return io.read_source(table, None if codebook is None else codebook.file)
 
 
 def _unpacked(table: Path) -> int:

@@ -49,7 +49,7 @@ class DependentDP:
     -----
     Scale max over i of sum over j of rho_ij * Delta_j, divided by epsilon; Delta_j = high - low, the reading
     in which records are replaced. **Weak where** dependence is not of pairs: if X3 = X1 xor X2, all coefficients
-    of pairs are nought, and yet the odds about X1 move by epsilon + ln cosh epsilon. The coefficients must be
+    of pairs are zero, and yet the odds about X1 move by epsilon + ln cosh epsilon. The coefficients must be
     known beforehand; taken from the private table they promise nothing.
 
     References

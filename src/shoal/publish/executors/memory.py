@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
-from shoal import bounds
+from shoal import bounds, rules
 from shoal.engine.frame import Frame
 from shoal.publish.executors import Draft, Given, Progress
 from shoal.publish.request import ProtectionRequest, refuse_fields
@@ -128,14 +128,32 @@ class MemoryRows:
         """Re-identification before and after, and the certificate where it was asked for."""
         assert self.solved is not None
         self.tell("measuring the risk of being found", 1, 2)
-        found = identification(self.table, self.published, plan)
-        proof = None
+        found, proof = identification(self.table, self.published, plan), None
         if plan.request.certify is not False:
             Z = encode_part(self.table, plan).Z
             effort = "default" if plan.request.certify is True else plan.request.certify
             self.tell(f"certifying. {bounds.forecast(Z.shape[0], Z.shape[1], plan.request.k, effort)}", 0, 0)
             proof = certificate(Z, plan.request.k, self.solved.labels, plan.request.certify)
-        return replace(figures, identification=found, certificate=proof)
+        return replace(figures, identification=found, certificate=proof, rules=self._rules(plan))
+
+    def _rules(self, plan: Plan) -> list[dict[str, Any]] | None:
+        """What became of each edit rule, counted on the values of the groups before any repair."""
+        if not plan.roles.schema.rules:
+            return None
+        assert self.solved is not None
+        labels = self.solved.labels
+        bare = replace(plan, roles=replace(plan.roles, schema=replace(plan.roles.schema, rules=())))
+        new = new_columns(self.table, bare, self.solved.values[labels], self.solved.gone[labels], None)
+        edits = rules.edits_of(plan.roles.schema.rules, plan.roles.names)
+        means = [
+            each.name
+            for each in plan.templates
+            if each.facts.kind == "number" and each.facts.aggregate in (None, "mean")
+        ]
+        done = rules.repair(
+            self.table.with_columns(new.values()), self.table, edits, plan.roles.quasi_names, [means]
+        )
+        return [each.to_dict() for each in done.kept]
 
     def give(self, plan: Plan) -> Given:
         """The same kind of frame as came in."""
@@ -144,6 +162,6 @@ class MemoryRows:
         frame = frame.without(hidden(plan.roles) if plan.request.identifiers == "drop" else [])
         made, labels = frame.replaced(self.new), self.solved.labels
         if plan.request.order == "shuffle":
-            order = shuffled(self.published)
+            order = shuffled(Frame(made).to_polars())
             made, labels = Frame(made).narwhals[order.tolist()].to_native(), labels[order]
         return Given(made, labels)

@@ -70,7 +70,7 @@ def verdicts_of(published: pl.DataFrame, classes: pl.DataFrame, plan: Decided) -
         published, plan.roles.known, list(plan.roles.sensitive), k=plan.request.k, l=plan.request.l,
         t=plan.request.t, ground=ground, levels=levels,
     )  # fmt: skip
-    return (*found, *_of_households(classes, plan))
+    return (*found, *of_households(classes, plan))
 
 
 def verdicts_of_classes(classes: pl.DataFrame, plan: Decided) -> tuple[Verdict, ...]:
@@ -93,7 +93,7 @@ def verdicts_of_classes(classes: pl.DataFrame, plan: Decided) -> tuple[Verdict, 
         )
         for each in found
     )  # fmt: skip
-    return (*named, *_of_households(classes, plan))
+    return (*named, *of_households(classes, plan))
 
 
 def refuse_broken(verdicts: Iterable[Verdict]) -> None:
@@ -122,7 +122,7 @@ def exposure_of(classes: pl.DataFrame, plan: Decided) -> Exposure:
     )
 
 
-def _of_households(classes: pl.DataFrame, plan: Decided) -> tuple[Verdict, ...]:
+def of_households(classes: pl.DataFrame, plan: Decided) -> tuple[Verdict, ...]:
     """How many households share the protected columns, where there are households."""
     if HOME not in classes.columns:
         return ()

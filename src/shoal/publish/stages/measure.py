@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from shoal import bounds
-from shoal.engine.columns import read_column
+from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.encode import sum_of_squares
 from shoal.measures import evaluate
 from shoal.publish.stages.plan import Plan, original_columns
@@ -45,9 +46,15 @@ class Figures:
         Share of records all of whose protected columns are published as they were.
     il1, il2, interval_disclosure, propensity, change_of_... : float or None
         Of the number columns; see `shoal.measures`.
+    indicators_kept : float or None
+        Share of the schema's indicators whose interval after overlaps that before by half or more.
     measured_records : int
         Records on which these were measured.
     identification, certificate : dict or None
+    steps : list of dict or None
+        Of a run of several steps: each with its columns, its loss and its figures.
+    rules : list of dict or None
+        What became of each edit rule.
     seconds : float
     cpu_seconds, peak_memory : float, int or None
     """
@@ -75,9 +82,12 @@ class Figures:
     change_of_covariance: float | None = None
     change_of_correlation: float | None = None
     change_of_eigenvalue: float | None = None
+    indicators_kept: float | None = None
     measured_records: int = 0
     identification: dict[str, Any] | None = None
     certificate: dict[str, Any] | None = None
+    steps: list[dict[str, Any]] | None = None
+    rules: list[dict[str, Any]] | None = None
     seconds: float = 0.0
     cpu_seconds: float | None = None
     peak_memory: int | None = None
@@ -176,17 +186,20 @@ class Tally:
         if not self.pairs:
             return 0, {}
         before, after = self.selection()
-        columns = [
-            (own, read_column(after[template.name], template.facts))
-            for own, template in zip(original_columns(before, self.plan), self.plan.templates, strict=True)
-            if template.facts.kind == "number"
-        ]
-        if not columns:
-            return before.height, {}
-        known = ~np.stack([own.missing | new.missing for own, new in columns], axis=1).any(axis=1)
-        X = np.stack([own.values for own, _ in columns], axis=1)[known]
-        Y = np.stack([new.values for _, new in columns], axis=1)[known]
-        return before.height, evaluate(X, Y, linkage=False) if X.shape[0] > 1 else {}
+        own = original_columns(before, self.plan)
+        new = [read_column(after[each.name], each.facts) for each in self.plan.templates]
+        return before.height, number_figures(own, new)
+
+
+def number_figures(before: Sequence[TypedColumn], after: Sequence[TypedColumn]) -> dict[str, Any]:
+    """Figures of the columns of numbers, on the records that have all of them before and after."""
+    columns = [each for each in zip(before, after, strict=True) if each[1].facts.kind == "number"]
+    if not columns:
+        return {}
+    known = ~np.stack([own.missing | new.missing for own, new in columns], axis=1).any(axis=1)
+    X = np.stack([own.values for own, _ in columns], axis=1)[known]
+    Y = np.stack([new.values for _, new in columns], axis=1)[known]
+    return evaluate(X, Y, linkage=False) if X.shape[0] > 1 else {}
 
 
 def certificate(Z: np.ndarray, k: int, labels: np.ndarray, effort: Any) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 
+from shoal import rules
 from shoal.engine.pseudonyms import pseudonyms
 from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.roles import Roles
@@ -45,9 +46,27 @@ def new_columns(
     for column in roles.decoder.columns:
         if column.name in batch.columns and column.name not in new and column.name not in hidden(roles):
             new[column.name] = batch[column.name]
+    if roles.schema.rules:
+        new = ruled(batch, roles, new)
     if key is not None:
         new |= {name: pseudonyms(batch[name], key) for name in hidden(roles) if name in batch.columns}
     return new
+
+
+def ruled(batch: pl.DataFrame, roles: Roles, new: dict[str, pl.Series]) -> dict[str, pl.Series]:
+    """The new columns with every rule made to hold, row by row; raises where one cannot.
+
+    Zeros that stay are kept before, when a group's value is made.
+    """
+    edits = tuple(edit for edit in rules.edits_of(roles.schema.rules, roles.names) if edit.kind != "zero")
+    after = batch.with_columns(new.values())
+    treated = [name for name in roles.quasi_names if name in new]
+    done = rules.repair(after, after, edits, treated)
+    types = {name: new[name].dtype for name in treated}
+    table = done.table.with_columns(pl.col(name).cast(dtype, strict=False) for name, dtype in types.items())
+    done = rules.repair(table, table, edits, ())
+    rules.refuse_unkept(done)
+    return new | {name: table[name] for name in treated}
 
 
 def released(

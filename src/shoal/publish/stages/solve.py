@@ -15,6 +15,7 @@ from shoal.publish.stages.encode import Encoded, encode_part
 from shoal.publish.stages.partition import Groups, Progress, form_groups, reach_models
 from shoal.publish.stages.plan import Plan, original_columns
 from shoal.publish.stages.survey import ROW
+from shoal.rules import edits_of
 
 MEASURING = "measuring linkage"
 # The columns left as they are, as one number a row.
@@ -115,11 +116,18 @@ def aggregated(part: Encoded, groups: Groups, plan: Plan) -> tuple[np.ndarray, n
     if outer is not None and plan.households is not None:
         own = plan.households.own.tolist()
     asked = any(column.facts.aggregate == "medoid" for column in part.filled)
+    zeros = {
+        edit.columns[0] for edit in edits_of(plan.roles.schema.rules, plan.roles.names) if edit.kind == "zero"
+    }
     values, gone = [], []
     for mine, column in zip(own, part.filled, strict=True):
         by = outer if mine and outer is not None else labels
         medoids = medoids_of(part.Z, by) if asked else np.empty(0, np.int64)
         value, lack = aggregate_column(column, by, _mass(part.weights, by), medoids)
+        if column.name in zeros:
+            value = np.where(
+                np.bincount(by, (column.values == 0) & ~column.missing)[: value.size] > 0, 0.0, value
+            )
         if by is not labels:
             of_group = _first(by, labels)
             value, lack = value[of_group], lack[of_group]
@@ -149,10 +157,13 @@ def sums_of(
     linked = linked_open = np.nan
     if measured is not None:
         told = None if progress is None else partial(progress, MEASURING)
-        linked = linked_share(part.Z, Y, max_records=measured, progress=told)
+        linked = linked_share(part.Z, Y, max_records=measured, labels=labels, progress=told)
         linked_open = linked
         if plan.roles.left:
-            linked_open = linked_share(part.Z, Y, max_records=measured, blocks=_blocks(part, plan))
+            blocks = _blocks(part, plan)
+            linked_open = linked_share(
+                part.Z, Y, max_records=measured, blocks=blocks, labels=labels, progress=told
+            )
     false, suppressed, same = _cells(part, after, labels, plan)
     single = groups.methods[0] if len(groups.methods) == 1 else None
     return Sums(

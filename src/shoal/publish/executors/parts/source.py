@@ -5,7 +5,6 @@ Text is turned into an Arrow file once, so that every later pass reads typed bat
 
 from __future__ import annotations
 
-import codecs
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -21,11 +20,12 @@ import pyarrow.parquet as pq
 
 from shoal import io
 from shoal.errors import InputError
+from shoal.publish.executors.parts.text import converted
 from shoal.publish.stages.survey import ROW
+from shoal.schema import FileFormat
 
 ENDINGS = (".parquet", ".arrow", ".feather", ".ipc", ".csv", ".tsv", ".txt")
 BATCH_ROWS = 1 << 16
-BLOCK = 1 << 22  # bytes of text looked at in one go
 # Threads that work on batches: each holds one.
 MOST_THREADS = 8
 
@@ -44,12 +44,18 @@ class Source:
     n_rows : int
     notes : tuple of str
         What was guessed about the files.
+    came : str
+        The ending of the files as they came.
+    file : FileFormat or None
+        How the bytes of text files were read; of several files, the first.
     """
 
     files: tuple[Path, ...]
     schema: pa.Schema
     n_rows: int
     notes: tuple[str, ...] = ()
+    came: str = ""
+    file: FileFormat | None = None
 
     def batches(self, columns: list[str] | None = None, rows: int = BATCH_ROWS) -> Iterator[pl.DataFrame]:
         """The table's batches in order, restricted to some columns."""
@@ -73,9 +79,10 @@ class Source:
             start += batch.height
 
 
-def open_source(path: str | Path, work: Path) -> Source:
+def open_source(path: str | Path, work: Path, declared: FileFormat | None = None) -> Source:
     """Open a file or a folder of files of one kind; text files are converted into the work folder.
 
+    Text is read as `declared`, or as found in each file, and by the rules by which `io.read_source` reads it.
     Raises `InputError` where a file cannot be read, or where the columns differ between files.
     """
     path = Path(path)
@@ -89,8 +96,9 @@ def open_source(path: str | Path, work: Path) -> Source:
             f"{', '.join(ENDINGS)}. Got {', '.join(sorted(endings))}."
         )
     notes: list[str] = []
+    marks = None
     if endings & set(io.TEXT):
-        files = _converted(files, work, notes)
+        files, marks = converted(files, work, declared, notes)
     schema, n_rows = None, 0
     for file in files:
         try:
@@ -104,7 +112,7 @@ def open_source(path: str | Path, work: Path) -> Source:
         raise InputError(f"The table {str(path)!r} must have rows and columns. Got {n_rows} rows.")
     if len(set(schema.names)) < len(schema.names):
         raise InputError(f"Column names must differ. Got {', '.join(schema.names)}.")
-    return Source(tuple(files), schema, n_rows, tuple(notes))
+    return Source(tuple(files), schema, n_rows, tuple(dict.fromkeys(notes)), endings.pop(), marks)
 
 
 def _ahead(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -169,89 +177,6 @@ def _batches(file: Path, columns: list[str] | None, rows: int) -> Iterator[pl.Da
 def _frame(batch: Any) -> pl.DataFrame:
     frame = pl.from_arrow(batch)
     return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
-
-
-def _converted(files: list[Path], work: Path, notes: list[str]) -> list[Path]:
-    """Text files as Arrow files in the work folder, types found over each whole file."""
-    made = []
-    for number, file in enumerate(files):
-        head = file.read_bytes()[: io.SAMPLE_BYTES] if file.stat().st_size < 1 << 20 else _head(file)
-        if not head.strip():
-            raise InputError(f"The file {str(file)!r} is empty. A header line and rows were expected.")
-        text, separator, decimal_comma, names = _dialect(file, head, work, notes)
-        target = work / f"input-{number:05d}.arrow"
-        _refuse_ragged(text, separator, len(names), repr(str(file)))
-        try:
-            pl.scan_csv(
-                text,
-                separator=separator,
-                new_columns=names,
-                infer_schema_length=None,
-                decimal_comma=decimal_comma,
-            ).sink_ipc(target, compression="uncompressed")
-        except (pl.exceptions.PolarsError, ValueError) as error:
-            raise InputError(
-                f"The file {str(file)!r} cannot be read as a table: {io.first_line(error)}"
-            ) from None
-        if text != file:
-            text.unlink()
-        made.append(target)
-    return made
-
-
-def _head(file: Path) -> bytes:
-    with file.open("rb") as handle:
-        return handle.read(io.SAMPLE_BYTES)
-
-
-def _dialect(file: Path, head: bytes, work: Path, notes: list[str]) -> tuple[Path, str, bool, list[str]]:
-    """The file as UTF-8 (rewritten if it is not), its separator, whether decimals have a comma, its columns."""
-    text = file
-    encoding = "utf-16" if head[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"
-    if encoding == "utf-16" or not _is_utf8(file):
-        encoding = encoding if encoding == "utf-16" else "cp1252"
-        notes.append(f"The text of {file.name!r} was read as {encoding}.")
-        text = work / f"{file.stem}-utf8.csv"
-        try:
-            with file.open(encoding=encoding) as source, text.open("w", encoding="utf-8") as target:
-                while block := source.read(1 << 20):
-                    target.write(block)
-        except UnicodeDecodeError:
-            raise InputError(
-                f"The file {str(file)!r} must be text in UTF-8, UTF-16 or Windows-1252. It is none of them."
-            ) from None
-    sample = head.decode(encoding, errors="ignore").lstrip("\ufeff")
-    separator = "\t" if file.suffix.lower() == ".tsv" else io.delimiter(sample)
-    if separator not in (",", "\t"):
-        notes.append(f"Columns of {file.name!r} are separated by {separator!r}.")
-    names = io.header(sample, separator, repr(str(file)), notes)
-    return text, separator, separator == ";" and io.has_decimal_commas(sample), names
-
-
-def _refuse_ragged(text: Path, separator: str, width: int, name: str) -> None:
-    """Raise a sentence where rows and header have different numbers of cells; a file with quotes is trusted."""
-    lines, marks, last = 0, 0, b"\n"
-    with text.open("rb") as handle:
-        while block := handle.read(BLOCK):
-            if b'"' in block:
-                return
-            lines, marks = lines + block.count(b"\n"), marks + block.count(separator.encode())
-            last = block[-1:]
-    if marks != (lines + (last != b"\n")) * (width - 1):
-        with text.open(encoding="utf-8-sig", newline="") as rows:
-            io.refuse_ragged(rows, separator, width, name)
-
-
-def _is_utf8(file: Path) -> bool:
-    decoder = codecs.getincrementaldecoder("utf-8")()
-    try:
-        with file.open("rb") as handle:
-            while block := handle.read(BLOCK):
-                decoder.decode(block)
-        decoder.decode(b"", final=True)
-    except UnicodeDecodeError:
-        return False
-    return True
 
 
 def _difference(first: pa.Schema, other: pa.Schema, first_file: Path, other_file: Path) -> str:

@@ -1,0 +1,126 @@
+"""Singling out: conditions read off the published table that exactly one person meets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from shoal.attacks._axes import Axis
+from shoal.attacks._rates import Rate
+from shoal.attacks._tables import Tables
+
+# Fewest columns of a condition on several.
+SMALLEST = 2
+
+
+@dataclass(frozen=True)
+class Condition:
+    """Limits on some columns: of a number from `low` to `high`, of a category the code of a published label.
+
+    Attributes
+    ----------
+    columns : array of int64
+    low, high : arrays of float64
+    row : int
+        The published row it was read off, or -1.
+    """
+
+    columns: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    row: int = -1
+
+
+def matches(condition: Condition, axes: tuple[Axis, ...], people: np.ndarray) -> int:
+    """How many people meet a condition; a missing cell meets none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.attacks._singling import Condition, matches
+    >>> from types import SimpleNamespace
+    >>> matches(Condition(np.array([0]), np.array([1.0]), np.array([np.inf])), (SimpleNamespace(numeric=True),),
+    ...         np.array([[0.0], [2.0], [3.0]]))
+    2
+    """
+    kept = np.ones(people.shape[0], bool)
+    for column, low, high in zip(condition.columns, condition.low, condition.high, strict=True):
+        cells = people[:, column]
+        if axes[column].numeric:
+            kept &= (cells >= low) & (cells <= high)
+        else:
+            known = ~np.isnan(cells)
+            fits = axes[column].fits[int(low)]
+            kept &= known & (fits[np.where(known, cells, 0).astype(np.int64)] == 1)
+        if not kept.any():
+            return 0
+    return int(kept.sum())
+
+
+def univariate(tables: Tables, most: int, rng: np.random.Generator) -> list[Condition]:
+    """Values that one published row has alone, and the ends of columns of numbers."""
+    found = []
+    for at, axis in enumerate(tables.axes):
+        pairs = np.stack([axis.low, axis.high])
+        _, first, counts = np.unique(pairs, axis=1, return_index=True, return_counts=True)
+        for row in first[counts == 1]:
+            if axis.numeric and np.isinf(axis.low[row]) and np.isinf(axis.high[row]):
+                continue
+            found.append(_on(at, axis.low[row], axis.high[row], int(row)))
+        if axis.numeric and np.isfinite(axis.high).any() and np.isfinite(axis.low).any():
+            found.append(_on(at, -np.inf, float(axis.high[np.isfinite(axis.high)].min())))
+            found.append(_on(at, float(axis.low[np.isfinite(axis.low)].max()), np.inf))
+    if len(found) > most:
+        found = [found[at] for at in np.sort(rng.choice(len(found), most, replace=False))]
+    return found
+
+
+def _on(column: int, low: float, high: float, row: int = -1) -> Condition:
+    return Condition(np.array([column]), np.array([low]), np.array([high]), row)
+
+
+def multivariate(
+    tables: Tables, most: int, rng: np.random.Generator, rows: np.ndarray | None = None, *, joint: bool = True
+) -> list[Condition]:
+    """Several cells of one published row: its categories, its numbers as limits away from the middle.
+
+    With `joint=False` every cell comes from another row: a guess that knows the columns but no row.
+    """
+    width = len(tables.axes)
+    if width < SMALLEST:
+        return []
+    middles = [np.median(axis.low[np.isfinite(axis.low)]) if axis.numeric and np.isfinite(axis.low).any() else 0.0
+               for axis in tables.axes]  # fmt: skip
+    chosen = np.arange(tables.n_published) if rows is None else rows
+    found = []
+    for _ in range(most):
+        size = int(rng.integers(SMALLEST, width + 1))
+        columns = np.sort(rng.choice(width, size, replace=False))
+        row = int(rng.choice(chosen))
+        low, high = np.empty(size), np.empty(size)
+        for place, column in enumerate(columns):
+            axis = tables.axes[column]
+            source = row if joint else int(rng.choice(chosen))
+            low[place], high[place] = axis.low[source], axis.high[source]
+            if axis.numeric:
+                if axis.low[source] >= middles[column]:
+                    high[place] = np.inf
+                else:
+                    low[place] = -np.inf
+        found.append(Condition(columns, low, high, row if joint else -1))
+    return found
+
+
+def naive_univariate(tables: Tables, most: int, rng: np.random.Generator) -> list[Condition]:
+    """A published value of any column, however many rows have it."""
+    found = []
+    for _ in range(most):
+        at, row = int(rng.integers(len(tables.axes))), int(rng.integers(tables.n_published))
+        found.append(_on(at, tables.axes[at].low[row], tables.axes[at].high[row]))
+    return found
+
+
+def singled(conditions: list[Condition], tables: Tables, people: np.ndarray) -> Rate:
+    """The share of conditions that exactly one of these people meets."""
+    return Rate.of(np.array([matches(each, tables.axes, people) == 1 for each in conditions], np.float64))

@@ -1,0 +1,87 @@
+"""`shoal attack`: what an intruder would find in a published table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from shoal.cli._console import names, print_json, stages
+
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this file."""
+    app.command()(attack)
+
+
+def attack(
+    protected: Annotated[str, typer.Argument(help="The table that is published.")],
+    original: Annotated[str, typer.Option(help="The table it was made from.")],
+    control: Annotated[
+        str | None, typer.Option(help="People of the same population who are not in the published table.")
+    ] = None,
+    run: Annotated[
+        Path | None,
+        typer.Option(help="The run that made it (--save-run): schema, k, and a control group held out."),
+    ] = None,
+    schema: Annotated[Path | None, typer.Option(help="Schema file: kinds and roles of columns.")] = None,
+    sensitive: Annotated[
+        str | None, typer.Option(help="Columns to be inferred, separated by commas; else the schema's.")
+    ] = None,
+    rows: Annotated[
+        str, typer.Option(help="same: rows are the original's in its order; unrelated: rows are nobody's.")
+    ] = "same",
+    release_type: Annotated[
+        str | None, typer.Option(help="public, scientific or enclave: whose thresholds decide the status.")
+    ] = None,
+    targets: Annotated[int, typer.Option(help="People that the intruder looks for.")] = 2_000,
+    epsilon: Annotated[
+        float | None, typer.Option(help="Of a private release: what membership may reveal.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
+    report: Annotated[Path | None, typer.Option(help="Write a report (custodian only) as HTML.")] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+) -> None:
+    """Attack a published table: singling out, linkability, inference, record linkage, membership.
+
+    The first line tells the status; red leaves with exit code 1.
+
+    Example: shoal attack protected.csv --original survey.csv --run run.json --report attacks.html
+    """
+    from shoal import evidence, io
+    from shoal.schema import Schema
+
+    io.check_apart({"--report": report}, [protected, original, control, run, schema])
+    if report is not None:
+        io.check_folder(report)
+    facts = None if schema is None else Schema.from_toml(schema)
+    kept = None if run is None else evidence.read_run(run)
+    marks = facts.file if facts is not None else None if kept is None else kept.schema.file
+    with stages() as tell:
+        tell("reading", 0, 0)
+        found = evidence.attack(
+            io.read_table(protected, marks),
+            io.read_table(original, marks),
+            control=None if control is None else io.read_table(control, marks),
+            run=kept,
+            schema=facts,
+            sensitive=names(sensitive),
+            rows=rows,
+            release=release_type,
+            targets=targets,
+            epsilon=epsilon,
+            random_state=seed,
+            progress=tell,
+        )
+    if report is not None:
+        found.report(report)
+    if json:
+        print_json(found.to_dict() | {"files": [] if report is None else [str(report)]})
+    else:
+        for line in found.lines():
+            typer.echo(line)
+        if report is not None:
+            typer.echo(f"written: {report}")
+    if found.status == "red":
+        raise typer.Exit(1)

@@ -1,0 +1,186 @@
+"""Runs that replace whole columns: the columns they need in memory, all others passed through as they come.
+
+Suppression, generalisation and runs of steps decide about all rows at once, so the columns they look at are held in
+memory wherever the rows live; in parts every other column goes from file to file, batch by batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from shoal import io
+from shoal.engine.frame import Frame
+from shoal.engine.pseudonyms import pseudonyms
+from shoal.errors import InputError, ParameterError
+from shoal.publish.executors import Executor, Given, Rows
+from shoal.publish.executors.memory import MemoryRows
+from shoal.publish.request import ProtectionRequest, refuse_fields
+from shoal.publish.result import original_cells
+from shoal.publish.stages import check
+from shoal.publish.stages.measure import MEASURED_RECORDS
+from shoal.publish.stages.release import hidden, shuffled
+from shoal.publish.stages.roles import Decided, Roles
+from shoal.publish.stages.survey import ROW, kept_rows
+
+_IN_PARTS = {
+    "order": "its rows are written in the order they come; shuffle the file before or after",
+    "labels": "its rows are written as they come",
+    "resume": "nothing of it waits on disk",
+}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What would be published, held back.
+
+    Attributes
+    ----------
+    classes : polars.DataFrame
+        As `stages.check.class_rows` counts them.
+    original, published : polars.DataFrame
+        An even selection of rows before and after.
+    give : callable
+        Gives it out.
+    """
+
+    classes: pl.DataFrame
+    original: pl.DataFrame
+    published: pl.DataFrame
+    give: Callable[[np.ndarray], Given]
+
+
+def refuse_executor(request: ProtectionRequest, executor: Executor) -> None:
+    """Raise a sentence where such a run cannot be had on an executor, or not with all that was asked for."""
+    if executor.name not in ("memory", "parts"):
+        raise ParameterError(
+            f"The method {request.method_name!r} needs its columns in one memory, so it cannot run on {executor.name}: "
+            "take the file in parts on one machine (--engine local)."
+        )
+    if executor.name == "parts":
+        refuse_fields(request, _IN_PARTS, f"in parts by the method {request.method_name!r}")
+
+
+def needed_table(rows: Rows, roles: Roles, names: Collection[str]) -> pl.DataFrame:
+    """The decoded columns a run looks at, rows numbered; rows whose policy is to be dropped are left out."""
+    rows.settle(roles)
+    if isinstance(rows, MemoryRows):
+        rows.table = kept_rows(rows.table, roles.quasi)
+        return rows.table
+    from shoal.publish.executors.parts import PartsRows
+
+    assert isinstance(rows, PartsRows)
+    wanted = [name for name in roles.names if name in names]
+    batches, size = [], 0.0
+    for batch in rows.source.numbered(wanted):
+        batches.append(kept_rows(roles.decoder(batch), roles.quasi))
+        size += batches[-1].estimated_size()
+        if size > rows.memory:
+            raise InputError(
+                f"The columns {', '.join(wanted[:8])} need more than the {rows.memory / 1e9:.3g} GB allowed. Raise "
+                "--memory, or recode columns with very many values."
+            )
+    return pl.concat(batches)
+
+
+def outcome_of(
+    rows: Rows,
+    settled: Decided,
+    table: pl.DataFrame,
+    new: Mapping[str, pl.Series],
+    key: bytes | None,
+    households: pl.Series | None = None,
+) -> Outcome:
+    """What would be published when some columns are replaced.
+
+    Parameters
+    ----------
+    table : polars.DataFrame
+        As `needed_table` gave it.
+    new : mapping of str to polars.Series
+        The columns that are published otherwise than they came, row by row of `table`.
+    key : bytes or None
+        Of the hashes, where identifiers are hashed.
+    households : polars.Series, optional
+        The household of each row, where households are counted.
+    """
+    if isinstance(rows, MemoryRows):
+        return _in_memory(rows, settled, dict(new), key, households)
+    return _in_parts(rows, settled, table, new, key, households)
+
+
+def _in_memory(
+    rows: MemoryRows,
+    settled: Decided,
+    new: dict[str, pl.Series],
+    key: bytes | None,
+    households: pl.Series | None,
+) -> Outcome:
+    roles, request, table = settled.roles, settled.request, rows.table
+    for column in roles.decoder.columns:
+        if column.name in table.columns and column.name not in new and column.name not in hidden(roles):
+            new[column.name] = table[column.name]
+    published = table.with_columns(new.values()).select(n for n in roles.names if n not in hidden(roles))
+    step = max(1, -(-published.height // MEASURED_RECORDS))
+
+    def give(labels: np.ndarray) -> Given:
+        cells = dict(new)
+        if key is not None:
+            cells |= {name: pseudonyms(table[name], key) for name in hidden(roles)}
+        frame = rows.given.taken(table[ROW].to_numpy())
+        made = frame.without(hidden(roles) if request.identifiers == "drop" else []).replaced(cells)
+        if request.order == "shuffle":
+            order = shuffled(published)
+            return Given(Frame(made).narwhals[order.tolist()].to_native(), labels[order])
+        return Given(made, labels)
+
+    return Outcome(
+        check.class_rows(published, settled, households),
+        original_cells(table, roles)[::step],
+        published[::step],
+        give,
+    )
+
+
+def _in_parts(
+    rows: Rows,
+    settled: Decided,
+    table: pl.DataFrame,
+    new: Mapping[str, pl.Series],
+    key: bytes | None,
+    households: pl.Series | None,
+) -> Outcome:
+    from shoal.publish.executors.parts import PartsRows
+    from shoal.publish.executors.parts.writing import Classes, Writer
+
+    assert isinstance(rows, PartsRows)
+    roles = settled.roles
+    temporary = rows.held.enter_context(io.atomic(rows.place.output))
+    gone = hidden(roles) if settled.request.identifiers == "drop" else []
+    names = [name for name in roles.names if name not in gone]
+    step = max(1, -(-table.height // MEASURED_RECORDS))
+    place = np.full(rows.source.n_rows, -1, np.int64)
+    place[table[ROW].to_numpy()] = np.arange(table.height)
+    classes, before, after = Classes(), [], []
+    writer = Writer(temporary, rows.place.output.suffix.lower(), rows.source)
+    try:
+        for batch in rows.source.numbered(None):
+            here = place[batch[ROW].to_numpy()]
+            kept = here >= 0
+            decoded, here = roles.decoder(batch.filter(pl.Series(kept))), here[kept]
+            cells = [series.gather(here) for series in new.values()]
+            cells += [] if key is None else [pseudonyms(decoded[name], key) for name in hidden(roles)]
+            made = decoded.with_columns(cells)
+            homes = None if households is None else households.gather(here)
+            classes.add(check.class_rows(made, settled, homes))
+            chosen = np.flatnonzero(here % step == 0)
+            before.append(original_cells(decoded, roles)[chosen])
+            after.append(made.select(n for n in roles.names if n not in hidden(roles))[chosen])
+            writer.write(made.select(names))
+            rows.tell("writing and checking", int(here[-1]) + 1 if here.size else 0, table.height)
+    finally:
+        writer.close()
+    return Outcome(classes.all(), pl.concat(before), pl.concat(after), lambda _labels: Given(None, None))

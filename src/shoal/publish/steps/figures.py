@@ -1,0 +1,164 @@
+"""Loss and risk of a run of many steps, told together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from shoal.engine.columns import read_column
+from shoal.engine.encode import Encoder
+from shoal.engine.roles import row_codes
+from shoal.measures import evaluate
+from shoal.measures._risk import linked_share
+from shoal.publish.request import ProtectionRequest
+from shoal.publish.stages.check import Exposure
+from shoal.publish.stages.decode import decoded_facts
+from shoal.publish.stages.identification import identification
+from shoal.publish.stages.measure import MEASURED_RECORDS, Figures
+from shoal.publish.stages.roles import Roles
+
+if TYPE_CHECKING:
+    from shoal.publish.steps.run import Ran
+    from shoal.rules import Kept
+
+
+@dataclass(frozen=True)
+class Settled:
+    """What is decided of a run of steps.
+
+    Attributes
+    ----------
+    request : ProtectionRequest
+    roles : Roles
+    treated : tuple of str
+        All columns that a step treats.
+    keys : tuple of str
+        Those that were suppressed or generalised: what the risk of being found is measured on.
+    known : tuple of str
+        Those whose step keeps a k.
+    """
+
+    request: ProtectionRequest
+    roles: Roles
+    treated: tuple[str, ...]
+    keys: tuple[str, ...]
+    known: tuple[str, ...]
+
+    def by_keys(self) -> Settled:
+        """The same with the keys alone as quasi-identifiers."""
+        facts = tuple(decoded_facts(self.roles.schema.columns[name]) for name in self.keys)
+        return replace(self, roles=replace(self.roles, quasi=facts))
+
+
+def figures_of(
+    before: pl.DataFrame, after: pl.DataFrame, settled: Settled, ran: Sequence[Ran], kept: Sequence[Kept],
+    exposure: Exposure, labels: np.ndarray,
+) -> Figures:  # fmt: skip
+    """What was lost by column and step, and the risk by the keys before and after."""
+    losses: dict[str, float] = {}
+    for each in ran:
+        for name, share in each.treated.losses.items():
+            losses[name] = 1.0 - (1.0 - losses.get(name, 0.0)) * (1.0 - min(share, 1.0))
+    same = [
+        before[n].cast(pl.String).eq_missing(after[n].cast(pl.String)).to_numpy() for n in settled.treated
+    ]
+    gone = {name: int((before[name].is_not_null() & after[name].is_null()).sum()) for name in settled.treated}
+    sizes = np.bincount(labels)
+    measured, cells = _numbers(before, after, settled)
+    return Figures(
+        n_records=before.height,
+        n_groups=int(sizes.size),
+        smallest_group=int(sizes.min()),
+        largest_group=int(sizes.max()),
+        information_loss=100.0 * float(np.mean(list(losses.values()))),
+        loss_per_column={name: 100.0 * share for name, share in losses.items()},
+        at_risk=exposure.at_risk,
+        attribute_disclosure=dict(exposure.attributes),
+        suppressed_cells=sum(gone.values()),
+        false_cells=_false_cells(before, after, settled),
+        unchanged=float(np.logical_and.reduce(same).mean()),
+        measured_records=measured,
+        identification=identification(before, after, settled.by_keys()),
+        steps=[_told(each) for each in ran],
+        rules=[each.to_dict() for each in kept],
+        **cells,
+    )
+
+
+def _told(each: Ran) -> dict[str, Any]:
+    """A step as plain values."""
+    loss = float(np.mean(list(each.treated.losses.values()))) if each.treated.losses else 0.0
+    return {
+        "method": each.step.method, "columns": list(each.step.columns), "k": each.k, "level": each.step.level,
+        "within": list(each.within), "information_loss": 100.0 * loss, "seconds": each.seconds,
+        **{name: fact for name, fact in each.treated.facts.items() if name != "loss"},
+    }  # fmt: skip
+
+
+def _numbers(before: pl.DataFrame, after: pl.DataFrame, settled: Settled) -> tuple[int, dict[str, Any]]:
+    """Figures of the columns of numbers that are numbers still."""
+    facts = settled.roles.schema.columns
+    names = [
+        name
+        for name in settled.treated
+        if facts[name].kind == "number"
+        and before.schema[name].is_numeric()
+        and after.schema[name].is_numeric()
+    ]
+    if not names:
+        return before.height, {}
+    old = [read_column(before[name], decoded_facts(facts[name])) for name in names]
+    new = [read_column(after[name], decoded_facts(facts[name])) for name in names]
+    known = ~np.stack([a.missing | b.missing for a, b in zip(old, new, strict=True)], axis=1).any(axis=1)
+    step = max(1, -(-int(known.sum()) // MEASURED_RECORDS))
+    rows = np.flatnonzero(known)[::step]
+    if rows.size < 2:
+        return before.height, {}
+    X, Y = (np.stack([each.values for each in columns], axis=1)[rows] for columns in (old, new))
+    encoder = Encoder.fit(old)
+    linked = linked_share(
+        encoder.transform(old)[rows], encoder.transform(new)[rows], max_records=MEASURED_RECORDS
+    )
+    return int(rows.size), evaluate(X, Y, linkage=False) | {"dld": linked}
+
+
+def _false_cells(before: pl.DataFrame, after: pl.DataFrame, settled: Settled) -> int:
+    """Cells of categories that hold another value than the record's own, coarsened ones left out."""
+    truthful = set(settled.keys)
+    facts = settled.roles.schema.columns
+    return sum(
+        int((before[name].cast(pl.String) != after[name].cast(pl.String)).sum())
+        for name in settled.treated
+        if name not in truthful and facts[name].kind in ("category", "boolean", "ordered")
+    )
+
+
+def order_notes(table: pl.DataFrame, roles: Roles, request: ProtectionRequest) -> list[str]:
+    """Where rows stay in an order that tells: members of a household side by side, or identifiers ascending."""
+    if request.order != "keep" or table.height < 3:
+        return []
+    said = []
+    if roles.household is not None:
+        homes = row_codes(table, roles.household)
+        assert homes is not None
+        runs = 1 + int((np.diff(homes) != 0).sum())
+        n = int(np.unique(homes).size)
+        if n < table.height and runs == n:
+            said.append(
+                "The order of the rows tells who lives together: members of a household stand side by side. "
+                "--order shuffle hides it."
+            )
+    for name in roles.identifiers:
+        if table[name].null_count() == 0 and (
+            table[name].is_sorted() or table[name].is_sorted(descending=True)
+        ):
+            said.append(
+                f"The rows stand in the order of the dropped identifier {name!r}, which tells who is who to whoever "
+                "knows that order. --order shuffle hides it."
+            )
+            break
+    return said

@@ -1,0 +1,320 @@
+"""The pipeline of a run of many steps."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from shoal import privacy, rules
+from shoal.engine.roles import row_codes
+from shoal.errors import InputError, ParameterError
+from shoal.publish.executors import Executor, Progress
+from shoal.publish.replacing import needed_table, outcome_of, refuse_executor
+from shoal.publish.request import ProtectionRequest, refuse_fields
+from shoal.publish.result import Protection
+from shoal.publish.stages import check
+from shoal.publish.stages.decode import decoded_facts
+from shoal.publish.stages.release import hidden
+from shoal.publish.stages.roles import Roles, settle_roles
+from shoal.publish.stages.survey import weights_of
+from shoal.publish.status import Status, refuse_red, status_of
+from shoal.publish.steps.figures import Settled, figures_of, order_notes
+from shoal.publish.steps.treat import Task, Treated, check_methods, treat
+from shoal.schema import Column, Step
+
+_CANNOT = {
+    "l": "its columns are treated apart; give 'l' to a run of the method generalize",
+    "t": "its columns are treated apart; give 't' to a run of the method generalize",
+    "recoding": "each step has its own",
+    "suppress_at_most": "each step has its own",
+    "reading": "each step has its own",
+    "max_proposals": "its steps count their own work",
+    "strata": "each step says within which columns it stays",
+}
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A step that was run."""
+
+    step: Step
+    k: int
+    within: tuple[str, ...]
+    treated: Treated
+    seconds: float
+
+
+def steps_of(request: ProtectionRequest) -> tuple[Step, ...]:
+    """The steps of a run, where it is one of steps: asked for, or declared by the schema and no other method named."""
+    if request.method_name not in ("steps", "anneal"):
+        if request.steps:
+            raise ParameterError(
+                f"A run is one method or several steps. Got the method {request.method_name!r} and steps."
+            )
+        return ()
+    found = tuple(request.steps or (() if request.schema is None else request.schema.steps))
+    if request.method_name == "steps" and not found:
+        raise ParameterError("The method 'steps' needs steps, in the request or in the schema. Got none.")
+    return found
+
+
+def run_steps(
+    request: ProtectionRequest, executor: Executor, tell: Progress, before_giving: Callable[[], None] | None
+) -> Protection:
+    """Protect the table that an executor holds by the steps asked for, in their order."""
+    started = time.perf_counter()
+    steps = steps_of(request)
+    request = replace(request, method="steps")
+    refuse_fields(request, _CANNOT, "through several steps")
+    refuse_executor(request, executor)
+    executor.refuse(request)
+    check_methods(steps)
+    key = None if request.identifiers == "drop" else request.key or secrets.token_bytes(32)
+    with executor.open(request, tell) as rows:
+        tell("reading the schema", 0, 0)
+        roles = settle_roles(rows.head(), request, rows.labelled)
+        refuse_untreated(roles, steps)
+        edits = rules.edits_of(roles.schema.rules, roles.names)
+        rules.refuse_contradiction(edits)
+        table = needed_table(rows, roles, _named(roles, steps, edits))
+        ran = _run(table, roles, request, steps, edits, tell)
+        new = {name: cells for each in ran for name, cells in each.treated.columns.items()}
+        tell("keeping the rules", 0, 0)
+        settled = Settled(request, roles, tuple(dict.fromkeys(new)), _keys(ran), _known(ran))
+        kept = rules.repair(
+            table.with_columns(new.values()), table, edits, settled.treated, _averaged(ran, roles)
+        )
+        rules.refuse_unkept(kept)
+        new = {name: kept.table[name] for name in new}
+        labels = row_codes(kept.table, list(settled.known) or list(settled.treated))
+        assert labels is not None
+        if roles.weight is not None:
+            # The mean of a class's weights: totals of the class hold, and the weight tells nobody apart.
+            means = np.bincount(labels, weights_of(table, roles.weight)) / np.bincount(labels)
+            new[roles.weight] = pl.Series(roles.weight, means[labels])
+        tell("checking", 0, 0)
+        protected = table.with_columns(new.values())
+        verdicts = _verdicts(protected, ran, roles)
+        check.refuse_broken(verdicts)
+        made = outcome_of(rows, settled, table, new, key)
+        exposure = check.exposure_of(made.classes, settled)
+        status = _with_readings(status_of(verdicts, exposure, request.k, request.limits), ran)
+        refuse_red(status, accepted=request.accept_risk)
+        tell("measuring", 0, 0)
+        figures = figures_of(table, protected, settled, ran, kept.kept, exposure, labels)
+        if before_giving is not None:
+            before_giving()
+        given = made.give(labels)
+    return Protection(
+        frame=given.frame,
+        labels=given.labels,
+        verdicts=verdicts,
+        figures=replace(figures, seconds=time.perf_counter() - started),
+        status=status.colour,
+        reasons=status.reasons,
+        request=request,
+        roles=roles,
+        notes=(*rows.notes, *roles.notes, *_notes(settled, ran, table, kept.kept)),
+        sizes=np.bincount(labels).astype(np.int64),
+        original=made.original,
+        published=made.published,
+        parameters={},
+    )
+
+
+def _named(roles: Roles, steps: tuple[Step, ...], edits: tuple[rules.Edit, ...]) -> set[str]:
+    """All columns that a run of steps looks at."""
+    found = {*roles.needed, *roles.identifiers}
+    for step in steps:
+        found |= {*step.columns, *(step.within or ()), *step.given, *step.similar}
+    return found | {name for edit in edits for name in edit.columns}
+
+
+def refuse_untreated(roles: Roles, steps: tuple[Step, ...]) -> None:
+    """Raise a sentence unless every quasi-identifier is treated and every step names columns that it may treat."""
+    treated = {name for step in steps for name in step.columns}
+    named = {
+        name for step in steps for name in (*step.columns, *(step.within or ()), *step.given, *step.similar)
+    }
+    odd = sorted(named - set(roles.names))
+    if odd:
+        raise InputError(f"No column {odd[0]!r} in the table, which a step names.")
+    closed = [name for name in treated if name in (*hidden(roles), roles.weight)]
+    if closed:
+        raise InputError(f"A step cannot treat {closed[0]!r}: it is an identifier, a household or a weight.")
+    left = [name for name in roles.quasi_names if name not in treated]
+    if left:
+        raise InputError(
+            f"Every quasi-identifier needs a step. {left[0]!r} has none: name it in a step, or give it the role leave "
+            "or sensitive."
+        )
+    if roles.strata:
+        raise InputError(
+            f"A run of steps takes no strata: name them in 'within' of a step. Got {', '.join(roles.strata)}."
+        )
+
+
+def _run(
+    table: pl.DataFrame, roles: Roles, request: ProtectionRequest, steps: tuple[Step, ...],
+    edits: tuple[rules.Edit, ...], tell: Progress,
+) -> list[Ran]:  # fmt: skip
+    """All steps, each on what those before have left."""
+    facts = {name: decoded_facts(column) for name, column in roles.schema.columns.items()}
+    if request.on_missing is not None:
+        facts = {name: replace(fact, on_missing=request.on_missing) for name, fact in facts.items()}
+    zeros = frozenset(edit.columns[0] for edit in edits if edit.kind == "zero")
+    whole = frozenset(edit.columns[0] for edit in edits if edit.kind == "integer")
+    ran: list[Ran] = []
+    for at, step in enumerate(steps):
+        tell(f"step {at + 1} of {len(steps)}: {step.method} of {', '.join(step.columns)}", at, len(steps))
+        started = time.perf_counter()
+        within = _within(step, ran)
+        k = step.k or request.k
+        seed = int(np.random.SeedSequence([request.random_state or 0, at]).generate_state(1)[0])
+        task = Task(
+            request,
+            step,
+            k,
+            within,
+            table,
+            _now(facts, table),
+            roles.household,
+            roles.weight,
+            zeros,
+            whole,
+            seed,
+        )
+        done = _by_household(task) if step.level == "household" else treat(task)
+        table = table.with_columns(done.columns.values())
+        ran.append(Ran(step, k, within, done, time.perf_counter() - started))
+    return ran
+
+
+def _now(facts: Mapping[str, Column], table: pl.DataFrame) -> dict[str, Column]:
+    """The facts of columns as the steps before left them: a coarsened number is a category."""
+    return {
+        name: replace(fact, kind="category", bounds=None, breaks=None, step=None, levels=None, aggregate=None)
+        if fact.kind == "number" and name in table.columns and table.schema[name] == pl.String
+        and table[name].cast(pl.Float64, strict=False).null_count() > table[name].null_count()
+        else fact
+        for name, fact in facts.items()
+    }  # fmt: skip
+
+
+def _within(step: Step, ran: list[Ran]) -> tuple[str, ...]:
+    """The columns a step stays within: as it says, else those that strict steps before it have coarsened."""
+    if not (step.is_truthful or step.is_grouping):
+        return ()
+    if step.within is not None:
+        return tuple(name for name in step.within if name not in step.columns)
+    earlier = [
+        name for each in ran if each.step.is_truthful and each.step.keeps_k for name in each.step.columns
+    ]
+    return tuple(dict.fromkeys(name for name in earlier if name not in step.columns))
+
+
+def _by_household(task: Task) -> Treated:
+    """A step on one row for each household, given to all its members."""
+    if task.household is None:
+        raise InputError(
+            f"The step {task.step.method!r} is at the level of households, and no column has that role."
+        )
+    homes = row_codes(task.table, task.household)
+    assert homes is not None
+    if task.table[task.household].null_count():
+        raise InputError(f"Each row must have a household. Cells of {task.household!r} are missing.")
+    _, first = np.unique(homes, return_index=True)
+    own = (*task.step.columns, *task.within, *task.step.given, *task.step.similar)
+    for name in dict.fromkeys(own):
+        codes = row_codes(task.table, name)
+        assert codes is not None
+        if not np.array_equal(codes, codes[first][homes]):
+            raise InputError(
+                f"A step at the level of households needs columns with one value in each household. {name!r} differs "
+                "within one."
+            )
+    done = treat(replace(task, table=task.table[first]))
+    return replace(done, columns={name: cells.gather(homes) for name, cells in done.columns.items()})
+
+
+def _keys(ran: list[Ran]) -> tuple[str, ...]:
+    """The categorical keys: what was suppressed or generalised; all treated columns where nothing was."""
+    keys = [name for each in ran if each.step.is_truthful for name in each.step.columns]
+    return tuple(dict.fromkeys(keys or [name for each in ran for name in each.step.columns]))
+
+
+def _known(ran: list[Ran]) -> tuple[str, ...]:
+    """The columns of all steps that keep a k."""
+    return tuple(dict.fromkeys(name for each in ran if each.step.keeps_k for name in each.step.columns))
+
+
+def _averaged(ran: list[Ran], roles: Roles) -> list[tuple[str, ...]]:
+    """Sets of columns that are published as means of the same groups, and by no step after."""
+    found = []
+    for at, each in enumerate(ran):
+        later = {name for other in ran[at + 1 :] for name in other.step.columns}
+        if each.step.is_grouping:
+            found.append(
+                tuple(
+                    name
+                    for name in each.step.columns
+                    if name not in later
+                    and roles.schema.columns[name].kind == "number"
+                    and roles.schema.columns[name].aggregate in (None, "mean")
+                )
+            )
+    return found
+
+
+def _verdicts(protected: pl.DataFrame, ran: list[Ran], roles: Roles) -> tuple[privacy.Verdict, ...]:
+    """K of each step that keeps one, on its columns as they are published beside those it stays within."""
+    found: list[privacy.Verdict] = []
+    for at, each in enumerate(ran):
+        later = {name for other in ran[at + 1 :] for name in other.step.columns if not other.step.is_truthful}
+        names = [name for name in (*each.within, *each.step.columns) if name not in later]
+        if not each.step.keeps_k or not set(each.step.columns) <= set(names):
+            continue
+        inside = [name for name in names if name in each.step.columns] if each.treated.notes else names
+        if each.step.level == "household":
+            homes = protected.select(roles.household, *inside).unique(roles.household)  # type: ignore[list-item]
+            verdict = privacy.check(homes, inside, k=each.k)[0]
+            found.append(replace(verdict, model="k-anonymity of households"))
+        else:
+            found.append(privacy.check(protected, inside, k=each.k)[0])
+    return tuple(found)
+
+
+def _with_readings(status: Status, ran: list[Ran]) -> Status:
+    """Red where a reading leaves persons who agree with fewer than k released records, or they were not counted."""
+    for each in ran:
+        if each.treated.exposed != 0:
+            who = "an unknown number of" if each.treated.exposed is None else f"{each.treated.exposed:,}"
+            reason = f"read as {each.step.reading!r}, {who} persons agree with fewer than {each.k} released records"
+            status = Status("red", (reason, *status.reasons))
+    return status
+
+
+def _notes(settled: Settled, ran: list[Ran], table: pl.DataFrame, kept: tuple[rules.Kept, ...]) -> list[str]:
+    """What to know about the result as a whole."""
+    roles, said = settled.roles, []
+    for at, each in enumerate(ran):
+        where = f", within {', '.join(each.within)}" if each.within else ""
+        level = ", by household" if each.step.level == "household" else ""
+        k = f", k = {each.k}" if each.step.is_truthful or each.step.is_grouping else ""
+        said.append(f"Step {at + 1}: {each.step.method} of {', '.join(each.step.columns)}{k}{level}{where}.")
+        said += each.treated.notes
+    said += [f"{str(each)[0].upper()}{str(each)[1:]}." for each in kept]
+    left = [name for name in (*roles.sensitive, *roles.left) if name not in settled.treated]
+    if left:
+        said.append(f"Not protected, published as they are: {', '.join(left)}.")
+    if roles.weight:
+        said.append(
+            f"Weights {roles.weight!r} are published as the mean of their class, so that totals hold."
+        )
+    said += order_notes(table, roles, settled.request)
+    return said

@@ -1,0 +1,17 @@
+"""Edit rules: what must stay true of every record; checked before and after, and repaired where it does not hold."""
+
+from __future__ import annotations
+
+from shoal.rules._edits import Edit, Linear, edits_of, refuse_contradiction
+from shoal.rules._repair import Kept, Repaired, refuse_unkept, repair
+
+__all__ = [
+    "Edit",
+    "Kept",
+    "Linear",
+    "Repaired",
+    "edits_of",
+    "refuse_contradiction",
+    "refuse_unkept",
+    "repair",
+]

@@ -1,0 +1,267 @@
+"""Rules of a schema as edits: what is checked on a table, and by which columns it could be kept."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import polars as pl
+
+from shoal.errors import SchemaError
+from shoal.rules._parse import Condition, comparisons_of, conditions_of, ratio_of, tokens_of
+from shoal.schema import Rule
+
+TOLERANCE = 1e-9
+
+
+@dataclass(frozen=True)
+class Linear:
+    """A sum of columns that is 0, or at most 0: below 0 where it is strict."""
+
+    factors: tuple[tuple[str, float], ...]
+    constant: float
+    equality: bool = False
+    strict: bool = False
+
+    def value(self) -> pl.Expr:
+        """The sum; NULL where a cell is missing or no number."""
+        total = pl.lit(self.constant)
+        for name, factor in self.factors:
+            total = total + factor * number(name)
+        return total
+
+    def broken(self) -> pl.Expr:
+        """Where it does not hold, beyond rounding."""
+        size = pl.lit(abs(self.constant))
+        for name, factor in self.factors:
+            size = size + abs(factor) * number(name).abs()
+        slack = TOLERANCE * pl.max_horizontal(size, pl.lit(1.0))
+        if self.equality:
+            return self.value().abs() > slack
+        return self.value() >= 0 if self.strict else self.value() > slack
+
+
+@dataclass(frozen=True)
+class Edit:
+    """A rule, ready to be checked.
+
+    Attributes
+    ----------
+    rule : Rule
+    columns : tuple of str
+        All columns it names.
+    linear : tuple of Linear
+        Of sums, orders and ranges.
+    ratio : tuple or None
+        Lower bound, column above the line, column below it, upper bound.
+    conditions : tuple of Condition
+        Of an impossible combination.
+    """
+
+    rule: Rule
+    columns: tuple[str, ...]
+    linear: tuple[Linear, ...] = ()
+    ratio: tuple[float | None, str, str, float | None] | None = None
+    conditions: tuple[Condition, ...] = ()
+
+    @property
+    def kind(self) -> str:
+        """Sum, ratio, order, ..."""
+        return self.rule.kind
+
+    @property
+    def text(self) -> str:
+        """What the rule says."""
+        return self.rule.text
+
+    def broken(self, after: pl.DataFrame, before: pl.DataFrame | None = None) -> np.ndarray:
+        """Which records break it; a missing cell breaks nothing. Zeros are compared with the table before."""
+        if self.kind == "zero":
+            if before is None:
+                return np.zeros(after.height, bool)
+            was = before.select(number(self.columns[0])).to_series()
+            now = after.select(number(self.columns[0])).to_series()
+            return ((was == 0) & (now != 0)).fill_null(False).to_numpy()
+        return after.select(self._expression().fill_null(False)).to_series().to_numpy()
+
+    def _expression(self) -> pl.Expr:
+        if self.kind == "integer":
+            cell = number(self.columns[0])
+            return (cell - cell.round()).abs() > TOLERANCE * pl.max_horizontal(cell.abs(), pl.lit(1.0))
+        if self.ratio is not None:
+            low, above, below, high = self.ratio
+            quotient = pl.when(number(below) != 0).then(number(above) / number(below))
+            size = TOLERANCE * pl.max_horizontal(quotient.abs(), pl.lit(1.0))
+            bounds = [quotient < low - size] if low is not None else []
+            bounds += [quotient > high + size] if high is not None else []
+            return pl.any_horizontal(*bounds)
+        if self.conditions:
+            return pl.all_horizontal(*(met(each).fill_null(False) for each in self.conditions))
+        return pl.any_horizontal(*(each.broken().fill_null(False) for each in self.linear))
+
+    def kept_by_means(self, together: Collection[str], positive: Collection[str] = ()) -> bool:
+        """Whether means of groups keep it, all its columns being averaged in the same groups.
+
+        A sum or an order is linear, so it holds of a mean where it holds of every member; a ratio too, where the
+        column below the line is above 0 throughout.
+        """
+        if not set(self.columns) <= set(together):
+            return False
+        if self.ratio is not None:
+            return self.ratio[2] in positive
+        return bool(self.linear)
+
+    def shape(self, row: pl.DataFrame) -> str:
+        """The kinds of the cells of one record, without their values."""
+        words = []
+        for name in self.columns:
+            cell = row[name][0]
+            kind = "missing" if cell is None else "text" if isinstance(cell, str) else "number"
+            words.append(f"{name} ({kind})")
+        return ", ".join(words)
+
+
+def number(name: str) -> pl.Expr:
+    """A column as numbers; NULL where a cell is none, as a coarsened one."""
+    return pl.col(name).cast(pl.Float64, strict=False)
+
+
+def met(condition: Condition) -> pl.Expr:
+    """Where a condition holds."""
+    cell = pl.col(condition.column)
+    if condition.is_missing:
+        return cell.is_null()
+    if isinstance(condition.value, str):
+        left, right = cell.cast(pl.String), pl.lit(condition.value)
+    elif condition.other is not None:
+        left, right = number(condition.column), number(condition.other)
+    else:
+        left, right = number(condition.column), pl.lit(float(condition.value))
+    return {
+        "=": left == right, "!=": left != right, "<": left < right, "<=": left <= right, ">": left > right,
+        ">=": left >= right,
+    }[condition.mark]  # fmt: skip
+
+
+def edits_of(rules: Iterable[Rule], names: Collection[str]) -> tuple[Edit, ...]:
+    """The rules of a schema; raises a sentence for one that cannot be read or names a column that is not there.
+
+    Examples
+    --------
+    >>> from shoal.rules import edits_of
+    >>> from shoal.schema import Rule
+    >>> edit = edits_of([Rule(order="net <= gross")], ["net", "gross"])[0]
+    >>> import polars as pl
+    >>> edit.broken(pl.DataFrame({"net": [1, 5, None], "gross": [2, 4, 4]})).tolist()
+    [False, True, False]
+    """
+    found = tuple(_edit(rule) for rule in rules)
+    for edit in found:
+        odd = [name for name in edit.columns if name not in names]
+        if odd:
+            raise SchemaError(f"The rule {edit.text!r} names the column {odd[0]!r}, which the table lacks.")
+    return found
+
+
+def _edit(rule: Rule) -> Edit:
+    text = rule.text
+    if rule.kind in ("zero", "integer"):
+        words = tokens_of(text)
+        if len(words) != 1 or words[0].kind != "name":
+            return Edit(rule, (text,))
+        return Edit(rule, (words[0].text,))
+    if rule.kind == "ratio":
+        ratio = ratio_of(text)
+        if None not in (ratio[0], ratio[3]) and ratio[0] > ratio[3]:  # type: ignore[operator]
+            raise SchemaError(f"The lower bound of the rule {text!r} must not exceed the upper one.")
+        return Edit(rule, tuple(dict.fromkeys((ratio[1], ratio[2]))), ratio=ratio)
+    if rule.kind in ("impossible", "structural_zero"):
+        conditions = tuple(conditions_of(text))
+        named = [name for each in conditions for name in (each.column, each.other) if name is not None]
+        return Edit(rule, tuple(dict.fromkeys(named)), conditions=conditions)
+    linear = []
+    for left, mark, right in comparisons_of(text):
+        if (mark == "=") != (rule.kind == "equal") or mark == "!=":
+            wanted = "=" if rule.kind == "equal" else "<=, <, >= or >"
+            raise SchemaError(f"The rule {rule.kind!r} must be written with {wanted}. Got {text!r}.")
+        terms = left.minus(right) if mark in ("=", "<=", "<") else right.minus(left)
+        if not terms.factors:
+            raise SchemaError(f"A rule must name a column. Got {text!r}.")
+        linear.append(Linear(terms.factors, terms.constant, mark == "=", mark in ("<", ">")))
+    names = tuple(dict.fromkeys(name for each in linear for name, _ in each.factors))
+    return Edit(rule, names, linear=tuple(linear))
+
+
+def linear_of(edit: Edit) -> tuple[Linear, ...]:
+    """An edit as sums of columns; of a ratio those that hold where the column below the line is not negative."""
+    if edit.ratio is None:
+        return edit.linear
+    low, above, below, high = edit.ratio
+    found = []
+    if low is not None:
+        found.append(Linear(_merged((below, low), (above, -1.0)), 0.0))
+    if high is not None:
+        found.append(Linear(_merged((above, 1.0), (below, -high)), 0.0))
+    return tuple(found)
+
+
+def _merged(*terms: tuple[str, float]) -> tuple[tuple[str, float], ...]:
+    found: dict[str, float] = {}
+    for name, factor in terms:
+        found[name] = found.get(name, 0.0) + factor
+    return tuple(found.items())
+
+
+def refuse_contradiction(edits: Sequence[Edit]) -> None:
+    """Raise `SchemaError` naming a smallest set of sums, orders and ranges that no record can keep together.
+
+    Examples
+    --------
+    >>> from shoal.rules import edits_of, refuse_contradiction
+    >>> from shoal.schema import Rule
+    >>> edits = edits_of([Rule(range="5 <= a <= 9"), Rule(order="a <= b"), Rule(range="b <= 4")], ["a", "b"])
+    >>> refuse_contradiction(edits)
+    Traceback (most recent call last):
+    shoal.errors.SchemaError: No record can keep the rules '5 <= a <= 9', 'a <= b' and 'b <= 4' together.
+    """
+    left = [edit for edit in edits if edit.linear]
+    if not left or _feasible(left):
+        return
+    for edit in list(left):
+        without = [each for each in left if each is not edit]
+        if without and not _feasible(without):
+            left = without
+    texts = [repr(edit.text) for edit in left]
+    named = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
+    raise SchemaError(f"No record can keep the rule{'s' if len(texts) > 1 else ''} {named} together.")
+
+
+def _feasible(edits: Sequence[Edit]) -> bool:
+    from scipy.optimize import linprog
+
+    linear = [each for edit in edits for each in edit.linear]
+    names = sorted({name for each in linear for name, _ in each.factors})
+    place = {name: at for at, name in enumerate(names)}
+    # Strict comparisons by a margin that is itself made as large as possible.
+    rows, limits, equal, totals = [], [], [], []
+    for each in linear:
+        row = np.zeros(len(names) + 1)
+        for name, factor in each.factors:
+            row[place[name]] += factor
+        if each.equality:
+            equal.append(row)
+            totals.append(-each.constant)
+        else:
+            row[-1] = 1.0 if each.strict else 0.0
+            rows.append(row)
+            limits.append(-each.constant)
+    goal = np.zeros(len(names) + 1)
+    goal[-1] = -1.0
+    found = linprog(
+        goal, A_ub=np.array(rows) if rows else None, b_ub=limits or None,
+        A_eq=np.array(equal) if equal else None, b_eq=totals or None,
+        bounds=[(None, None)] * len(names) + [(0.0, 1.0)], method="highs",
+    )  # fmt: skip
+    strict = any(each.strict for each in linear)
+    return found.status == 3 or (found.status == 0 and (not strict or -found.fun > 1e-12))

@@ -1,0 +1,301 @@
+"""Repair: cells of treated columns are moved, as little as it takes, until every rule holds; row by row.
+
+What a row becomes depends on its own cells alone, so that records alike stay alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from shoal.errors import GuaranteeError
+from shoal.rules._edits import Edit, Linear, linear_of, number
+
+SWEEPS = 12
+# Different rows for which a programme looks for the nearest cells that keep all rules.
+MOST_PROGRAMMES = 2_000
+_ORDER = ("zero", "integer", "range", "ratio", "order", "equal", "impossible", "structural_zero")
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What became of one rule.
+
+    Attributes
+    ----------
+    rule, kind : str
+    broken_before : int
+        Records of the table as it came that broke it.
+    repaired : int
+        Records that broke it after protection and were repaired.
+    broken_after : int
+        Records that still break it: none in what is given out.
+    how : {"construction", "held", "repair"}
+        Kept because means of groups keep it; held without a repair; held by repair.
+    """
+
+    rule: str
+    kind: str
+    broken_before: int
+    repaired: int
+    broken_after: int
+    how: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values."""
+        return dict(vars(self))
+
+    def __str__(self) -> str:
+        how = {
+            "construction": "kept by the means of groups",
+            "held": "kept without a repair",
+            "repair": f"kept by repair of {self.repaired:,} records",
+        }[self.how]
+        was = f"; {self.broken_before:,} records of the input broke it" if self.broken_before else ""
+        return f"rule {self.rule!r} ({self.kind.replace('_', ' ')}): {how}{was}"
+
+
+@dataclass(frozen=True)
+class Repaired:
+    """A table whose rules hold, and what became of each of them."""
+
+    table: pl.DataFrame
+    kept: tuple[Kept, ...]
+    example: str = ""
+
+
+def repair(
+    after: pl.DataFrame,
+    before: pl.DataFrame,
+    edits: Sequence[Edit],
+    treated: Collection[str],
+    together: Sequence[Collection[str]] = (),
+) -> Repaired:
+    """Make the rules hold by moving cells of the treated columns.
+
+    Parameters
+    ----------
+    after, before : polars.DataFrame
+        The protected table and the one it came from, row by row.
+    edits : sequence of Edit
+    treated : collection of str
+        The columns that may be moved: those that protection has changed.
+    together : sequence of collections of str, optional
+        Sets of columns that were averaged in the same groups.
+
+    Returns
+    -------
+    Repaired
+        Rules that could not be made to hold have `broken_after` above 0.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.rules import edits_of, repair
+    >>> from shoal.schema import Rule
+    >>> edits = edits_of([Rule(equal="total = a + b")], ["total", "a", "b"])
+    >>> before = pl.DataFrame({"total": [3.0, 9.0], "a": [1.0, 4.0], "b": [2.0, 5.0]})
+    >>> done = repair(before.with_columns(a=pl.Series([1.0, 7.0])), before, edits, ["a", "total"])
+    >>> done.table["total"].to_list(), done.kept[0].repaired
+    ([3.0, 12.0], 1)
+    """
+    was = [int(edit.broken(before, before).sum()) for edit in edits]
+    first = [edit.broken(after, before) for edit in edits]
+    positive = _above_zero(before) if any(edit.ratio for edit in edits) else set()
+    table = after
+    if any(each.any() for each in first):
+        table = _swept(after, before, edits, set(treated))
+        table = _programmed(table, before, edits, set(treated))
+    last = [edit.broken(table, before) for edit in edits]
+    example = next(
+        (edit.shape(table[int(np.argmax(bad))]) for edit, bad in zip(edits, last, strict=True) if bad.any()),
+        "",
+    )
+    kept = tuple(
+        Kept(
+            edit.text, edit.kind, count, int((now & ~bad).sum()), int(bad.sum()),
+            "repair" if now.any()
+            else "construction" if not count and any(edit.kept_by_means(each, positive) for each in together)
+            else "held",
+        )
+        for edit, count, now, bad in zip(edits, was, first, last, strict=True)
+    )  # fmt: skip
+    return Repaired(table, kept, example)
+
+
+def refuse_unkept(done: Repaired) -> None:
+    """Raise `GuaranteeError` where a rule does not hold, with the shape of the first example and no value."""
+    for each in done.kept:
+        if each.broken_after:
+            raise GuaranteeError(
+                f"The rule {each.rule!r} cannot be kept on {each.broken_after:,} records, so nothing is given out. "
+                f"The first has {done.example}."
+            )
+
+
+def _swept(
+    table: pl.DataFrame, before: pl.DataFrame, edits: Sequence[Edit], treated: set[str]
+) -> pl.DataFrame:
+    """Rule by rule, again and again until nothing moves; each time another column gives way."""
+    whole = {edit.columns[0] for edit in edits if edit.kind == "integer"}
+    zeros = {edit.columns[0] for edit in edits if edit.kind == "zero"}
+    ranked = sorted(edits, key=lambda edit: _ORDER.index(edit.kind))
+    for sweep in range(SWEEPS):
+        moved = False
+        for edit in ranked:
+            bad = edit.broken(table, before)
+            if bad.any():
+                table, moved = _mended(table, before, edit, bad, treated, whole, zeros, sweep), True
+        if not moved:
+            break
+    return table
+
+
+def _mended(
+    table: pl.DataFrame, before: pl.DataFrame, edit: Edit, bad: np.ndarray, treated: set[str], whole: set[str],
+    zeros: set[str], sweep: int,
+) -> pl.DataFrame:  # fmt: skip
+    """One rule made to hold on the rows that break it, where a treated column allows it."""
+    name = edit.columns[0]
+    if edit.kind == "zero":
+        return _with(table, name, np.where(bad, 0.0, _numbers(table, name))) if name in treated else table
+    if edit.kind == "integer":
+        if name not in treated:
+            return table
+        values = _numbers(table, name)
+        return _with(table, name, np.where(bad, np.rint(values), values))
+    if edit.conditions:
+        free = [each for each in reversed(edit.columns) if each in treated]
+        return table.with_columns(table[free[0]].set(pl.Series(bad), None)) if free else table
+    for linear in linear_of(edit):
+        table = _moved(table, before, linear, bad, treated, whole, zeros, sweep)
+    return table
+
+
+def _moved(
+    table: pl.DataFrame, before: pl.DataFrame, linear: Linear, bad: np.ndarray, treated: set[str], whole: set[str],
+    zeros: set[str], sweep: int,
+) -> pl.DataFrame:  # fmt: skip
+    """A sum brought to its limit by one of its treated columns."""
+    free = [(name, factor) for name, factor in linear.factors if name in treated and factor]
+    if not free:
+        return table
+    name, factor = free[sweep % len(free)]
+    rest = table.select(linear.value() - factor * number(name)).to_series().fill_null(np.nan).to_numpy()
+    values = _numbers(table, name)
+    with np.errstate(invalid="ignore"):
+        limit = -rest / factor
+        over = factor * values + rest
+        move = bad & ~np.isnan(limit) & ~np.isnan(values) & ((over != 0) if linear.equality else (over > 0))
+        if name in zeros:
+            move &= _numbers(before, name) != 0
+    if not linear.equality and (name in whole or linear.strict):
+        step = 1.0 if name in whole else 0.0
+        edge = np.floor(limit) if factor > 0 else np.ceil(limit)
+        if linear.strict:
+            shift = step or 1e-6 * np.maximum(np.abs(limit), 1.0)
+            edge = (
+                np.where(edge == limit, limit - np.sign(factor) * shift, edge)
+                if step
+                else limit - np.sign(factor) * shift
+            )
+        limit = edge
+    return _with(table, name, np.where(move, limit, values))
+
+
+def _programmed(
+    table: pl.DataFrame, before: pl.DataFrame, edits: Sequence[Edit], treated: set[str]
+) -> pl.DataFrame:
+    """Rows whose sums, orders, ratios and ranges still do not hold: the nearest cells that keep them all."""
+    numeric = [edit for edit in edits if edit.linear or edit.ratio]
+    bad = np.zeros(table.height, bool)
+    for edit in numeric:
+        bad |= edit.broken(table, before)
+    names = list(dict.fromkeys(name for edit in numeric for name in edit.columns))
+    free = [name for name in names if name in treated]
+    if not bad.any() or not free:
+        return table
+    zeros = [edit.columns[0] for edit in edits if edit.kind == "zero" and edit.columns[0] in free]
+    whole = {edit.columns[0] for edit in edits if edit.kind == "integer"}
+    rows = np.flatnonzero(bad)
+    X = np.stack([_numbers(table, name)[rows] for name in names], axis=1)
+    held = np.stack([np.zeros(rows.size)] + [(_numbers(before, name)[rows] == 0) for name in zeros], axis=1)
+    unique, of_row = np.unique(np.column_stack([X, held]), axis=0, return_inverse=True)
+    if unique.shape[0] > MOST_PROGRAMMES:
+        return table
+    linear = [each for edit in numeric for each in linear_of(edit)]
+    solved = np.stack([_nearest(row, names, free, whole, zeros, linear) for row in unique])
+    for name in free:
+        values = _numbers(table, name)
+        values[rows] = solved[of_row.reshape(-1), names.index(name)]
+        table = _with(table, name, values)
+    return table
+
+
+def _nearest(
+    row: np.ndarray, names: Sequence[str], free: Sequence[str], whole: set[str], zeros: Sequence[str],
+    linear: Sequence[Linear],
+) -> np.ndarray:  # fmt: skip
+    """The least sum of relative moves of the free cells after which all sums hold; the row itself where none does."""
+    from scipy.optimize import Bounds, LinearConstraint, milp
+
+    p = len(names)
+    x, fixed = row[:p], {name for at, name in enumerate(zeros) if row[p + 1 + at]}
+    scale = np.maximum(np.abs(x), 1.0)
+    A, low, high = [], [], []
+    for each in linear:
+        line = np.zeros(2 * p)
+        for name, factor in each.factors:
+            line[names.index(name)] += factor
+        if np.isnan(x[line[:p] != 0]).any():
+            continue
+        A.append(line)
+        margin = 1e-6 if each.strict else 0.0
+        low.append(-each.constant if each.equality else -np.inf)
+        high.append(-each.constant - margin)
+    for j in range(p):  # moves up and down are at most the slack of the cell
+        for sign in (1.0, -1.0):
+            line = np.zeros(2 * p)
+            line[j], line[p + j] = sign, -1.0
+            A.append(line)
+            low.append(-np.inf)
+            high.append(sign * float(np.nan_to_num(x[j])))
+    stay = np.array([names[j] not in free or np.isnan(x[j]) or names[j] in fixed for j in range(p)])
+    here = np.nan_to_num(x)
+    bounds = Bounds(
+        np.r_[np.where(stay, here, -np.inf), np.zeros(p)],
+        np.r_[np.where(stay, here, np.inf), np.full(p, np.inf)],
+    )
+    found = milp(
+        np.r_[np.zeros(p), 1.0 / scale], constraints=LinearConstraint(np.array(A), low, high), bounds=bounds,
+        integrality=np.r_[[name in whole for name in names], np.zeros(p)].astype(int),
+    )  # fmt: skip
+    if found.x is None:
+        return x
+    solved = np.where(np.isnan(x), np.nan, found.x[:p])
+    return np.where([name in whole for name in names], np.rint(solved), solved)
+
+
+def _above_zero(table: pl.DataFrame) -> set[str]:
+    """Columns of numbers that are all above 0."""
+    numeric = [name for name, dtype in table.schema.items() if dtype.is_numeric()]
+    return {name for name in numeric if bool((table[name].fill_null(1) > 0).all())}
+
+
+def _numbers(table: pl.DataFrame, name: str) -> np.ndarray:
+    return table.select(number(name)).to_series().fill_null(np.nan).to_numpy().copy()
+
+
+def _with(table: pl.DataFrame, name: str, values: np.ndarray) -> pl.DataFrame:
+    """A column with new numbers, in its own type where that holds them; texts stay where they are no numbers."""
+    old = table[name]
+    if not old.dtype.is_numeric():
+        return table
+    new = pl.Series(name, values).fill_nan(None)
+    if old.dtype.is_integer() and bool((new.drop_nulls() == new.drop_nulls().round()).all()):
+        new = new.round().cast(pl.Int64)
+    return table.with_columns(new)

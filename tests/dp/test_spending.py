@@ -1,0 +1,50 @@
+"""Who spent what, and when it will be used up."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+
+from shoal.dp import Ledger
+from shoal.dp.claims import Amount, Caps, Claim
+from shoal.dp.spending import Spending, spending
+from shoal.dp.unit import AddRemoveRecord
+
+NOW = datetime.datetime(2026, 3, 20, tzinfo=datetime.UTC)
+
+
+def claim(analyst, number, micro):
+    return Claim(
+        "d", analyst, f"Q{number}", str(number), Amount(micro, "pure"), AddRemoveRecord(), Caps(10**9, 10**9)
+    )
+
+
+def test_an_analyst_is_not_pushed_out_of_the_sums_by_those_who_ask_later():
+    with Ledger() as ledger:
+        ledger.declare("d", 10**9, 10**9, "pure")
+        ledger.once(claim("ann", 0, 7_000_000), lambda: "1")
+        for number in range(1, 40):
+            ledger.once(claim("bob", number, 1_000), lambda: "1")
+        found = spending(ledger, "d")
+        assert found.analysts == (("ann", 7_000_000), ("bob", 39_000))
+        assert found.total == ledger.spent("d") == 7_039_000
+        assert spending(ledger, "other").analysts == ()
+
+
+@pytest.mark.parametrize(
+    ("days", "cap", "left"),
+    [
+        ((0, 1, 2, 3, 4, 5, 6), 14, 7),  # one a day, seven left
+        ((6,), 3, 2),  # one in the last day
+        ((-30, -20, -10), 100, None),  # nothing for a week
+        ((), 100, None),
+    ],
+)
+def test_a_forecast_goes_by_the_last_week(days, cap, left):
+    begun = NOW - datetime.timedelta(days=7)
+    times = tuple(
+        ((begun + datetime.timedelta(days=day)).isoformat(), at + 1) for at, day in enumerate(sorted(days))
+    )
+    over = Spending((), times).exhausted(cap, NOW)
+    assert (None if over is None else round((over - NOW) / datetime.timedelta(days=1))) == left

@@ -1,0 +1,183 @@
+"""Encoding, separator, decimal mark and leading zeros: read by one rule wherever rows live, and written back as they came."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from shoal import io
+from shoal.cli import app
+from shoal.errors import InputError
+from shoal.publish.executors.parts.source import open_source
+from shoal.schema import FileFormat
+
+ROLES = """
+[columns.postcode]
+role = "quasi"
+kind = "category"
+[columns.income]
+role = "quasi"
+bounds = [0, 10]
+[columns.town]
+role = "quasi"
+kind = "category"
+[columns.member]
+role = "quasi"
+kind = "boolean"
+"""
+FILE = """
+[file]
+encoding = "latin-1"
+separator = "|"
+decimal = ","
+"""
+
+
+def lines(n: int = 60, mark: str = "|") -> str:
+    rng = np.random.default_rng(0)
+    rows = [mark.join(["postcode", "income", "town", "member"])]
+    for i in range(n):
+        income = f"{rng.uniform(1, 9):.2f}".replace(".", ",")
+        rows.append(
+            mark.join([f"0{i % 4}067", income, ["Köln", "Zürich"][i % 2], ["true", "False"][i % 3 == 0]])
+        )
+    return "\n".join(rows) + "\n"
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    (tmp_path / "t.csv").write_bytes(lines().encode("latin-1"))
+    (tmp_path / "t.toml").write_text('[table]\nid = "t"\nunit = "record"\nbudget = 5000\n' + FILE + ROLES)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*words: str):
+    done = CliRunner().invoke(app, [*words])
+    assert done.exit_code == 0, (done.output, done.exception)
+    return done
+
+
+def test_a_declared_file_is_read_and_written_alike_in_memory_and_in_parts(folder):
+    asked = ["protect", "t.csv", "-k", "3", "--schema", "t.toml", "--method", "mdav", "--json"]
+    facts = []
+    for name, more in (("memory", []), ("parts", ["--memory", "1GB", "--jobs", "1"])):
+        facts.append(json.loads(run(*asked, "-o", f"{name}.csv", *more).stdout))
+    made = (folder / "memory.csv").read_bytes()
+    assert made == (folder / "parts.csv").read_bytes()
+    text = made.decode("latin-1")
+    assert text.startswith("postcode|income|town|member\n")
+    assert "Köln" in text
+    assert "00067|" in text
+    assert "," in text
+    assert "." not in text
+    for key in ("status", "at_risk", "information_loss", "dld", "n_groups"):
+        assert facts[0][key] == facts[1][key], key
+
+
+def test_check_compare_and_ask_read_what_protect_wrote(folder):
+    run("protect", "t.csv", "-k", "3", "--schema", "t.toml", "--method", "mdav", "-o", "o.csv")
+    checked = json.loads(run("check", "o.csv", "--schema", "t.toml", "--original", "t.csv", "--json").stdout)
+    assert checked["k"] >= 3
+    assert checked["n_records"] == 60
+    compared = json.loads(
+        run("compare", "t.csv", "-k", "3", "--methods", "mdav", "--schema", "t.toml", "--json").stdout
+    )
+    assert "--schema t.toml" in compared["command"]
+    words = compared["command"].split()
+    run(*words[1:])
+    assert (folder / "protected.csv").read_bytes() == (folder / "o.csv").read_bytes()
+    pytest.importorskip("opendp", reason="answers need the extra 'dp'")
+    question = "SELECT AVG(income) FROM t"
+    answer = json.loads(
+        run("ask", "t.csv", question, "--schema", "t.toml", "--epsilon", "1000", "--json").stdout
+    )
+    truth = io.read_table("t.csv", FileFormat("latin-1", "|", ","))["income"].mean()
+    assert answer["value"] == pytest.approx(truth, abs=0.2)
+
+
+def test_the_page_reads_by_the_schema_that_came_with_the_table(folder):
+    pytest.importorskip("fastapi", reason="the page needs the extra 'server'")
+    from shoal.server import work
+    from shoal.server.room import read, write
+
+    (folder / "table.csv").write_bytes((folder / "t.csv").read_bytes())
+    (folder / "codebook.toml").write_bytes((folder / "t.toml").read_bytes())
+    write(folder / "job.json", {"ending": ".csv", "state": "running"})
+    work.look(folder)
+    assert [each["name"] for each in read(folder / "look.json")["columns"]] == [
+        "postcode", "income", "town", "member",
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("where", ["memory", "parts"])
+def test_text_in_another_encoding_than_declared_is_one_sentence(folder, where):
+    file = FileFormat("utf-8", "|", ",")
+    with pytest.raises(InputError, match="must be text in utf-8, as the schema declares. It is not.$"):
+        io.read_table("t.csv", file) if where == "memory" else open_source("t.csv", folder, file)
+
+
+CELLS = st.sampled_from(
+    ["", "1", "-7", "+3", "007", "1.5", "1,5", ".5", "1e3", "inf", "NaN", "true", "FALSE", "a b", "é",
+     "99999999999999999999", "1,007", '"x,;y"', '""', "2020-01-02"]
+)  # fmt: skip
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=30),
+    mark=st.sampled_from([",", ";", "\t", "|"]),
+    encoding=st.sampled_from(["utf-8", "utf-8-sig", "utf-16", "cp1252"]),
+    ends=st.sampled_from(["\n", "\r\n"]),
+    declared=st.booleans(),
+    decimal=st.sampled_from([".", ","]),
+)
+def test_both_readers_read_any_text_alike(tmp_path_factory, rows, mark, encoding, ends, declared, decimal):
+    folder = tmp_path_factory.mktemp("cells")
+    kept = [cell for row in rows for cell in row]
+    if any(mark in cell and '"' not in cell for cell in kept):
+        return
+    text = ends.join(mark.join(row) for row in [("a", "b"), *rows]) + ends
+    (folder / "t.csv").write_bytes(text.encode(encoding))
+    file = None
+    if declared and mark != decimal:
+        file = FileFormat("utf-8" if encoding == "utf-8-sig" else encoding, mark, decimal)
+    found = []
+    for where in ("memory", "parts"):
+        try:
+            if where == "memory":
+                source = io.read_source(folder / "t.csv", file)
+                found.append((source.frame, source.file, source.notes))
+            else:
+                source = open_source(folder / "t.csv", folder, file)
+                found.append((pl.concat(source.batches()), source.file, source.notes))
+        except InputError as error:
+            found.append(str(error))
+    if isinstance(found[0], str):
+        assert found[0] == found[1]
+        return
+    assert found[0][0].equals(found[1][0])
+    assert found[0][0].schema == found[1][0].schema
+    assert found[0][1:] == found[1][1:]
+
+
+def test_a_column_has_one_type_over_all_files_of_a_folder(tmp_path):
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.csv").write_text("zip,x\n1067,1\n")
+    (tmp_path / "in" / "2.csv").write_text("zip,x\n01067,2.5\n")
+    (tmp_path / "in" / "3.csv").write_text("zip,x\n")
+    table = pl.concat(open_source(tmp_path / "in", tmp_path).batches())
+    assert table.rows() == [("1067", 1.0), ("01067", 2.5)]
+
+
+def test_a_character_that_the_encoding_lacks_is_one_sentence(tmp_path):
+    source = io.Source(pl.DataFrame(), ".csv", file=FileFormat("latin-1"))
+    with pytest.raises(InputError, match="written in latin-1, as the input is"):
+        io.write_table(pl.DataFrame({"a": ["≥ 65"]}), tmp_path / "o.csv", source)
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,88 @@
+"""Edit rules in every kind of run: one method in memory, in parts, truthful methods."""
+
+import numpy as np
+import polars as pl
+import pytest
+
+import shoal
+from shoal.errors import GuaranteeError, SchemaError
+from shoal.publish import protect_file
+
+RULES = [
+    {"equal": "income = wage + pension"},
+    {"zero": "pension"},
+    {"integer": "children"},
+    {"impossible": "age < 15 and status = 'married'"},
+    {"range": "0 <= age <= 100"},
+]
+SCHEMA = {
+    "columns": {
+        "age": {"kind": "number"},
+        "status": {"kind": "category"},
+        "children": {"kind": "number"},
+        "wage": {"kind": "number"},
+        "pension": {"kind": "number"},
+        "income": {"kind": "number"},
+    },
+    "rules": RULES,
+}
+
+
+def people(n=300, seed=1):
+    rng = np.random.default_rng(seed)
+    age = rng.integers(0, 90, n)
+    wage = rng.lognormal(3, 1, n).round(1)
+    pension = np.where(rng.random(n) < 0.5, 0.0, rng.lognormal(2, 1, n).round(1))
+    return pl.DataFrame(
+        {
+            "age": age, "status": np.where(age < 15, "single", rng.choice(["single", "married"], n)),
+            "children": rng.integers(0, 5, n), "wage": wage, "pension": pension, "income": wage + pension,
+        }
+    )  # fmt: skip
+
+
+def holds(out, frame=None):
+    assert (out["income"] - out["wage"] - out["pension"]).abs().max() < 1e-6
+    assert (out["children"] == out["children"].round()).all()
+    assert out.filter((pl.col("age") < 15) & (pl.col("status") == "married")).height == 0
+    if frame is not None:
+        assert (out["pension"].filter(frame["pension"] == 0) == 0).all()
+
+
+def test_rules_of_a_plain_run(tmp_path):
+    frame = people()
+    done = shoal.protect(frame, k=4, method="mdav", schema=SCHEMA)
+    holds(done.frame, frame)
+    assert done.frame.group_by(frame.columns).len()["len"].min() >= 4
+    told = {each["kind"]: each for each in done.figures.rules}
+    assert all(each["broken_after"] == 0 for each in told.values())
+    assert told["integer"]["how"] == "repair"
+    assert told["range"]["how"] == "construction"
+    done.report(tmp_path / "r.html")
+    assert "by construction" in (tmp_path / "r.html").read_text(encoding="utf-8")
+    frame.write_parquet(tmp_path / "in.parquet")
+    parts = protect_file(
+        tmp_path / "in.parquet", tmp_path / "out.parquet", k=4, method="mdav", schema=SCHEMA, n_jobs=1
+    )
+    out = pl.read_parquet(tmp_path / "out.parquet")
+    holds(out, frame)
+    assert out.equals(done.frame)
+    assert "holds for every published record" in " ".join(parts.notes)
+
+
+def test_truthful_methods_repair_nothing():
+    frame = people().select("age", "status")
+    schema = {"columns": {"age": {}, "status": {"kind": "category"}}, "rules": RULES[3:]}
+    done = shoal.protect(frame, k=4, method="generalize", schema=schema)
+    assert [each["how"] for each in done.figures.rules] == ["held", "held"]
+    wrong = frame.with_columns(pl.lit("married").alias("status"))
+    with pytest.raises(GuaranteeError, match="cannot be kept"):
+        shoal.protect(
+            wrong, k=4, method="suppress", schema=schema | {"rules": [{"impossible": "status = 'married'"}]}
+        )
+
+
+def test_contradictions_are_refused_before_the_work():
+    rules = [{"range": "age <= 5"}, {"range": "age >= 6"}]
+    with pytest.raises(SchemaError, match="No record can keep the rules 'age <= 5' and 'age >= 6' together"):
+        shoal.protect(people(), k=4, schema=SCHEMA | {"rules": rules})

@@ -1,0 +1,187 @@
+"""One run of many steps: order, households, rules, verdicts, figures, and what is refused."""
+
+import json
+import subprocess
+import sys
+
+import polars as pl
+import pytest
+
+import shoal
+from shoal.errors import GuaranteeError, InputError, ParameterError, SchemaError
+from shoal.io import read_source, write_table
+from shoal.publish import ProtectionRequest
+from surveys import STEPS, schema, survey
+
+
+def smallest(frame, names):
+    return int(frame.group_by(names).len()["len"].min())
+
+
+def test_keys_households_numbers_and_rules_in_one_run(tmp_path):
+    frame = survey()
+    done = shoal.protect(frame, k=3, schema=schema())
+    out = done.frame
+    keys, numbers = ["region", "roof", "sex", "relat"], ["wage", "pension", "income"]
+    assert "home" not in out.columns
+    assert smallest(out, [*keys, *numbers]) >= 3
+    homes = out.with_columns(frame["home"]).unique("home")
+    assert homes.height == frame["home"].n_unique()
+    assert smallest(homes, ["region", "roof"]) >= 3
+    for name in ("region", "roof"):  # one value for all members of a household
+        assert out.with_columns(frame["home"]).group_by("home").agg(pl.col(name).n_unique())[name].max() == 1
+    for name in keys:  # every cell is true or missing
+        kept = pl.DataFrame({"a": frame[name], "b": out[name]}).drop_nulls()
+        assert (kept["a"] == kept["b"]).all()
+    assert (out["income"] - out["wage"] - out["pension"]).abs().max() < 1e-6
+    assert out["pension"].filter(frame["pension"] == 0).abs().max() == 0
+    assert out["w"].sum() == pytest.approx(frame["w"].sum())
+    assert all(verdict.holds for verdict in done.verdicts)
+    assert done.figures.at_risk == 0
+    told = done.to_dict()
+    assert [each["method"] for each in told["steps"]] == ["suppress", "suppress", "mdav"]
+    assert [each["broken_after"] for each in told["rules"]] == [0, 0, 0]
+    before, after = told["identification"]["before"], told["identification"]["after"]
+    assert before["below_3"] > 0 == after["below_3"]
+    assert after["expected_reidentifications"] < before["expected_reidentifications"]
+    assert "side by side" in " ".join(done.notes)
+    json.dumps(told, allow_nan=False)
+    done.report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "income = wage + pension" in page
+    assert "1. suppress" in page
+
+
+def test_steps_are_the_same_from_the_request_and_repeat():
+    frame = survey()
+    one = shoal.protect(frame, k=3, schema=schema(), order="shuffle")
+    two = shoal.protect(frame, k=3, schema=schema(steps=[]), steps=STEPS, order="shuffle")
+    assert one.frame.equals(two.frame)
+    request = ProtectionRequest(k=3, steps=STEPS)
+    assert ProtectionRequest.from_dict(request.to_dict()) == request
+    assert "--steps" in request.to_command()
+    assert 'steps="[{method' in request.to_python()
+
+
+def test_one_command_from_spss_to_spss(tmp_path):
+    from shoal.schema import Schema
+
+    frame = survey(80)
+    write_table(frame, tmp_path / "in.sav")
+    (tmp_path / "s.toml").write_text(Schema.of(schema()).to_toml(), encoding="utf-8")
+    command = [
+        sys.executable, "-m", "shoal", "protect", "in.sav", "-k", "3", "-o", "out.sav", "--schema", "s.toml",
+        "--order", "shuffle", "--json",
+    ]  # fmt: skip
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    told = json.loads(ran.stdout)
+    assert told["method"] == "steps"
+    assert told["identification"]["after"]["below_3"] == 0
+    out = read_source(str(tmp_path / "out.sav")).frame
+    assert out.height == frame.height
+    assert smallest(pl.DataFrame(out), ["region", "roof", "sex", "relat", "wage", "pension", "income"]) >= 3
+
+
+def test_sets_apart_keep_k_each_and_the_status_tells_that_they_do_not_together():
+    steps = [
+        {"method": "suppress", "columns": ["region", "roof", "sex", "relat"]},
+        {"method": "mdav", "columns": ["wage"], "within": []},
+        {"method": "mdav", "columns": ["pension", "income"], "k": 5, "within": []},
+    ]
+    with pytest.raises(GuaranteeError, match="Status red"):
+        shoal.protect(survey(), k=3, schema=schema(steps, []))
+    done = shoal.protect(survey(), k=3, schema=schema(steps, []), accept_risk=True)
+    assert smallest(done.frame, ["wage"]) >= 3
+    assert smallest(done.frame, ["pension", "income"]) >= 5
+    assert done.status == "red"
+    assert done.figures.at_risk > 0.05
+
+
+def test_every_other_step_does_what_it_says():
+    quiet = {name: {"role": "sensitive"} for name in ("sex", "relat", "wage", "pension", "income")}
+    steps = [
+        {
+            "method": "swap-records",
+            "columns": ["region"],
+            "given": ["relat"],
+            "similar": ["roof"],
+            "share": 0.1,
+        },
+        {"method": "generalize", "columns": ["region", "roof"], "level": "household"},
+        {"method": "pram", "columns": ["sex"], "matrix": [[0.8, 0.2], [0.3, 0.7]], "invariant": True},
+        {"method": "pram", "columns": ["relat"], "probability": 0.2},
+        {"method": "code-ends", "columns": ["wage"], "top": 60},
+        {"method": "rank-swap", "columns": ["wage"], "share": 0.1},
+        {"method": "round", "columns": ["wage"], "to": 5},
+        {"method": "noise", "columns": ["pension"], "scale": 0.2},
+        {"method": "shuffle", "columns": ["income"], "given": ["wage"]},
+    ]
+    frame = survey()
+    done = shoal.protect(
+        frame, k=3, schema=schema(steps, [{"zero": "pension"}, {"range": "pension >= 0"}], **quiet)
+    )
+    out = done.frame
+    assert out["wage"].max() <= 60
+    assert set((out["wage"] % 5).to_list()) == {0.0}
+    assert sorted(out["income"]) == sorted(frame["income"])
+    assert not out["income"].equals(frame["income"])
+    assert out["pension"].min() == 0
+    assert (out["pension"].filter(frame["pension"] == 0) == 0).all()
+    assert out["sex"].n_unique() == 2
+    assert not out["sex"].equals(frame["sex"])
+    assert {each["method"] for each in done.to_dict()["steps"]} == {step["method"] for step in steps}
+    assert done.figures.false_cells > 0
+    again = shoal.protect(
+        frame, k=3, schema=schema(steps, [{"zero": "pension"}, {"range": "pension >= 0"}], **quiet)
+    )
+    assert again.frame.equals(out)
+
+
+@pytest.mark.parametrize(
+    ("steps", "words", "error"),
+    [
+        ([{"method": "mdav", "columns": ["wage"]}], "needs a step", InputError),
+        ([{"method": "mdav", "columns": ["wage", "no"]}], "No column 'no'", InputError),
+        ([{"method": "mdav", "columns": ["w"]}], "cannot treat 'w'", InputError),
+        ([{"method": "magic", "columns": ["wage"]}], "must be one of", ParameterError),
+        ([*STEPS[:2], STEPS[2] | {"level": "household"}], "one value in each household", InputError),
+        ([*STEPS[:2], STEPS[2] | {"k": 10_000}], "at least that many", InputError),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(steps, words, error):
+    with pytest.raises(error, match=words) as caught:
+        shoal.protect(survey(60), k=3, schema=schema(steps))
+    assert "\n" not in str(caught.value)
+
+
+def test_rules_are_refused_before_anything_is_given():
+    with pytest.raises(SchemaError, match="No record can keep"):
+        shoal.protect(survey(), k=3, schema=schema(rules=[{"range": "wage < 0"}, {"range": "wage >= 0"}]))
+    with pytest.raises(GuaranteeError, match="cannot be kept"):
+        shoal.protect(survey(), k=3, schema=schema(rules=[{"impossible": "ill = 'a'"}]))
+    with pytest.raises(SchemaError, match="table lacks"):
+        shoal.protect(survey(), k=3, schema=schema(rules=[{"integer": "rent"}]))
+
+
+def test_other_readings_and_methods_beside_steps():
+    steps = [STEPS[0], STEPS[1] | {"reading": "wildcard"}, STEPS[2] | {"within": []}]
+    with pytest.raises(GuaranteeError, match="Status red"):
+        shoal.protect(survey(), k=3, schema=schema(steps))
+    with pytest.raises(ParameterError, match="one method or several steps"):
+        shoal.protect(survey(), k=3, method="mdav", schema=schema(), steps=STEPS)
+    with pytest.raises(ParameterError, match="needs steps"):
+        shoal.protect(survey(), k=3, method="steps", schema=schema(steps=[]))
+    with pytest.raises(ParameterError, match="several steps cannot have 'l'"):
+        shoal.protect(survey(), k=3, schema=schema(), l=2)
+
+
+def test_missing_cells_follow_their_policy():
+    frame = survey().with_columns(
+        wage=pl.when(pl.arange(0, pl.len()) % 7 == 0).then(None).otherwise(pl.col("wage"))
+    )
+    with pytest.raises(InputError, match="need a policy"):
+        shoal.protect(frame, k=3, schema=schema(rules=[]))
+    done = shoal.protect(frame, k=3, schema=schema(rules=[], wage={"on_missing": "category"}))
+    assert done.frame["wage"].filter(frame["wage"].is_null()).null_count() == frame["wage"].null_count()
+    assert smallest(done.frame, ["region", "roof", "sex", "relat", "wage", "pension", "income"]) >= 3
