@@ -135,7 +135,7 @@ class Ledger:
                     drawn = draw()
                     self._wait(started, self._slot / EARLY)
                     body = self._store(claim, key, charge, drawn)
-            return Receipt(body, charge.charged, charge.remaining, charge.ended, charge.weaker)
+            return Receipt(body, charge.charged, charge.remaining, charge.ended, charge.weaker, charge.entry)
         finally:
             # Outside the turn, so that who asks what another is asking now, or has asked, waits no longer than others.
             self._wait(started)
