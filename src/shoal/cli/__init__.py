@@ -26,6 +26,7 @@ COMMANDS = (
     "compare",
     "check",
     "attack",
+    "dossier",
     "bound",
     "schema",
     "ask",
