@@ -32,7 +32,7 @@ ALLOWED = ("attacks", "indicators", "loss")
 COLOURS = ("green", "amber", "red")
 Tell = Callable[[str, float, float], None]
 # Settings that tell of the run's chance or of the owner's files.
-_HIDDEN = ("random_state", "max_proposals", "source", "command", "key")
+_HIDDEN = ("random_state", "source", "command", "key")
 
 
 @dataclass(frozen=True)

@@ -142,7 +142,7 @@ class Protection:
         if public:
             roles = self.roles
             asked = replace(
-                asked, schema=None, schema_file=None, random_state=0, max_proposals=None, save_run=None, columns=tuple(roles.quasi_names), leave=roles.left,
+                asked, schema=None, schema_file=None, random_state=0, columns=tuple(roles.quasi_names), leave=roles.left,
                 sensitive=roles.sensitive, strata=roles.strata, weights=roles.weight, households=roles.household,
             )  # fmt: skip
             return asked.to_python()
