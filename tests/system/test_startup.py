@@ -32,7 +32,7 @@ def test_a_small_table_is_protected_without_what_it_does_not_need(tmp_path, cate
     if categories:
         columns["region"] = np.array(["north", "south", "east"])[rng.integers(0, 3, 60)]
     pl.DataFrame(columns).write_csv(tmp_path / "t.csv")
-    command = "protect t.csv -k 5 -o out.csv --max-proposals 1000".split()
+    command = ["protect", "t.csv", "-k", "5", "-o", "out.csv", "--max-proposals", "1000"]
     code = (
         f"import sys\nsys.argv = {['shoal', *command]!r}\nfrom shoal.cli import main\n"
         "try:\n    main()\nexcept SystemExit as ended:\n    assert not ended.code, ended.code"
