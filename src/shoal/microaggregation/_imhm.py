@@ -37,9 +37,9 @@ class IMHM(Microaggregator):
     Notes
     -----
     The source papers here call it "iterative, based on MHM" and no more; the abstract of [1] speaks of
-    constrained clustering, a linear programming relaxation and iteration. This reading of those words is the
-    nearest to the printed losses of some twenty that were tried; `shoal reproduce table1` prints both. A search
-    of ours that loses less is `PathExchange`.
+    constrained clustering, a linear programming relaxation and iteration. This is a reading of those words;
+    `shoal reproduce table1` prints its losses beside the printed ones. A search of ours that loses less is
+    `PathExchange`.
 
     The linear programme has about 13 n columns at first and further ones by their reduced costs, so its
     optimum is the true one, and it is integral. O(n c) distances for each assignment, O(n) memory.
