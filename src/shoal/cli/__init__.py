@@ -22,6 +22,7 @@ _CommandError: type[Exception] = next(
 )
 
 COMMANDS = (
+    "demo",
     "protect",
     "compare",
     "check",

@@ -332,8 +332,8 @@ def answer_of(plan: Plan, receipt: Receipt) -> Answer:
     if receipt.weaker:
         said.append(WEAKER)
     spent, left = millionths.epsilon(receipt.charged), millionths.epsilon(receipt.remaining)
-    told = cautions(plan, noisy)
-    return Answer(laid.value, guarantee, spent, left, laid.interval, tuple(said), laid.cut, told)
+    told, entry = cautions(plan, noisy), receipt.entry or None
+    return Answer(laid.value, guarantee, spent, left, laid.interval, tuple(said), laid.cut, told, entry)
 
 
 def _unit_of(
