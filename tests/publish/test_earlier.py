@@ -21,13 +21,16 @@ def people(n=120):
 
 def test_two_independent_versions_are_refused_and_a_coarsened_one_is_not(tmp_path):
     frame = people()
-    first = shoal.protect(frame, k=3, **COLUMNS).frame
+    made = shoal.protect(frame, k=3, **COLUMNS)
+    first = made.frame
     first.write_parquet(tmp_path / "first.parquet")
     with pytest.raises(GuaranteeError, match="together with the earlier release"):
         shoal.protect(frame, k=4, earlier=tmp_path / "first.parquet", **COLUMNS)
-    # Made from the first release, classes only join.
-    coarse = shoal.protect(first, k=6, earlier=tmp_path / "first.parquet", **COLUMNS)
+    # Made from the first release with its groups kept whole, classes only join.
+    whole = first.with_columns(group=pl.Series(made.labels))
+    coarse = shoal.protect(whole, k=3, households="group", earlier=tmp_path / "first.parquet", **COLUMNS)
     assert coarse.status == "green"
+    assert coarse.figures.smallest_group >= 9
     assert "adds nothing" in " ".join(coarse.notes)
     again = shoal.protect(frame, k=3, earlier=tmp_path / "first.parquet", **COLUMNS)
     assert again.status == "green"
