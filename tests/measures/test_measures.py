@@ -13,6 +13,7 @@ from shoal import measures
 from shoal.engine.encode import group_means
 from shoal.errors import InputError
 from shoal.measures import _risk, evaluate
+from shoal.measures._nearest import nearest_is_own
 from shoal.measures._risk import linked_share
 from shoal.microaggregation import MDAV
 
@@ -108,7 +109,7 @@ def test_different_shapes_are_refused():
 
 @pytest.mark.parametrize("ties", ["share", "first"])
 @pytest.mark.parametrize("columns", [3, 30])
-def test_linkage_by_products_is_linkage_by_a_tree(monkeypatch, ties, columns):
+def test_linkage_by_scanning_is_linkage_by_a_tree(monkeypatch, ties, columns):
     """Whole numbers make many ties, one-hot columns more."""
     rng = np.random.default_rng(columns)
     A = np.hstack([rng.integers(0, 3, (400, columns)), np.eye(9)[rng.integers(0, 9, 400)]]).astype(float)
@@ -116,10 +117,44 @@ def test_linkage_by_products_is_linkage_by_a_tree(monkeypatch, ties, columns):
     B = group_means(A, labels)[labels]
     found = []
     for few in (0, 1000):
-        monkeypatch.setattr(_risk, "FEW_COLUMNS", few)
-        found.append(_risk.linked_share(A, B, ties=ties))
-    assert found[0] == pytest.approx(found[1], abs=1e-12)
+        monkeypatch.setattr(_risk, "FEW_FOR_ALL", few)
+        found += [_risk.linked_share(A, B, ties=ties), _risk.linked_share(A, B, ties=ties, labels=labels)]
+    assert found[0] == pytest.approx(found[1], abs=0)
+    assert found[0] == pytest.approx(found[2], abs=1e-12)
     assert found[0] > 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    n=st.integers(2, 40),
+    p=st.integers(1, 12),
+    seed=st.integers(0, 10**6),
+    grid=st.booleans(),
+    blocks=st.booleans(),
+    labelled=st.booleans(),
+)
+def test_nearest_is_own_equals_the_whole_matrix(n, p, seed, grid, blocks, labelled):
+    """Against all distances, with blocks that only share rows among themselves."""
+    rng = np.random.default_rng(seed)
+    A = rng.integers(0, 3, size=(n, p)).astype(float) if grid else rng.normal(size=(n, p))
+    labels = rng.integers(0, max(1, n // 3), n)
+    labels = np.unique(labels, return_inverse=True)[1]
+    B = group_means(A, labels)[labels]
+    of = np.unique(rng.integers(0, 3, n), return_inverse=True)[1] if blocks else np.zeros(n, np.int64)
+    rows = np.sort(rng.permutation(n)[: rng.integers(1, n + 1)])
+    told = []
+    ties, firsts = nearest_is_own(
+        A, B, rows, blocks=of if blocks else None, labels=labels if labelled else None,
+        progress=lambda done, whole: told.append(done / whole),
+    )  # fmt: skip
+    distance = np.sqrt(((B[:, None] - A[None]) ** 2).sum(axis=2))
+    distance[of[:, None] != of[None]] = np.inf
+    for row, count, first in zip(rows, ties, firsts, strict=True):
+        near = np.flatnonzero(distance[row] <= distance[row].min() * (1 + 1e-9) + 1e-300)
+        assert count == (near.size if row in near else 0)
+        assert first == (near[0] if row in near else -1)
+    assert told[0] == 0
+    assert all(0 <= share < 1 for share in told)
 
 
 def test_evaluate_can_leave_the_linkage_to_others():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import shlex
 import shutil
 from pathlib import Path
 
@@ -122,6 +123,27 @@ def alike(one: pl.DataFrame, other: pl.DataFrame) -> None:
             assert a.cast(pl.String).to_list() == b.cast(pl.String).to_list(), name
 
 
+FIGURES = (
+    "n_records", "n_groups", "smallest_group", "largest_group", "information_loss", "at_risk", "dld", "linkage",
+    "false_cells", "suppressed_cells", "suppressed_records", "unchanged", "measured_records",
+)  # fmt: skip
+
+
+def said_alike(one, other) -> None:
+    """The same status, verdicts and figures, the risk of being found before and after included."""
+    assert (one.status, one.reasons) == (other.status, other.reasons)
+    assert [(v.model, v.value, v.holds) for v in one.verdicts] == [
+        (v.model, v.value, v.holds) for v in other.verdicts
+    ]
+    for name in FIGURES:
+        assert getattr(one.figures, name) == pytest.approx(getattr(other.figures, name)), name
+    assert one.figures.attribute_disclosure == pytest.approx(other.figures.attribute_disclosure)
+    assert one.figures.loss_per_column == pytest.approx(other.figures.loss_per_column)
+    for part in ("before", "after", "per_column"):
+        assert one.figures.identification[part] == pytest.approx(other.figures.identification[part]), part
+    assert one.notes == other.notes
+
+
 def test_memory_and_parts_give_the_same_file(folder):
     frame = io.read_table(folder / "t.parquet")
     whole = protect(frame, schema=folder / "t.toml", **ASKED)
@@ -129,21 +151,7 @@ def test_memory_and_parts_give_the_same_file(folder):
         folder / "t.parquet", folder / "o.parquet", schema=folder / "t.toml", n_jobs=1, **ASKED
     )
     alike(whole.frame, pl.read_parquet(folder / "o.parquet"))
-    assert (whole.status, whole.reasons) == (done.status, done.reasons)
-    assert [(v.model, v.value, v.holds) for v in whole.verdicts] == [
-        (v.model, v.value, v.holds) for v in done.verdicts
-    ]
-    for name in (
-        "information_loss",
-        "at_risk",
-        "dld",
-        "linkage",
-        "false_cells",
-        "suppressed_cells",
-        "unchanged",
-    ):
-        assert getattr(whole.figures, name) == pytest.approx(getattr(done.figures, name)), name
-    assert whole.figures.attribute_disclosure == pytest.approx(done.figures.attribute_disclosure)
+    said_alike(whole, done)
     published = whole.frame
     assert published["income"].max() <= 30_000
     assert published["income"].min() >= 1_000
@@ -203,28 +211,38 @@ def test_spark_gives_what_memory_gives(folder):
     whole = protect(frame, schema=folder / "t.toml", **ASKED)
     done = protect_file(folder / "t.parquet", folder / "o", schema=folder / "t.toml", engine="spark", **ASKED)
     alike(whole.frame, pl.read_parquet(folder / "o" / "*.parquet"))
-    assert (whole.status, whole.reasons) == (done.status, done.reasons)
-    assert whole.figures.information_loss == pytest.approx(done.figures.information_loss)
+    said_alike(whole, done)
 
 
 def test_check_and_compare_read_the_same_table(folder, monkeypatch):
-    """`check` finds in the file what `protect` said of it, and `compare` the loss that `protect` has."""
+    """`check` finds in the file what `protect` said of it; `compare` has its loss and prints the command for it."""
     from typer.testing import CliRunner
 
     from shoal.cli import app
 
     monkeypatch.chdir(folder)
-    asked = ["-k", "4", "--schema", "t.toml"]
-    run = CliRunner()
-    done = run.invoke(
-        app, ["protect", "t.csv", *asked, "--method", "mdav", "--accept-risk", "--json", "-o", "o.csv"]
-    )
-    facts = json.loads(done.stdout)
+
+    def run(*words: str) -> dict:
+        done = CliRunner().invoke(app, [*words, "--schema", "t.toml", "--json"])
+        assert done.exit_code == 0, (done.output, done.exception)
+        return json.loads(done.stdout)
+
+    facts = run("protect", "t.csv", "-k", "4", "--method", "mdav", "--accept-risk", "-o", "o.csv")
     known = "age,income,job,school,born,member,region"
-    found = run.invoke(app, ["check", "o.csv", "--quasi", known, "--sensitive", "disease", "--json"])
-    checked = json.loads(found.stdout)
-    assert checked["k"] == facts["verdicts"][0]["value"]
-    assert checked["l_distinct"] == facts["verdicts"][1]["value"]
+    found = run("check", "o.csv", "--quasi", known, "--sensitive", "disease")
+    assert found["k"] == facts["verdicts"][0]["value"]
+    assert found["l_distinct"] == facts["verdicts"][1]["value"]
+    assert found["missing_records"] == facts["verdicts"][0]["missing_records"]
+    compared = run("compare", "t.csv", "-k", "4", "--methods", "mdav")
+    row = compared["rows"][0]
+    assert compared["columns"] == facts["settings"]["columns"]
+    for name in ("information_loss", "dld", "il2", "n_groups", "smallest_group"):
+        assert row[name] == pytest.approx(facts[name]), name
+    made = (folder / "o.csv").read_bytes()
+    words = shlex.split(compared["command"])[1:]
+    done = CliRunner().invoke(app, [*words, "--accept-risk"])
+    assert done.exit_code == 0, done.output
+    assert (folder / "protected.csv").read_bytes() == made
 
 
 @st.composite
@@ -232,12 +250,17 @@ def requests(draw):
     """Random requests over the table above."""
     asked = {
         "k": draw(st.integers(2, 7)),
-        "method": draw(st.sampled_from(["mdav", "cbfs", "fdm"])),
+        "method": draw(st.sampled_from(["mdav", "cbfs", "fdm", "anneal"])),
         "integers": draw(st.sampled_from(["float", "round"])),
         "accept_risk": True,
         "on_missing": draw(st.sampled_from([None, "impute", "category", "drop"])),
         "order": draw(st.sampled_from(["keep", "shuffle"])),
     }
+    if asked["method"] == "anneal":
+        asked["max_proposals"] = 2_000
+    if draw(st.booleans()):
+        asked |= {"identifiers": "hash", "key": b"k" * 32}
+    asked["small_strata"] = draw(st.sampled_from(["merge", "merge", "merge", "refuse"]))
     if draw(st.booleans()):
         asked["l"] = 2
     if draw(st.booleans()):
@@ -247,36 +270,49 @@ def requests(draw):
     return asked, draw(st.booleans()), draw(st.integers(0, 3))
 
 
-@settings(max_examples=12, deadline=None)
-@given(requests())
-def test_random_requests_give_the_same_in_memory_and_in_parts(tmp_path_factory, drawn):
+def compare_executors(folder: Path, drawn, *places: str) -> None:
+    """Send a request through several executors: the same rows and figures, or the same refusal."""
     asked, households, seed = drawn
-    folder: Path = tmp_path_factory.mktemp("random")
     text = SCHEMA if households else SCHEMA.replace('role = "household"', 'role = "identifier"')
     (folder / "t.toml").write_text(text)
     everything(150, seed).with_columns(pl.col("born").str.to_date()).write_parquet(folder / "t.parquet")
     frame = io.read_table(folder / "t.parquet")
-    said = []
-    results = []
-    for where in ("memory", "parts"):
+    given = {"schema": folder / "t.toml", **asked}
+    results, said = [], []
+    for place in places:
         try:
-            if where == "memory":
-                result = protect(frame, schema=folder / "t.toml", **asked)
+            if place == "memory":
+                result = protect(frame, **given)
                 results.append((result, result.frame))
-            else:
-                result = protect_file(
-                    folder / "t.parquet", folder / "o.parquet", schema=folder / "t.toml", n_jobs=1, **asked
-                )
+            elif place == "parts":
+                result = protect_file(folder / "t.parquet", folder / "o.parquet", n_jobs=1, **given)
                 results.append((result, pl.read_parquet(folder / "o.parquet")))
+            else:
+                result = protect_file(folder / "t.parquet", folder / "o", engine="spark", **given)
+                results.append((result, pl.read_parquet(folder / "o" / "*.parquet")))
             said.append("")
         except ShoalError as error:
             said.append(str(error))
-    assert said[0] == said[1]
-    if results:
-        (one, first), (two, second) = results
-        alike(first, second)
-        assert (one.status, one.reasons) == (two.status, two.reasons)
-        assert one.figures.information_loss == pytest.approx(two.figures.information_loss)
+    assert len(set(said)) == 1
+    for result, table in results[1:]:
+        if "spark" in places and asked["order"] == "shuffle":
+            alike(results[0][1].sort(pl.all()), table.sort(pl.all()))
+        else:
+            alike(results[0][1], table)
+        said_alike(results[0][0], result)
+
+
+@settings(max_examples=12, deadline=None)
+@given(requests())
+def test_random_requests_give_the_same_in_memory_and_in_parts(tmp_path_factory, drawn):
+    compare_executors(tmp_path_factory.mktemp("random"), drawn, "memory", "parts")
+
+
+@pytest.mark.skipif(not HAS_SPARK, reason="Spark needs pyspark and Java 17")
+@settings(max_examples=3, deadline=None)
+@given(requests())
+def test_random_requests_give_the_same_in_memory_and_on_spark(tmp_path_factory, drawn):
+    compare_executors(tmp_path_factory.mktemp("random"), drawn, "memory", "spark")
 
 
 def test_the_job_of_the_publish_page_gives_what_memory_gives(folder):

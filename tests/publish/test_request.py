@@ -16,7 +16,8 @@ from shoal.errors import InputError, ParameterError, SchemaError
 from shoal.publish import ProtectionRequest, protect, protect_file
 from shoal.publish.executors.memory import Memory
 from shoal.publish.executors.parts import Parts
-from shoal.publish.request import joined, options, split
+from shoal.publish.fields import joined, split
+from shoal.publish.request import options
 from shoal.schema import Column, Schema
 
 NAMES = st.lists(
@@ -76,7 +77,7 @@ def test_a_schema_goes_along(tmp_path):
         ({"k": True}, ParameterError, "'k' of protect"),
         ({"t": 2.0}, ParameterError, "'t' of protect"),
         ({"order": "any"}, ParameterError, "'order' of protect must be one of 'keep', 'shuffle'"),
-        ({"leave": 3}, ParameterError, "'leave' of protect must be names"),
+        ({"leave": 3.5}, ParameterError, "'leave' of protect must be names"),
         ({"leave": ["a", "a"]}, ParameterError, "names of columns, each once"),
         (
             {"leave": "a", "columns": "a"},

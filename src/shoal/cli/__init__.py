@@ -22,10 +22,12 @@ _CommandError: type[Exception] = next(
 )
 
 COMMANDS = (
+    "demo",
     "protect",
     "compare",
     "check",
     "attack",
+    "dossier",
     "bound",
     "schema",
     "ask",

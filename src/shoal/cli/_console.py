@@ -43,7 +43,7 @@ def names(text: str | None) -> list[str] | None:
     """Names separated by commas, one that holds a comma in double quotes; at least one, where any were given."""
     if text is None:
         return None
-    from shoal.publish.request import split
+    from shoal.publish.fields import split
 
     return list(split(text))
 

@@ -85,8 +85,9 @@ def check(
         options: dict[str, Any] = {"c": c, "ground": grounds, "levels": levels}
         verdicts = list(privacy.check(frame, known, hidden, k=k, l=l, t=t, **options))
         figures: dict[str, Any] = {}
-        weights = weights or _only(facts, "weight")
-        households = households or _only(facts, "household")
+        # A published file lacks the household's number, which its schema still names.
+        weights = weights or _only(facts, "weight", frame)
+        households = households or _only(facts, "household", frame)
         figures["risk"] = _risk(frame, known, weights, households)
         if population is not None:
             everyone = decode_table(read_table(population, marks), facts)
@@ -166,9 +167,9 @@ def _summary(verdicts: list[Verdict] | tuple[Verdict, ...]) -> dict[str, Any]:
     return {key: value for key, value in facts.items() if key not in optional or value is not None}
 
 
-def _only(facts: Schema | None, role: str) -> str | None:
-    """The one column of a role, where the schema declares it."""
-    found = [] if facts is None else facts.names(role)
+def _only(facts: Schema | None, role: str, frame: pl.DataFrame) -> str | None:
+    """The one column of a role, where the schema declares it and the table has it."""
+    found = [] if facts is None else [name for name in facts.names(role) if name in frame.columns]
     return found[0] if found else None
 
 

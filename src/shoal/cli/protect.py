@@ -21,7 +21,6 @@ _TYPES: dict[str, Any] = {"whole": int, "number": float, "flag": bool}
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(_with_options(protect))
-    app.command()(demo)
 
 
 def protect(
@@ -59,38 +58,8 @@ def protect(
         if in_parts(request, file):
             result = _in_parts(file, output, request, tell)
         else:
-            result = _in_memory(file, output, request, tell)
-    _tell(result, json=json)
-
-
-def demo(
-    output: Annotated[
-        Path, typer.Option("--output", "-o", help="Folder for the protected file and the report.")
-    ] = Path("demo-output"),
-    k: Annotated[int, typer.Option("-k", "--k", help="Smallest group.")] = 5,
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
-) -> None:
-    """Protect the bundled household survey and write the result and its report.
-
-    Example: shoal demo -o demo-output
-    """
-    from shoal import datasets, io
-    from shoal.publish import ProtectionRequest
-    from shoal.publish.executors.memory import Memory
-    from shoal.publish.pipeline import protect as run
-
-    folder = io.make_folder(output)
-    path = datasets.DATASETS["survey"].path
-    request = ProtectionRequest(
-        k=k, schema=datasets.load_survey_schema(), labels=folder / "groups.csv", report=folder / "report.html",
-        public_report=folder / "public-report.html",
-    )  # fmt: skip
-    io.check_folder(folder / "report.html")
-    with stages() as tell:
-        source = io.read_source(str(path))
-        result = run(request, Memory(source.frame), tell).placed("survey.csv", str(folder / "protected.csv"))
-        _write(result, source)
-    _tell(result, json=json)
+            result = in_memory(file, output, request, tell)
+    tell_result(result, json=json)
 
 
 def _with_options(command: Callable[..., None]) -> Callable[..., None]:
@@ -131,7 +100,8 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
 def _request(given: dict[str, Any]) -> ProtectionRequest:
     """What the options ask for."""
     from shoal.publish import ProtectionRequest
-    from shoal.publish.request import options, split
+    from shoal.publish.fields import split
+    from shoal.publish.request import options
 
     told = {name: value for name, value in given.items() if value is not None}
     for name, value in told.items():
@@ -160,7 +130,7 @@ def _in_parts(
     return result
 
 
-def _in_memory(
+def in_memory(
     file: str, output: str, request: ProtectionRequest, tell: Callable[[str, float, float], None]
 ) -> Protection:
     """The table as a whole: read, protected, and all files of the run written together."""
@@ -228,7 +198,7 @@ def end_total(request: ProtectionRequest) -> None:
         ledger.close()
 
 
-def _tell(result: Protection, *, json: bool) -> None:
+def tell_result(result: Protection, *, json: bool) -> None:
     """The status first, then what was made, the verdicts, the loss, the notes and how to repeat it."""
     request = result.request
     paths = (result.output, request.labels, request.report, request.public_report, request.save_run)

@@ -144,6 +144,11 @@ class Comparison:
     def __repr__(self) -> str:
         return f"<Comparison of {len(self.cells)} cells. {self.reason}>"
 
+    def _repr_html_(self) -> str:
+        from shoal.report.notebook import comparison_html
+
+        return comparison_html(self)
+
     def frame(self) -> pl.DataFrame:
         """The cells as a table."""
         return pl.DataFrame([cell.to_dict() for cell in self.cells])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from shoal.dp import budget
@@ -112,7 +111,7 @@ def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None
         return None
     for session in sessions:
         try:
-            query = parse(_sql(entry.body), canonical=True)
+            query = parse(entry.body)
             charged = session._plan(query, budget.epsilon(entry.micro))
             times = max(1, charged.unit.times(entry.unit))
             plan = session._plan(query, budget.epsilon(entry.micro // times))
@@ -124,9 +123,3 @@ def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None
                 plan, Receipt(body, entry.micro, left, ledger.ended(entry.dataset), entry=entry.name)
             )
     return None
-
-
-def _sql(canonical: str) -> str:
-    """Canonical text as the parser reads it; should a quoted name be hit, its key differs and it is left out."""
-    text = re.sub(r"\bVAR\(", "VAR_POP(", canonical)
-    return re.sub(r", (\d+)/(\d+)\)", lambda q: f", {Decimal(q[1]) / Decimal(q[2])})", text)

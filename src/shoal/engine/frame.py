@@ -139,7 +139,7 @@ class Frame:
             return nw.new_series(name, values, backend=backend)
         values = values.alias(name)
         if backend.is_polars():
-            return nw.from_native(values, series_only=True)
+            return nw.from_native(self._of_kind(name, values), series_only=True)
         if backend.is_pyarrow():
             return nw.from_native(pa.chunked_array([values.to_arrow()]), series_only=True).alias(name)
         if backend.is_pandas():
@@ -148,6 +148,14 @@ class Frame:
             series = nw.new_series(name, values.to_list(), backend=backend)
         before = self._nw.schema.get(name)
         return series.cast(before) if isinstance(before, (nw.Categorical, nw.Enum)) else series
+
+    def _of_kind(self, name: str, values: pl.Series) -> pl.Series:
+        """Texts as the categories they were, where these still hold all of them."""
+        before = self._nw[name].to_native().dtype if name in self._nw.columns else None
+        if values.dtype != pl.String or before not in (pl.Categorical, pl.Enum):
+            return values
+        kept = values.cast(before, strict=False)
+        return kept if kept.null_count() == values.null_count() else values
 
     def _to_pandas(self, name: str, values: pl.Series) -> Any:
         """Cells for pandas; a column that could hold NA, or Arrow cells, stays one that can."""

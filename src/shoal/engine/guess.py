@@ -108,6 +108,8 @@ def _guess(series: pl.Series) -> Column:
 def _numbers(name: str, present: pl.Series) -> Column:
     """Numbers: keys, codes and counts of few values, quantities."""
     distinct = present.n_unique()
+    if present.dtype.is_decimal():
+        present = present.cast(pl.Float64)
     whole = present.dtype.is_integer() or bool((present.is_finite() & (present == present.round())).all())
     if whole and (why := _key(name, present, distinct)):
         return Column(name, "identifier", "number", reason=why)

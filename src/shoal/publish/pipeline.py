@@ -18,6 +18,7 @@ from shoal.publish.request import CHANGING, ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
 from shoal.publish.stages.check import exposure_of, refuse_broken
 from shoal.publish.stages.households import household_sums, households_of
+from shoal.publish.stages.identification import NOT_MEASURED
 from shoal.publish.stages.plan import Plan, draft_plan, finished_plan, small_strata
 from shoal.publish.stages.roles import Roles, settle_roles
 from shoal.publish.stages.routing import centres_of, stratum_sums
@@ -93,7 +94,8 @@ def protect(
         figures, at_risk=exposure.at_risk, attribute_disclosure=dict(exposure.attributes),
         seconds=time.perf_counter() - started,
     )  # fmt: skip
-    return Protection.of(plan, draft, status, figures, given, rows.notes)
+    notes = rows.notes if figures.identification is not None else (*rows.notes, NOT_MEASURED)
+    return Protection.of(plan, draft, status, figures, given, notes)
 
 
 def steps_asked(request: ProtectionRequest) -> bool:

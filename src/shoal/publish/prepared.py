@@ -9,16 +9,15 @@ from typing import Any
 import numpy as np
 
 from shoal.engine.columns import TypedColumn
-from shoal.measures import evaluate
 from shoal.measures._risk import linked_share
 from shoal.publish.executors.memory import Memory
 from shoal.publish.pipeline import plan_rows, settle_method
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.result import original_cells
 from shoal.publish.stages.encode import Encoded, encode_part
-from shoal.publish.stages.measure import MEASURED_RECORDS, Figures
+from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, number_figures
 from shoal.publish.stages.partition import Groups, form_groups
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import Plan, original_columns
 from shoal.publish.stages.roles import settle_roles
 from shoal.publish.stages.solve import aggregated, sums_of
 from shoal.publish.stages.survey import kept_rows
@@ -73,15 +72,10 @@ class Prepared:
         Z = self.part.Z
         Y = self.plan.encoder.transform(after)
         total, sizes = float((Z**2).sum()), np.bincount(labels)
-        numbers = [j for j, column in enumerate(after) if column.facts.kind == "number"]
-        cells: dict[str, Any] = {}
-        if numbers:
-            rows = slice(None, None, max(1, -(-Z.shape[0] // MEASURED_RECORDS)))
-            X, X_after = (
-                np.stack([each[j].values for j in numbers], axis=1)[rows]
-                for each in (self.part.filled, after)
-            )
-            cells = evaluate(X, X_after, linkage=False)
+        rows = slice(None, None, max(1, -(-Z.shape[0] // MEASURED_RECORDS)))
+        own = original_columns(self.part.table[rows], self.plan)
+        new = [replace(each, values=each.values[rows], missing=each.missing[rows]) for each in after]
+        cells = number_figures(own, new)
         return Figures(
             indicators_kept=self._kept(after),
             n_records=Z.shape[0],

@@ -1,4 +1,4 @@
-"""What a notebook shows of a protection: the status, the tiles of the report and the verdicts."""
+"""What a notebook shows: of a protection the status and the verdicts, of a comparison its cells."""
 
 from __future__ import annotations
 
@@ -35,5 +35,25 @@ def protection_html(protection: Any) -> str:
     return str(
         Markup('<div><strong style="color:{}">status {}: {}</strong><table>{}</table></div>').format(
             _COLOURS[protection.status], protection.status, protection.advice, cells
+        )
+    )
+
+
+def comparison_html(comparison: Any) -> str:
+    """The cells of a comparison, the recommended one marked, and the reason; every text escaped."""
+    head = ("method", "k", "loss %", "linked %", "groups")
+    best = comparison.recommended.method, comparison.recommended.k
+    rows = []
+    for cell in comparison.cells:
+        values = (
+            cell.method, cell.k, f"{cell.information_loss:.3f}", f"{100 * cell.dld:.1f}", f"{cell.n_groups:,}",
+        )  # fmt: skip
+        mark = "font-weight:bold" if (cell.method, cell.k) == best else ""
+        cells = Markup("").join(Markup("<td>{}</td>").format(value) for value in values)
+        rows.append(Markup('<tr style="{}">{}</tr>').format(mark, cells))
+    names = Markup("").join(Markup("<th>{}</th>").format(each) for each in head)
+    return str(
+        Markup("<div><strong>{}</strong><table><tr>{}</tr>{}</table><code>{}</code></div>").format(
+            comparison.reason, names, Markup("").join(rows), comparison.command()
         )
     )

@@ -128,8 +128,7 @@ class MemoryRows:
         """Re-identification before and after, and the certificate where it was asked for."""
         assert self.solved is not None
         self.tell("measuring the risk of being found", 1, 2)
-        found = identification(self.table, self.published, plan)
-        proof = None
+        found, proof = identification(self.table, self.published, plan), None
         if plan.request.certify is not False:
             self.tell("certifying: bounding what any partition would lose", 0, 0)
             Z = encode_part(self.table, plan).Z
@@ -162,6 +161,6 @@ class MemoryRows:
         frame = frame.without(hidden(plan.roles) if plan.request.identifiers == "drop" else [])
         made, labels = frame.replaced(self.new), self.solved.labels
         if plan.request.order == "shuffle":
-            order = shuffled(self.published)
+            order = shuffled(Frame(made).to_polars())
             made, labels = Frame(made).narwhals[order.tolist()].to_native(), labels[order]
         return Given(made, labels)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from shoal import risk
@@ -14,20 +15,67 @@ from shoal.publish.stages.survey import weights_of
 # Sets of columns times records that the search for special uniques may look at.
 SUDA_CELLS = 4_000_000
 SUDA_SIZE = 3
+TINY = 1e-9
+# Keys (records times columns) that are held at once, before and after: 320 MB. Larger tables are not measured.
+MOST_KEYS = 20_000_000
+NOT_MEASURED = (
+    "The risk of being found before and after is not measured in a table of this size: it needs the keys of all records "
+    "at once."
+)
 
 
-def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> dict[str, Any]:
-    """Figures of re-identification on the original and on the published table, and what brings the risk."""
+def is_measured(n_records: int, plan: Decided) -> bool:
+    """Whether the keys of so many records are held at once; the same wherever rows live."""
+    return n_records * len(plan.roles.known) <= MOST_KEYS
+
+
+def keys_of(rows: pl.DataFrame, plan: Decided, households: pl.Series | None = None) -> pl.DataFrame:
+    """What the risk is measured on: a number for each quasi-identifier of each row, its weight and its household.
+
+    Parameters
+    ----------
+    rows : polars.DataFrame
+        Decoded rows, or rows as published.
+    households : polars.Series, optional
+        Of published rows, which do not hold it.
+    """
+    roles = plan.roles
+    keys = [pl.col(name).hash(seed=7).reinterpret(signed=True) for name in roles.known]
+    kept: list[pl.Series] = []
+    if roles.weight is not None:
+        # A record of weight 0 stands for itself at least, as every class does.
+        kept.append(pl.Series(roles.weight, np.maximum(weights_of(rows, roles.weight), TINY)))
+    if roles.household is not None:
+        home = rows[roles.household] if households is None else households
+        kept.append(home.hash(seed=7).reinterpret(signed=True).alias(roles.household))
+    return rows.select(keys).with_columns(kept)
+
+
+def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> dict[str, Any] | None:
+    """The same of a table in memory, its rows decoded and as published; None where it is too large."""
+    if not is_measured(before.height, plan):
+        return None
+    home = None if plan.roles.household is None else before[plan.roles.household]
+    return identification_of(keys_of(before, plan), keys_of(after, plan, home), plan)
+
+
+def identification_of(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> dict[str, Any]:
+    """Figures of re-identification on the original and on the published table, and what brings the risk.
+
+    Parameters
+    ----------
+    before, after : polars.DataFrame
+        The keys of all records, see `keys_of`.
+    """
     roles = plan.roles
     fraction = None
     if roles.weight:
-        weights = weights_of(before, roles.weight)
+        weights = before[roles.weight].to_numpy()
         fraction = min(1.0, weights.size / float(weights.sum()))
     size = _suda_size(len(roles.known), before.height)
-    homes = [] if roles.household is None else [before[roles.household]]
     return {
         "before": _figures(before, plan, size, fraction),
-        "after": _figures(after.with_columns(homes), plan, size, fraction),
+        "after": _figures(after, plan, size, fraction),
         "source": "weights" if roles.weight else "sample",
         "suda_size": size,
         "per_column": risk.column_risks(before, roles.known),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from shoal import bounds
-from shoal.engine.columns import read_column
+from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.encode import sum_of_squares
 from shoal.measures import evaluate
 from shoal.publish.stages.plan import Plan, original_columns
@@ -185,17 +186,20 @@ class Tally:
         if not self.pairs:
             return 0, {}
         before, after = self.selection()
-        columns = [
-            (own, read_column(after[template.name], template.facts))
-            for own, template in zip(original_columns(before, self.plan), self.plan.templates, strict=True)
-            if template.facts.kind == "number"
-        ]
-        if not columns:
-            return before.height, {}
-        known = ~np.stack([own.missing | new.missing for own, new in columns], axis=1).any(axis=1)
-        X = np.stack([own.values for own, _ in columns], axis=1)[known]
-        Y = np.stack([new.values for _, new in columns], axis=1)[known]
-        return before.height, evaluate(X, Y, linkage=False) if X.shape[0] > 1 else {}
+        own = original_columns(before, self.plan)
+        new = [read_column(after[each.name], each.facts) for each in self.plan.templates]
+        return before.height, number_figures(own, new)
+
+
+def number_figures(before: Sequence[TypedColumn], after: Sequence[TypedColumn]) -> dict[str, Any]:
+    """Figures of the columns of numbers, on the records that have all of them before and after."""
+    columns = [each for each in zip(before, after, strict=True) if each[1].facts.kind == "number"]
+    if not columns:
+        return {}
+    known = ~np.stack([own.missing | new.missing for own, new in columns], axis=1).any(axis=1)
+    X = np.stack([own.values for own, _ in columns], axis=1)[known]
+    Y = np.stack([new.values for _, new in columns], axis=1)[known]
+    return evaluate(X, Y, linkage=False) if X.shape[0] > 1 else {}
 
 
 def certificate(Z: np.ndarray, k: int, labels: np.ndarray, effort: Any) -> dict[str, Any]:

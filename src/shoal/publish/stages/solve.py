@@ -157,10 +157,13 @@ def sums_of(
     linked = linked_open = np.nan
     if measured is not None:
         told = None if progress is None else partial(progress, MEASURING)
-        linked = linked_share(part.Z, Y, max_records=measured, progress=told)
+        linked = linked_share(part.Z, Y, max_records=measured, labels=labels, progress=told)
         linked_open = linked
         if plan.roles.left:
-            linked_open = linked_share(part.Z, Y, max_records=measured, blocks=_blocks(part, plan))
+            blocks = _blocks(part, plan)
+            linked_open = linked_share(
+                part.Z, Y, max_records=measured, blocks=blocks, labels=labels, progress=told
+            )
     false, suppressed, same = _cells(part, after, labels, plan)
     single = groups.methods[0] if len(groups.methods) == 1 else None
     return Sums(

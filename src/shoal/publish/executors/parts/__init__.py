@@ -13,18 +13,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
-import numpy as np
 import polars as pl
 
 from shoal import io
 from shoal.publish.executors import Draft, Given, Progress
 from shoal.publish.executors.parts import pool, resuming, spilling, writing
 from shoal.publish.executors.parts.source import Source, in_threads, open_source
-from shoal.publish.request import ProtectionRequest, bytes_of, refuse_fields
+from shoal.publish.fields import bytes_of
+from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
+from shoal.publish.stages.identification import identification_of, keys_of
 from shoal.publish.stages.measure import Figures
 from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.roles import GUESSED_ROWS, Roles
+from shoal.publish.stages.survey import kept_rows
 
 T = TypeVar("T")
 MEMORY = "2GB"
@@ -97,7 +99,7 @@ class PartsRows:
         self.roles: Roles | None = None
         self.tasks: list[spilling.Task] = []
         self.sizes: resuming.Sizes | None = None
-        self.labels: np.ndarray | None = None
+        self.written: writing.Written
 
     labelled: Collection[str]
 
@@ -163,24 +165,30 @@ class PartsRows:
         """Write the protected table to a file that has no name yet, and count its classes."""
         temporary = self.held.enter_context(io.atomic(self.place.output))
         self.tell("writing and checking", 0, self.source.n_rows)
-        classes, tally, self.labels = writing.write(
+        self.written = writing.write(
             self.source, plan, self.tasks, self.folder, temporary,
             kind=self.place.output.suffix.lower(), key=key, memory=self.memory // 4, tell=self.tell,
         )  # fmt: skip
-        return Draft(classes, check.verdicts_of_classes(classes, plan), tally)
+        classes = self.written.classes
+        return Draft(classes, check.verdicts_of_classes(classes, plan), self.written.tally)
 
     def measured(self, plan: Plan, figures: Figures) -> Figures:
-        """What the run has cost."""
-        del plan
+        """The risk of being found before and after, and what the run has cost."""
+        found, after = None, self.written.keys
+        if after is not None:
+            self.tell("measuring the risk of being found", 1, 2)
+            quasi = plan.roles.quasi
+            before = pl.concat(self.fold(lambda batch: keys_of(kept_rows(batch, quasi), plan)))
+            found = identification_of(before, after, plan)
         return replace(
-            figures, peak_memory=max(self.peak, pool.peak_memory()),
+            figures, identification=found, peak_memory=max(self.peak, pool.peak_memory()),
             cpu_seconds=self.spent + time.process_time() - self.begun,
         )  # fmt: skip
 
     def give(self, plan: Plan) -> Given:
         """The file gets its name when the run ends well."""
         del plan
-        return Given(None, self.labels)
+        return Given(None, self.written.labels)
 
 
 def part_rows(memory: int, workers: int, n_columns: int, n_rows: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from shoal.publish.executors import Progress
 from shoal.publish.executors.parts.source import Source, in_threads
 from shoal.publish.executors.parts.spilling import Task, read_result, read_spill
 from shoal.publish.stages.check import added, class_rows
+from shoal.publish.stages.identification import is_measured, keys_of
 from shoal.publish.stages.measure import Tally
 from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.release import published_names, released, shuffled
@@ -108,6 +110,26 @@ class Classes:
         return added(self._frames)
 
 
+@dataclass(frozen=True)
+class Written:
+    """What was counted while rows were written.
+
+    Attributes
+    ----------
+    classes : polars.DataFrame
+    tally : Tally
+    labels : array of int64 or None
+        The group of each row, where that was asked for.
+    keys : polars.DataFrame or None
+        What the risk of being found is measured on, where the table is not too large for it.
+    """
+
+    classes: pl.DataFrame
+    tally: Tally
+    labels: np.ndarray | None
+    keys: pl.DataFrame | None
+
+
 def write(
     source: Source,
     plan: Plan,
@@ -119,8 +141,8 @@ def write(
     key: bytes | None,
     memory: int,
     tell: Progress,
-) -> tuple[pl.DataFrame, Tally, np.ndarray | None]:
-    """Write the protected table; its classes, its figures, and the group of each row where that was asked for.
+) -> Written:
+    """Write the protected table and count what it tells.
 
     Parameters
     ----------
@@ -130,30 +152,34 @@ def write(
     classes, tally, done = Classes(), Tally(plan), 0
     mix = plan.request.order == "shuffle"
     wanted = plan.request.labels is not None
+    measured = is_measured(plan.n_rows, plan)
     labels: list[np.ndarray] = []
+    keys: list[pl.DataFrame] = []
     if mix:
         batches = _by_part(tasks, tally, plan)
     else:
         groups = _Groups(plan, source.n_rows, folder, memory)
         batches = _in_order(source, plan, groups, tasks, tally)
 
-    def made(each: Batch) -> tuple[pl.DataFrame, pl.DataFrame, np.ndarray]:
-        """A batch as published, its classes, and the group of each row."""
+    def made(each: Batch) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame | None, np.ndarray]:
+        """A batch as published, its classes, its keys, and the group of each row."""
         batch, of_row, values, gone = each
         lack = np.zeros((of_row.size, values.shape[1]), bool) if gone is None else _rows_of(gone, of_row)
         new = released(batch, plan, _rows_of(values, of_row), lack, key)
-        home = plan.roles.household
-        found = class_rows(new, plan, None if home is None else batch[home])
+        home = None if plan.roles.household is None else batch[plan.roles.household]
+        found = class_rows(new, plan, home)
+        known = keys_of(new, plan, home) if measured else None
         if mix:
             order = shuffled(new)
             new, of_row = new[order], of_row[order]
-        return new, found, of_row
+        return new, found, known, of_row
 
     writer = Writer(path, kind, source)
     try:
         following = 0
-        for published, found, of_row in in_threads(made, batches):
+        for published, found, known, of_row in in_threads(made, batches):
             classes.add(found)
+            keys += [] if known is None else [known]
             tally.show(published, done)
             writer.write(published)
             if wanted:
@@ -163,7 +189,12 @@ def write(
             tell("writing and checking", done, plan.n_rows)
     finally:
         writer.close()
-    return classes.all(), tally, np.concatenate(labels).astype(np.int64) if wanted else None
+    return Written(
+        classes.all(),
+        tally,
+        np.concatenate(labels).astype(np.int64) if wanted else None,
+        pl.concat(keys) if keys else None,
+    )
 
 
 class _Groups:

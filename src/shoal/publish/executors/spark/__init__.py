@@ -11,7 +11,7 @@ import contextlib
 import pickle
 import shutil
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -39,13 +39,14 @@ from shoal.publish.executors.spark.arrow import (
 from shoal.publish.executors.spark.session import sentences, session
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
+from shoal.publish.stages.identification import identification_of, is_measured, keys_of
 from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, Tally
 from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.release import released
 from shoal.publish.stages.roles import GUESSED_ROWS, Roles
 from shoal.publish.stages.routing import added_spread, merged_parts, route, spread_of
 from shoal.publish.stages.solve import solve_part
-from shoal.publish.stages.survey import ROW
+from shoal.publish.stages.survey import ROW, kept_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,9 +193,28 @@ class SparkRows:
         return tally
 
     def measured(self, plan: Plan, figures: Figures) -> Figures:
-        """Nothing more is told of a cluster."""
-        del plan
-        return figures
+        """The risk of being found before and after."""
+        assert self.written is not None
+        if not is_measured(plan.n_rows, plan):
+            return figures
+        self.tell("measuring the risk of being found", 1, 2)
+        decoder, roles, home = plan.roles.decoder, plan.roles, plan.roles.household
+
+        def before(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for frame in map(frame_of, batches):
+                if frame.height:
+                    yield pickled(keys_of(kept_rows(decoder(frame), roles.quasi), plan))
+
+        def after(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for frame in map(frame_of, batches):
+                if frame.height:
+                    yield pickled(keys_of(frame, plan, None if home is None else frame[HOME]))
+
+        keys = [
+            pl.concat(collected(rows, look))
+            for rows, look in ((self.rows.select(ROW, *roles.needed), before), (self.written, after))
+        ]
+        return replace(figures, identification=identification_of(keys[0], keys[1], plan))
 
     def give(self, plan: Plan) -> Given:
         """Put the rows in order and give the folder its name."""

@@ -1,0 +1,139 @@
+"""Tables as users have them: every kind works, or is refused in one sentence; the schema file is read once."""
+
+from __future__ import annotations
+
+import json
+import pickle
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from typer.testing import CliRunner
+
+import shoal
+from shoal.cli import app
+from shoal.errors import InputError
+from shoal.schema import Schema
+
+RNG = np.random.default_rng(0)
+BASE = {"a": RNG.normal(size=40), "b": RNG.choice(["x", "y"], 40)}
+
+
+class Capsule:
+    """A table that gives itself as Arrow columns and is nothing else."""
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        return self.table.__arrow_c_stream__(requested_schema)
+
+
+@pytest.mark.parametrize(
+    ("frame", "kind"),
+    [
+        (pd.DataFrame({0: BASE["a"], 1: BASE["b"]}), pd.DataFrame),
+        (pd.DataFrame(BASE).convert_dtypes(), pd.DataFrame),
+        (pd.DataFrame(BASE).astype({"b": "category"}), pd.DataFrame),
+        (pl.DataFrame(BASE), pl.DataFrame),
+        (pl.LazyFrame(BASE), pl.LazyFrame),
+        (pl.DataFrame(BASE, schema_overrides={"b": pl.Enum(["x", "y"])}), pl.DataFrame),
+        (pl.DataFrame(BASE).with_columns(pl.col("a").cast(pl.Decimal(12, 4))), pl.DataFrame),
+        (pa.table(BASE), pa.Table),
+        (Capsule(pa.table(BASE)), pa.Table),
+    ],
+)
+def test_every_kind_of_table_gives_the_same(frame, kind):
+    expected = shoal.protect(pl.DataFrame(BASE), 4, method="mdav").frame.to_numpy()
+    made = shoal.protect(frame, 4, method="mdav").frame
+    assert isinstance(made, kind)
+    table = made.collect() if isinstance(made, pl.LazyFrame) else made
+    rows = pl.DataFrame(table.rename(columns=str) if kind is pd.DataFrame else table)
+    np.testing.assert_allclose(rows[:, 0].to_numpy(), expected[:, 0].astype(float), atol=1e-3)
+    assert rows[:, 1].cast(pl.String).to_list() == expected[:, 1].tolist()
+    if kind is pd.DataFrame:
+        assert list(table.columns) == list(frame.columns)
+        assert str(table.dtypes.iloc[1]) == str(frame.dtypes.iloc[1])
+    elif isinstance(frame, pl.DataFrame):
+        assert made["b"].dtype == frame["b"].dtype
+
+
+def test_integer_names_name_columns():
+    frame = pd.DataFrame({0: BASE["a"], 1: ["same"] * 40, 2: BASE["a"] ** 2, 3: [2.0] * 40})
+    made = shoal.protect(frame, 4, method="mdav", leave=[1], weights=3)
+    assert (made.roles.left, made.roles.weight) == (("1",), "3")
+    assert list(made.frame.columns) == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize(
+    "frame", [np.ones((9, 2)), {"a": [1, 2]}, [[1, 2]], None, "t.csv", pl.Series([1, 2])]
+)
+def test_what_is_no_table_is_one_sentence(frame):
+    with pytest.raises(InputError, match="must be a pandas, polars or pyarrow table") as caught:
+        shoal.protect(frame, 2)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pl.Series([[1]] * 40),
+        pl.Series([b"x"] * 40),
+        pl.Series(range(40)).cast(pl.Duration("us")),
+        pl.Series(range(40)).cast(pl.Time),
+        pl.Series([{"q": 1}] * 40),
+    ],
+)
+def test_cells_that_cannot_be_aggregated_are_left_only_if_named(cells):
+    frame = pl.DataFrame(BASE).with_columns(cells.alias("odd"))
+    with pytest.raises(InputError, match="Column 'odd' holds cells of type .*, which cannot be aggregated"):
+        shoal.protect(frame, 4, method="mdav")
+    made = shoal.protect(frame, 4, method="mdav", leave="odd", accept_risk=True)
+    assert made.frame["odd"].equals(frame["odd"])
+
+
+def test_a_weight_of_zero_is_a_weight():
+    frame = pl.DataFrame({"a": BASE["a"], "w": [0.0] + [2.0] * 39})
+    made = shoal.protect(frame, 4, method="mdav", weights="w")
+    assert made.frame["w"].sum() == pytest.approx(78.0)
+    assert made.figures.identification["source"] == "weights"
+
+
+def test_results_are_values_that_show_themselves_and_can_be_sent():
+    made = shoal.protect(pl.DataFrame(BASE), 4, method="mdav")
+    again = pickle.loads(pickle.dumps(made))
+    assert again.to_dict() == made.to_dict()
+    assert json.loads(json.dumps(made.to_dict()))["status"] == "green"
+    assert "status green" in made._repr_html_()
+    compared = shoal.compare(pl.DataFrame(BASE), k=[3], methods=["mdav"])
+    assert pickle.loads(pickle.dumps(compared)).to_dict() == compared.to_dict()
+    shown = compared._repr_html_()
+    assert "mdav" in shown
+    assert "<table" in shown
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["protect", "t.csv", "-k", "4", "-o", "o.csv", "--method", "mdav"],
+        ["protect", "t.csv", "-k", "4", "-o", "o.csv", "--method", "mdav", "--memory", "1GB", "--jobs", "1"],
+        ["compare", "t.csv", "-k", "4", "--methods", "mdav"],
+        ["check", "t.csv", "--original", "t.csv"],
+    ],
+)
+def test_the_schema_file_is_read_once(words, tmp_path, monkeypatch):
+    pl.DataFrame(BASE).write_csv(tmp_path / "t.csv")
+    (tmp_path / "s.toml").write_text(
+        '[file]\nseparator = ","\n[columns.a]\nrole = "quasi"\n[columns.b]\nrole = "quasi"\nkind = "category"\n'
+    )
+    monkeypatch.chdir(tmp_path)
+    opened = []
+    read = Schema.from_toml.__func__
+    monkeypatch.setattr(
+        Schema, "from_toml", classmethod(lambda cls, path: opened.append(path) or read(cls, path))
+    )
+    done = CliRunner().invoke(app, [*words, "--schema", "s.toml"])
+    assert done.exit_code == 0, (done.output, done.exception)
+    assert len(opened) == 1
