@@ -14,6 +14,8 @@ from fastapi import Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from shoal.dp.budget import epsilon as epsilon_of
+from shoal.dp.claims import Caps
+from shoal.dp.entries import Entry
 from shoal.dp.ledger import Ledger
 from shoal.dp.log import MOST, STATES, Filters, Row, read_log
 from shoal.server import api, pages
@@ -115,10 +117,18 @@ def _shown(row: Row) -> dict[str, Any]:
         "epsilon": epsilon_of(entry.micro),
         "total": epsilon_of(entry.dataset_total),
         "unit": entry.unit,
-        "text": entry.body,
+        "text": _words(entry),
         "entry": entry.name,
         "hash": entry.hash,
     }
+
+
+def _words(entry: Entry) -> str:
+    """What an entry says, in words where it holds none; the export of the chain has it as it is."""
+    if entry.kind == "caps":
+        caps = Caps.from_json(entry.body)
+        return f"budget {epsilon_of(caps.total):g}, per analyst {epsilon_of(caps.per_analyst):g} ({caps.currency})"
+    return "mark of the ledger's secret" if entry.kind == "secret" else entry.body
 
 
 def _all(ledger: Ledger, filters: Filters) -> Iterator[dict[str, Any]]:
