@@ -107,8 +107,8 @@ def _named(entry: str) -> sa.Select[Any]:
 def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None:
     ledger = sessions[0].ledger
     body = ledger.stored(entry.dataset, entry.key)
-    if body is None:
-        return None
+    if body is None or not ledger.holds(entry.dataset, analyst, entry.key):
+        return None  # lost; that somebody else asked the same later is not told
     for session in sessions:
         try:
             query = parse(entry.body)

@@ -42,6 +42,7 @@ from shoal.schema import Schema
 if TYPE_CHECKING:
     from shoal.dp.stream import Drift
 
+LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
 LEAST = 0.001  # of epsilon per figure, so that repeats are not free
 WEAKER = (
     "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
@@ -335,7 +336,7 @@ class Session:
         return self._claim_for(str(plan.lowered.asked.question), plan.micro, plan.unit, analyst)
 
     def _claim_for(self, text: str, micro: int, unit: Protected, analyst: str) -> Claim:
-        state = json.dumps([self.mode, unit.rows, self._facts, self._version])
+        state = json.dumps([LAID_OUT, self.mode, unit.rows, self._facts, self._version])
         return Claim(self.schema.id, analyst, text, state, Amount(micro), unit, self.limit)
 
 
