@@ -25,6 +25,7 @@ ROOMS = {
     "shoal.measures": None,
     "shoal.privacy": None,
     "shoal.risk": None,
+    "shoal.utility": None,
     "shoal.masking": None,
     "shoal.bounds": None,
     "shoal.dp": None,

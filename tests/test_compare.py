@@ -151,3 +151,72 @@ def test_the_command_as_printed_gives_the_recommended_loss(tmp_path, monkeypatch
 def test_bad_questions(survey, options, message):
     with pytest.raises((ParameterError, InputError), match=message):
         shoal.compare(survey, **({"k": [3], "columns": ["age"], "methods": ["mdav"]} | options))
+
+
+def test_the_search_is_led_to_an_aim_and_its_choice_is_published(tmp_path):
+    """Preferences over loss and linkage; what is chosen comes out of `protect` with the same figures."""
+    pytest.importorskip("pymoo")
+    rng = np.random.default_rng(3)
+    table = pl.DataFrame(rng.normal(size=(90, 3)).round(3), schema=["x", "y", "z"])
+    plain = shoal.compare(table, k=[3], methods=["mdav"], search=True)
+    least = min(plain.cells, key=lambda cell: cell.dld)
+    result = shoal.compare(table, k=[3], methods=["mdav"], search=True, aim=(60.0, 0.0))
+    assert result.recommended.dld <= least.dld + 0.1
+    assert result.recommended.on_front
+    published = result.protect(table)
+    assert published.figures.information_loss == pytest.approx(result.recommended.information_loss)
+    assert published.figures.smallest_group >= 3
+    if result.recommended.method == "search":
+        assert "--aim 60,0 " in result.command()
+        assert result.command().startswith("shoal compare FILE -k 3 --methods mdav --search")
+
+
+def test_an_aim_that_is_reached_is_said_so():
+    table = pl.DataFrame({"x": [1.0, 2, 3, 10, 11, 12, 30, 31, 32], "y": [1.0, 1, 2, 5, 5, 6, 1, 2, 1]})
+    assert "is reached" in shoal.compare(table, k=[2, 3], methods=["mdav"], aim=(100.0, 1.0)).reason
+    assert "comes nearest" in shoal.compare(table, k=[2, 3], methods=["mdav"], aim=(0.0, 0.0)).reason
+    for bad in ((1.0,), (101.0, 0.0), (1.0, 2.0), "no"):
+        with pytest.raises(ParameterError, match="'aim' of compare"):
+            shoal.compare(table, k=[2, 3], methods=["mdav"], aim=bad)
+    with pytest.raises(ParameterError, match="one of 'fixed_k'"):
+        shoal.compare(table, k=[2, 3], methods=["mdav"], aim=(1.0, 0.1), fixed_k=3)
+
+
+def test_the_choice_is_written_from_the_command_line(tmp_path):
+    pytest.importorskip("pymoo")
+    from typer.testing import CliRunner
+
+    from shoal.cli import app
+
+    rng = np.random.default_rng(3)
+    pl.DataFrame(rng.normal(size=(60, 3)).round(3), schema=["x", "y", "z"]).write_csv(tmp_path / "t.csv")
+    out = tmp_path / "out.csv"
+    words = [
+        "compare",
+        str(tmp_path / "t.csv"),
+        "-k",
+        "3",
+        "--methods",
+        "mdav",
+        "--search",
+        "--aim",
+        "50,0.1",
+    ]
+    found = CliRunner().invoke(app, [*words, "-o", str(out)])
+    assert found.exit_code == 0, found.output
+    groups = pl.read_csv(out).group_by(pl.all()).len()
+    assert groups["len"].min() >= 3
+    assert CliRunner().invoke(app, [*words[:-1], "much"]).exit_code != 0
+
+
+def test_given_groups_are_checked():
+    from shoal.microaggregation import GivenPartition
+
+    X = np.arange(6.0)[:, None]
+    for labels, said in (
+        ([0, 0, 1], "one for each record"),
+        ([0, 0, 0, 0, 0, 1], "Got one of 1"),
+        ([0.5] * 6, "whole"),
+    ):
+        with pytest.raises(InputError, match=said):
+            GivenPartition(k=2, labels=labels).fit(X)

@@ -11,7 +11,7 @@ The packages, from top to bottom; each uses only those below it:
 - `evidence`: attacks on what is published, saved runs, the dossier
 - `publish`, `release`, `attacks`, `report`: the first job, at any size, and what an intruder would find
 - `bounds`, `audit`: certificates and the auditor
-- `microaggregation`, `generalization`, `masking`, `measures`, `privacy`, `risk`, `dp`, `datasets`: the science
+- `microaggregation`, `generalization`, `masking`, `measures`, `privacy`, `risk`, `utility`, `dp`, `datasets`: the science
 - `relaxation`: partitions as a linear programme, for the bounds and the search
 - `io`, `engine`, `schema`, `params`, `scenarios`, `errors`: what all others use
 """
@@ -72,6 +72,7 @@ _PACKAGES = (
     "release",
     "research",
     "risk",
+    "utility",
 )
 
 

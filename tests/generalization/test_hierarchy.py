@@ -4,7 +4,7 @@ import datetime
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.errors import InputError, SchemaError
@@ -28,6 +28,7 @@ def check_tree(tree):
             assert both <= below[joined[a, b]]
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from("xy")), min_size=1, max_size=8))
 def test_common_ancestors_are_the_smallest_sets(parents):
     rows = [(f"v{at}", f"{top}-{mid}", top) for at, (mid, top) in enumerate(parents)]

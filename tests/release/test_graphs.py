@@ -16,7 +16,7 @@ from shoal.dp import Ledger
 from shoal.errors import BudgetError, InputError, ParameterError
 from shoal.release import graph_figures, read_graph, release_graph
 from shoal.release._network import STAMP, label_vertices, tree_height
-from shoal.release._quadtree import Region, _leaves, _quarter, _ways, arrange, explore
+from shoal.release._quadtree import Region, _ways, arrange, explore, leaves_of, quarter
 
 RING = np.array([[i, (i + 1) % 60] for i in range(60)])
 
@@ -26,7 +26,7 @@ def test_every_pair_lies_in_one_region_of_each_level():
     pairs = np.array([(a, b) for a in range(n) for b in range(a + 1, n)])
     level = [Region(0, 0, 16, pairs, 0)]
     while level[0].side > 1:
-        level = [part for each in level for part in _quarter(each, 1, n)]
+        level = [part for each in level for part in quarter(each, 1, n)]
         assert sum(each.cells(n) for each in level) == len(pairs)
         assert all(len(each.edges) == each.cells(n) for each in level)
 
@@ -38,7 +38,7 @@ def test_leaves_are_consistent_and_keep_the_total():
     assert all(0 <= each.count <= each.cells(2000) for each in leaves)
     assert sum(each.cells(2000) for each in leaves) == 2000 * 1999 // 2
     assert sum(len(each.edges) for each in leaves) == len(edges)
-    assert all(not each.children for each in _leaves(leaves[0]))
+    assert all(not each.children for each in leaves_of(leaves[0]))
 
 
 def test_an_arrangement_is_drawn_by_the_exponential_mechanism_exactly():
@@ -204,3 +204,55 @@ def test_a_released_graph_beats_the_rounded_noisy_matrix():
     figures = graph_figures(out, cuts=40)
     for what in ("degree_distance", "cut_error", "near_cut_error"):
         assert figures["released"][what] < figures["naive"][what]
+
+
+def test_exchanges_gain_what_their_definition_says():
+    from shoal.release._chen import _gain, _neighbours
+
+    rng = np.random.default_rng(1)
+    pairs = {tuple(sorted(each)) for each in rng.integers(0, 20, (60, 2)).tolist() if each[0] != each[1]}
+    graph = read_graph(np.array(sorted(pairs)))
+    starts, others = _neighbours(graph)
+
+    def inside(labels):
+        return int((labels[graph.edges[:, 0]] // 5 == labels[graph.edges[:, 1]] // 5).sum())
+
+    for _ in range(100):
+        labels = rng.permutation(graph.n)
+        a, b = rng.integers(0, graph.n, 2).tolist()
+        after = labels.copy()
+        after[[a, b]] = after[[b, a]]
+        assert _gain(labels // 5, a, b, starts, others) == inside(after) - inside(labels)
+
+
+def test_drawn_cuts_keep_every_pair_in_one_leaf():
+    from shoal.release._chen import explore_exponentially
+
+    edges = read_graph(load_graph()).edges
+    leaves = explore_exponentially(edges, 2000, 4, Fraction(3), 6500.0)
+    assert sum(each.cells(2000) for each in leaves) == 2000 * 1999 // 2
+    assert sum(len(each.edges) for each in leaves) == len(edges)
+    assert sum(each.count for each in leaves) == pytest.approx(6500, abs=1e-3)
+
+
+def test_greedy_labels_gather_edges_where_the_budget_is_large():
+    from shoal.release._chen import label_greedily
+
+    edges = np.array([(16 * b + i, 16 * b + j) for b in range(8) for i in range(16) for j in range(i)])
+    graph = read_graph(edges)
+
+    def inside(labels):
+        return (labels[graph.edges[:, 0]] // 16 == labels[graph.edges[:, 1]] // 16).mean()
+
+    gathered = np.mean([inside(label_greedily(graph, Fraction(10_000), 200)) for _ in range(3)])
+    scattered = np.mean([inside(label_greedily(graph, Fraction(1, 10_000), 200)) for _ in range(3)])
+    assert gathered > scattered + 0.1  # a hundred exchanges of many standard deviations each
+
+
+@pytest.mark.parametrize(("labelling", "quadtree"), [("greedy", "noisy"), ("degree", "exponential")])
+def test_the_authors_steps_are_options(labelling, quadtree):
+    out = release_graph(RING, k=2, epsilon=8.0, labelling=labelling, quadtree=quadtree)
+    assert out.stamp == STAMP
+    assert out.graph.n == 60
+    with pytest.raises(ParameterError, match="labelling"):
+        release_graph(RING, k=2, epsilon=8.0, labelling="best")

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 from shoal.attacks._axes import Axis
 from shoal.attacks._tables import Tables
+from shoal.utility import guessed
 
 # A number counts as found within this share of the true one.
 TOLERANCE = 0.05
-TRAINED = 20_000
-FEW_LEVELS = 6
 
 
 @dataclass(frozen=True)
@@ -80,39 +77,9 @@ def by_nearest(tables: Tables, secret: Secret, people: np.ndarray) -> np.ndarray
     return np.where(sums.sum(axis=1) > 0, sums.argmax(axis=1), secret.constant()).astype(np.float64)
 
 
-def by_model(
-    tables: Tables, secret: Secret, groups: list[np.ndarray], rng: np.random.Generator
-) -> list[np.ndarray]:
+def by_model(tables: Tables, secret: Secret, groups: list[np.ndarray], random_state: int) -> list[np.ndarray]:
     """Guesses of a model trained on the published table, for each group of people."""
-    features = np.stack([tables.axes[at].middles() for at in tables.places(secret.rest)], axis=1)
-    rows = np.flatnonzero(~np.isnan(secret.published))
-    if rows.size > TRAINED:
-        rows = np.sort(rng.choice(rows, TRAINED, replace=False))
     places = tables.places(secret.rest)
-    target = secret.published[rows]
-    if rows.size < 2 or np.unique(target).size < 2:
-        return [np.full(each.shape[0], secret.constant()) for each in groups]
-    model = _model(secret, target, [tables.axes[at] for at in places])
-    # One thread: boosted trees wait for their threads at every split, for ever where others use the cores.
-    with threadpool_limits(1):
-        model.fit(np.nan_to_num(features[rows], nan=-99.0), target)
-        return [
-            model.predict(np.nan_to_num(each[:, places], nan=-99.0)).astype(np.float64) for each in groups
-        ]
-
-
-def _model(secret: Secret, target: np.ndarray, axes: list[Axis]) -> Any:
-    """Boosted trees where they are fast, else a forest; both take categories as codes."""
-    from sklearn.ensemble import (
-        ExtraTreesClassifier,
-        HistGradientBoostingClassifier,
-        HistGradientBoostingRegressor,
-    )
-
-    common: dict[str, Any] = {"max_iter": 60, "random_state": 0, "early_stopping": False}
-    if secret.axis.numeric:
-        # The middle of what is likely: a guess counts only if it is near.
-        return HistGradientBoostingRegressor(loss="absolute_error", **common)
-    if np.unique(target).size <= FEW_LEVELS:
-        return HistGradientBoostingClassifier(**common)
-    return ExtraTreesClassifier(80, min_samples_leaf=2, max_features=0.5, random_state=0)
+    features = np.stack([tables.axes[at].middles() for at in places], axis=1)
+    asked = [each[:, places] for each in groups]
+    return guessed(features, secret.published, asked, numeric=secret.axis.numeric, random_state=random_state)

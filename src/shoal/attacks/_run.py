@@ -236,7 +236,7 @@ class _Attempt:
     def _modelled(
         self, tables: Tables, secret: _inference.Secret, groups: list[np.ndarray]
     ) -> list[np.ndarray]:
-        return _inference.by_model(tables, secret, groups, self.rng(5))
+        return _inference.by_model(tables, secret, groups, self.seed)
 
     def _inferred(self, name: str, title: str, secret: _inference.Secret, at: int, guess: Any) -> Attack:
         people = self.tables.people[self.targets]

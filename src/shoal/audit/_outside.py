@@ -149,10 +149,10 @@ def seen(pair: FilePair, house: House | None = None, epsilon: float = EPSILON) -
             shown = [_cost(session, pair.sql, epsilon)]
             answer = session.ask(pair.sql, epsilon)
             shown += [answer.epsilon or 0.0, answer.remaining or 0.0, _cost(session, pair.sql, epsilon)]
-            shown.append(_number(_refusal(session, pair.sql, 50 * epsilon)))
+            shown.append(as_number(_refusal(session, pair.sql, 50 * epsilon)))
             log = [entry.shown() for entry in session.ledger.entries() if entry.kind != "secret"]
-            keys = [_number(entry.key) for entry in log[-2:]]
-            facts = [_number(str((each.kind, each.body, each.micro, each.unit))) for each in log[-2:]]
+            keys = [as_number(entry.key) for entry in log[-2:]]
+            facts = [as_number(str((each.kind, each.body, each.micro, each.unit))) for each in log[-2:]]
             return [*_figures(answer.value), *shown, *keys, *facts]
 
     width = len(_figures(_first(house, tables[0], pair)))
@@ -193,7 +193,7 @@ def beyond_the_cap(house: House | None = None, epsilon: float = EPSILON) -> Mech
                 answer = float(session.ask(more, 8 * epsilon).value)
             except ShoalError as refused:
                 refusal = str(refused)
-            return [answer, _number(refusal)]
+            return [answer, as_number(refusal)]
 
     return _mechanism("a session with a larger budget", epsilon, once, ["answer", "refusal"])
 
@@ -252,6 +252,6 @@ def _figures(value: Any) -> list[float]:
     return [float(each) for each in value.values()] if isinstance(value, dict) else [float(value)]
 
 
-def _number(text: str) -> float:
+def as_number(text: str) -> float:
     """A text as a number that is the same for the same text, and says nothing otherwise."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") % _AT

@@ -9,11 +9,13 @@ from typing import Any
 from shoal.audit._cases import CASES, MODES, mechanism
 from shoal.audit._faults import FAULTS
 from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
+from shoal.audit._intervals import audit_intervals, without_bias
 from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
 from shoal.audit._stated import STATED
 from shoal.errors import ParameterError
 
 EPSILONS = (0.5, 1.0)
+INTERVAL_FAULT = "interval-without-bias"
 _OUTSIDE_STAGES = (60, 240, 960)  # a run opens a ledger or times a draw, so there are few
 
 
@@ -64,8 +66,9 @@ def audit(
 
     Parameters
     ----------
-    mode : {"dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "outside"}
-        "outside" starts from files and plays on all that is seen: answers, costs, refusals, log, times.
+    mode : {"dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "outside", "intervals"}
+        "outside" starts from files and plays on all that is seen: answers, costs, refusals, log, times. "intervals"
+        claims that an interval of 95 % misses the figure asked for in at most 5 % of answers.
         The last two claim something under a stated model, and are played under it.
     epsilons : sequence of float
     stages : sequence of int
@@ -91,9 +94,11 @@ def audit(
         return audit_mechanisms(
             mode, [make(each) for each in epsilons for make in OUTSIDE], (100, 400), alpha
         )
+    if mode == "intervals":
+        return _report(mode, [each for epsilon in epsilons for each in audit_intervals(epsilon)])
     if mode not in MODES:
         raise ParameterError(
-            f"'mode' must be one of {', '.join((*MODES, *STATED, 'outside'))}. Got {mode!r}."
+            f"'mode' must be one of {', '.join((*MODES, *STATED, 'outside', 'intervals'))}. Got {mode!r}."
         )
     games = [(case, epsilon) for epsilon in epsilons for case in CASES[mode]]
     verdicts = []
@@ -108,10 +113,14 @@ def audit_fault(
     name: str, epsilon: float = 1.0, stages: Sequence[int] = STAGES, alpha: float = ALPHA
 ) -> Report:
     """Try to refute a mechanism with a fault planted in it."""
+    if name == INTERVAL_FAULT:
+        return _report(name, list(audit_intervals(epsilon, chosen=without_bias)))
     if name in OUTSIDE_FAULTS:
         return _report(name, [play(OUTSIDE_FAULTS[name](epsilon), _OUTSIDE_STAGES, alpha)])
     if name not in FAULTS:
-        raise ParameterError(f"'fault' must be one of {', '.join((*FAULTS, *OUTSIDE_FAULTS))}. Got {name!r}.")
+        raise ParameterError(
+            f"'fault' must be one of {', '.join((*FAULTS, *OUTSIDE_FAULTS, INTERVAL_FAULT))}. Got {name!r}."
+        )
     return _report(name, [play(FAULTS[name](epsilon), stages, alpha)])
 
 

@@ -16,6 +16,8 @@ MODES = (
     "pufferfish",
     "dependent",
     "outside",
+    "http",
+    "intervals",
     "release",
     "marginals",
     "graph",
@@ -52,10 +54,22 @@ def audit_mechanism(
         from shoal.release import audit_releases
 
         report = audit_releases(mode, stages=stages)
+    elif (fault or mode).startswith("http"):
+        from shoal.server.audit import audit_http
+
+        report = audit_http(fault=fault)
     else:
         report = audit(mode, stages=stages) if fault is None else audit_fault(fault, stages=stages)
     if as_json:
         print_json(report.to_dict())
+    elif report.witness is not None and report.mode.startswith("interval"):
+        seen = report.witness
+        typer.echo(f"{report.mode}: refuted. An interval of 95 % may miss in 5 % of answers.")
+        typer.echo(
+            f"witness: {seen['name']}: missed in {seen['hits']} of {seen['of']} (p = {seen['p_value']:.2g})"
+        )
+    elif report.mode == "intervals":
+        typer.echo(f"intervals: not refuted in {len(report.verdicts)} cases. This proves nothing.")
     elif report.witness is not None:
         seen = report.witness
         typer.echo(

@@ -41,11 +41,19 @@ def compare(
         float | None,
         typer.Option(help="Recommend the least loss where at most this share (0 to 1) is linked."),
     ] = None,
+    aim: Annotated[
+        str | None,
+        typer.Option(help="Recommend what comes nearest to LOSS,LINKED (per cent, share 0 to 1)."),
+    ] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for each cell of a searching method.")] = 5.0,
     search: Annotated[
         bool, typer.Option("--search", help="Fill the front by a multi-objective search.")
     ] = False,
     seed: Annotated[int, typer.Option(help="Seed of random methods.")] = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Write the table, protected as recommended, to this file."),
+    ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write the risk-utility map to this HTML file (custodian only).")
     ] = None,
@@ -56,6 +64,7 @@ def compare(
     Example: shoal compare survey.csv -k 3,5,10 --report map.html
     """
     from shoal import io
+    from shoal.cli.protect import end_total
     from shoal.comparison import compared
     from shoal.errors import ParameterError
     from shoal.publish.request import ProtectionRequest
@@ -64,7 +73,9 @@ def compare(
         ks = [int(part) for part in names(k) or []]
     except ValueError:
         raise ParameterError(f"'k' must be whole numbers separated by commas. Got {k!r}.") from None
-    io.check_apart({"--report": report}, [file, schema])
+    io.check_apart({"--report": report, "--output": output}, [file, schema])
+    if output is not None:
+        io.check_writable(output)
     if report is not None:
         io.check_folder(report)
     with stages() as tell:
@@ -74,22 +85,45 @@ def compare(
         )  # fmt: skip
         source = io.read_source(file, request.file)
         result = compared(
-            source.frame, ks, request, methods=names(methods), fixed_k=fixed_k, risk_limit=risk_limit,
+            source.frame, ks, request, methods=names(methods), fixed_k=fixed_k, risk_limit=risk_limit, aim=_aim(aim),
             time_limit=time_limit, search=search, labelled=source.labelled(), progress=tell,
         )  # fmt: skip
         result = replace(result, source=file)
+        if output is not None:
+            made = result.protect(source.frame, labelled=source.labelled())
+            with io.together():
+                io.write_table(made.frame, output, source)
+                end_total(made.request)
         if report is not None:
             result.report(report)
     if json:
-        print_json(result.to_dict() | {"report": None if report is None else str(report)})
+        written = {"report": report, "output": output}
+        print_json(
+            result.to_dict() | {name: None if path is None else str(path) for name, path in written.items()}
+        )
         return
     typer.echo(f"{'method':<16}{'k':>5}{'loss %':>10}{'linked %':>10}{'groups':>9}{'seconds':>9}")
     for cell in result.cells:
         mark = "  front" if cell.on_front else ""
+        if cell.indicators_kept is not None:
+            mark = f"  indicators kept {100 * cell.indicators_kept:.0f} %{mark}"
         typer.echo(
             f"{cell.method:<16}{cell.k:>5}{cell.information_loss:>10.3f}{100 * cell.dld:>10.1f}{cell.n_groups:>9,}{cell.seconds:>9.2f}{mark}"
         )
     typer.echo(result.reason)
     typer.echo(result.command())
-    if report is not None:
-        typer.echo(f"written: {report}")
+    written_to = ", ".join(str(each) for each in (output, report) if each is not None)
+    if written_to:
+        typer.echo(f"written: {written_to}")
+
+
+def _aim(text: str | None) -> tuple[float, float] | None:
+    from shoal.errors import ParameterError
+
+    if text is None:
+        return None
+    try:
+        loss, linked = (float(part) for part in text.split(","))
+    except ValueError:
+        raise ParameterError(f"'--aim' must be LOSS,LINKED, such as 8,0.2. Got {text!r}.") from None
+    return loss, linked

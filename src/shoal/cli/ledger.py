@@ -27,6 +27,7 @@ def register(app: typer.Typer) -> None:
     group.command()(restore)
     group.command()(cap)
     group.command()(rekey)
+    group.command()(show)
     app.add_typer(group, name="ledger")
 
 
@@ -125,6 +126,48 @@ def rekey(
     finally:
         opened.close()
     typer.echo("a new secret was made")
+
+
+def show(
+    ledger: _Where,
+    entry: Annotated[str, typer.Argument(help="What an answer carries as its entry, or an entry's number.")],
+    as_json: _Json = False,
+) -> None:
+    """Show the charge behind an answer: who asked what and when, what it cost, and the numbers that were released.
+
+    Example: shoal ledger show survey.ledger.db 3f1a09c2d4e5b687
+    """
+    from shoal.dp.budget import epsilon
+    from shoal.dp.past import find
+    from shoal.errors import InputError
+
+    opened = _open(ledger)
+    try:
+        charge, released = find(opened, entry)
+        check = opened.verify()
+    finally:
+        opened.close()
+    if not check.holds:
+        raise InputError(f"The chain does not hold: {check.problem}.")
+    facts = {
+        "entry": charge.name,
+        "seq": charge.seq,
+        "at": charge.at,
+        "kind": charge.kind,
+        "dataset": charge.dataset,
+        "analyst": charge.analyst,
+        "question": charge.body,
+        "epsilon": epsilon(charge.micro),
+        "unit": charge.unit,
+        "released": released,
+        "hash": charge.hash,
+    }
+    if as_json:
+        print_json(facts)
+        return
+    for name, value in facts.items():
+        typer.echo(f"{name + ':':<10}{'-' if value is None else value}")
+    typer.echo("The chain of the whole ledger holds.")
 
 
 def _open(where: str, secret: Path | None = None) -> Ledger:

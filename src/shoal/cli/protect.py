@@ -120,7 +120,7 @@ def _in_parts(
 
     try:
         result = run(
-            request, executor_for(file, output, request), tell, functools.partial(_end_total, request)
+            request, executor_for(file, output, request), tell, functools.partial(end_total, request)
         )
     except KeyboardInterrupt:
         kept = "" if request.engine == "spark" else "; the parts already solved are kept for --resume"
@@ -161,7 +161,7 @@ def _write(result: Protection, source: Any) -> None:
     with io.together():
         _write_reports(result)
         io.write_table(result.frame, result.output, source)
-        _end_total(result.request)
+        end_total(result.request)
 
 
 def _write_reports(result: Protection) -> None:
@@ -182,7 +182,7 @@ def _write_reports(result: Protection) -> None:
         run_of_protection(result).save(request.save_run)
 
 
-def _end_total(request: ProtectionRequest) -> None:
+def end_total(request: ProtectionRequest) -> None:
     """Note a protected copy, which tells about the table without any epsilon, in the ledger beside the schema."""
     if request.schema is None or request.schema_file is None:
         return

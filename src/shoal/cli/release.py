@@ -229,6 +229,12 @@ def release_graph(
         Path | None,
         typer.Option(help="File whose first column lists the public vertices, isolated ones too."),
     ] = None,
+    labelling: Annotated[
+        str, typer.Option(help="degree (ours), or greedy as its authors describe.")
+    ] = "degree",
+    quadtree: Annotated[
+        str, typer.Option(help="noisy (ours), or exponential as its authors describe.")
+    ] = "noisy",
     name: Annotated[
         str | None,
         typer.Option("--id", help="Names the data set in the ledger; the file's name if left out."),
@@ -262,6 +268,8 @@ def release_graph(
         k,
         epsilon,
         reading=reading,
+        labelling=labelling,
+        quadtree=quadtree,
         vertices=listed,
         dataset=name or edges.stem,
         budget=budget,
@@ -301,7 +309,7 @@ def systems(
     """
     from shoal.errors import ParameterError
     from shoal.io import check_folder, write_text
-    from shoal.release import systems_page
+    from shoal.research import systems_page
 
     if queries < 2:
         raise ParameterError(f"'queries' must be an int of at least 2. Got {queries}.")

@@ -27,6 +27,7 @@ about = "Household survey, synthetic, bundled with Shoal"
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(serve)
+    app.command()(mcp)
     group = typer.Typer(help="Add, list and revoke the accounts of a server.", no_args_is_help=True)
     group.command("add")(add)
     group.command("list")(list_users)
@@ -94,10 +95,51 @@ def serve(
     run(path, settings, workers=workers, behind_proxy=behind_proxy)
 
 
+def mcp(
+    config: _Config,
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve over HTTP instead of standard input and output.")
+    ] = False,
+    host: Annotated[str, typer.Option(help="Address to listen on, with --http.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on, with --http.")] = 8472,
+    behind_proxy: Annotated[
+        bool, typer.Option("--behind-proxy", help="A proxy on this machine adds TLS.")
+    ] = False,
+) -> None:
+    """Let a software agent ask, over the model context protocol: an account of its own, with a small cap.
+
+    The token of an account with the role agent is taken from the environment, SHOAL_TOKEN; with --http each request
+    brings its own.
+
+    Example: SHOAL_TOKEN=shoal-... shoal mcp shoal.toml
+    """
+    import os
+    from dataclasses import replace
+
+    from shoal.errors import ParameterError
+    from shoal.server.agents import run_http, run_stdio
+    from shoal.server.check import check_port, check_tls
+    from shoal.server.config import Config
+
+    settings = Config.from_toml(config)
+    if http:
+        listening = replace(settings, host=host, port=port)
+        listening.check_address(behind_proxy=behind_proxy)
+        check_tls(listening)
+        check_port(listening)
+        typer.echo(f"serving agents on {host}:{port}/mcp", err=True)
+        run_http(listening, host, port)
+        return
+    token = os.environ.get("SHOAL_TOKEN", "")
+    if not token:
+        raise ParameterError("'SHOAL_TOKEN' must hold the token of an account with the role agent. Got none.")
+    run_stdio(settings, token)
+
+
 def add(
     config: _Config,
     name: Annotated[str, typer.Argument(help="Who; the ledger charges this name.")],
-    role: Annotated[str, typer.Option(help="owner, analyst or auditor.")] = "analyst",
+    role: Annotated[str, typer.Option(help="owner, analyst, auditor or agent.")] = "analyst",
     days: Annotated[float, typer.Option(help="How long the token is good.")] = 90,
 ) -> None:
     """Make an account and print its token, this once.
@@ -156,11 +198,11 @@ def _make_demo(folder: Path) -> Path:
 
 
 def _print_tokens(accounts: str) -> None:
-    from shoal.server.accounts import ROLES, Accounts
+    from shoal.server.accounts import Accounts
 
     book = Accounts(accounts)
     names = {each.name for each in book.list() if each.active}
-    for role in ROLES:
+    for role in ("owner", "analyst", "auditor"):
         name = f"demo-{role}"
         if name in names:
             book.revoke(name)

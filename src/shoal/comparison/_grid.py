@@ -13,14 +13,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.comparison._preference import Preference
+from shoal.comparison._preference import SEARCHED, Preference
 from shoal.errors import ParameterError
 from shoal.masking import MASKS, mask
-from shoal.microaggregation import Microaggregator, methods, resolve_method
+from shoal.microaggregation import GivenPartition, Microaggregator, methods, resolve_method
 from shoal.params import AnyOf, Interval, Nothing, check_params
 from shoal.publish.executors import Progress
 from shoal.publish.prepared import Prepared, prepare
 from shoal.publish.request import ProtectionRequest
+from shoal.publish.result import Protection
 from shoal.publish.stages.measure import Figures
 from shoal.publish.stages.partition import Groups
 from shoal.report.figures import MapPoint, pareto_front
@@ -46,6 +47,8 @@ class Cell:
     seconds : float
     on_front : bool
         Whether no other cell is better in both loss and linkage.
+    indicators_kept : float or None
+        Share of the schema's indicators that come out as before; None without any.
     labels : array of int64
         The group of each record.
     proposals : int or None
@@ -65,6 +68,7 @@ class Cell:
     labels: np.ndarray
     proposals: int | None = None
     on_front: bool = False
+    indicators_kept: float | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values, without the labels."""
@@ -88,6 +92,8 @@ class Comparison:
         What to ask `protect` for to get the recommended cell.
     source : str
         The table's file, as the command names it.
+    again : tuple of str
+        What the comparison was asked for, as options of the command.
     """
 
     cells: tuple[Cell, ...]
@@ -97,10 +103,36 @@ class Comparison:
     columns: tuple[str, ...]
     request: ProtectionRequest
     source: str = "FILE"
+    again: tuple[str, ...] = ()
 
     def command(self, output: str = "protected.csv") -> str:
-        """The command that protects the table as recommended."""
-        return self.request.to_command(self.source, output)
+        """The command that protects the table as recommended; of the search's choice, the comparison that publishes it."""
+        if self.recommended.method != SEARCHED:
+            return self.request.to_command(self.source, output)
+        import shlex
+
+        return shlex.join(["shoal", "compare", self.source, *self.again, "-o", output])
+
+    def protect(
+        self, frame: Any, *, progress: Progress | None = None, labelled: Collection[str] = ()
+    ) -> Protection:
+        """Protect the table that was compared as recommended, the search's choice included.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            The table that was compared.
+        progress : callable, optional
+        labelled : collection of str, default ()
+
+        Returns
+        -------
+        Protection
+        """
+        from shoal.publish.executors.memory import Memory
+        from shoal.publish.pipeline import protect
+
+        return protect(self.request, Memory(frame, labelled), progress)
 
     @property
     def front(self) -> tuple[Cell, ...]:
@@ -146,6 +178,7 @@ def compare(
     methods: Sequence[str] | None = None,
     fixed_k: int | None = None,
     risk_limit: float | None = None,
+    aim: tuple[float, float] | None = None,
     schema: Schema | str | Path | None = None,
     columns: str | Sequence[str] | None = None,
     leave: str | Sequence[str] | None = None,
@@ -175,6 +208,9 @@ def compare(
         the largest k.
     risk_limit : float, optional
         Recommend the least loss among all cells in which at most this share of the records is linked, instead.
+    aim : (float, float), optional
+        Loss in per cent and share of records linked that are wished for: recommend what comes nearest, instead. With
+        `search` the search is led there, and its partition may be what is recommended.
     schema, columns, leave, sensitive, strata, weights, households, on_missing, labelled
         As in `shoal.protect`.
     time_limit : float, default 5
@@ -206,7 +242,7 @@ def compare(
         strata=strata or (), weights=weights, households=households, on_missing=on_missing, random_state=random_state,
     )  # fmt: skip
     return compared(
-        frame, k, request, methods=methods, fixed_k=fixed_k, risk_limit=risk_limit, time_limit=time_limit,
+        frame, k, request, methods=methods, fixed_k=fixed_k, risk_limit=risk_limit, aim=aim, time_limit=time_limit,
         search=search, n_jobs=n_jobs, labelled=labelled, progress=progress,
     )  # fmt: skip
 
@@ -219,6 +255,7 @@ def compared(
     methods: Sequence[str] | None = None,
     fixed_k: int | None = None,
     risk_limit: float | None = None,
+    aim: tuple[float, float] | None = None,
     time_limit: float = 5.0,
     search: bool = False,
     n_jobs: int = 2,
@@ -228,7 +265,7 @@ def compared(
     """The comparison for a request whose method and k are left open; the other arguments are those of `compare`."""
     tell = progress or (lambda _stage, _done, _of: None)
     ks, names = _asked(k, methods, time_limit, n_jobs)
-    rule = Preference.of(ks, fixed_k, risk_limit)
+    rule = Preference.of(ks, fixed_k, risk_limit, aim)
     random_state = request.random_state or 0
     request = replace(request, k=ks[0], method="mdav")
     ready = prepare(frame, request, labelled)
@@ -241,25 +278,54 @@ def compared(
             tell(f"comparing: {name}", done, len(runs))
             cells += run.result()
     if search:
+        roles = ready.plan.roles
+        if roles.strata or roles.household is not None:
+            raise ParameterError(
+                "The search of compare forms groups over the whole table: no strata or households."
+            )
         from shoal.comparison._search import fill_front
 
         tell("searching between the points", 0, 0)
         cells += [
-            cell_of(ready, "search", size, Groups(labels, None, ()), 0.0)
-            for size, labels in fill_front(ready, cells, random_state)
+            cell_of(ready, SEARCHED, size, Groups(labels, None, ()), 0.0)
+            for size, labels in fill_front(ready, cells, random_state, rule.aim)
         ]
     on_front = pareto_front(
         [MapPoint(cell.method, cell.k, cell.information_loss, cell.dld) for cell in cells]
     )
     cells = [replace(cell, on_front=best) for cell, best in zip(cells, on_front, strict=True)]
     chosen, reason = rule.choose(cells)
-    return Comparison(
-        tuple(cells), chosen, reason, ready.notes, ready.columns, _request_for(chosen, request, time_limit)
-    )
+    again = _again(request, ks, names, rule, time_limit)
+    wanted = _request_for(chosen, request, time_limit)
+    return Comparison(tuple(cells), chosen, reason, ready.notes, ready.columns, wanted, again=again)
+
+
+def _again(
+    request: ProtectionRequest, ks: list[int], names: list[str], rule: Preference, time_limit: float
+) -> tuple[str, ...]:
+    """The options that ask for the same comparison with its search."""
+    words = ["-k", ",".join(map(str, ks)), "--methods", ",".join(names), "--search"]
+    if rule.aim is not None:
+        words += ["--aim", f"{rule.aim[0]:g},{rule.aim[1]:g}"]
+    if any(name in methods() and resolved(name).takes("time_limit") for name in names):
+        words += ["--time-limit", f"{time_limit:g}"]
+    for flag, value in (
+        ("columns", request.columns),
+        ("leave", request.leave),
+        ("sensitive", request.sensitive),
+    ):
+        words += [f"--{flag}", ",".join(value)] if value else []
+    if request.schema_file is not None:
+        words += ["--schema", str(request.schema_file)]
+    if request.on_missing is not None:
+        words += ["--on-missing", str(request.on_missing)]
+    return (*words, "--seed", str(request.random_state or 0))
 
 
 def _request_for(cell: Cell, request: ProtectionRequest, time_limit: float) -> ProtectionRequest:
     """What gives a cell again: a search by its number of proposals, or by the clock where it has none."""
+    if cell.method == SEARCHED:
+        return replace(request, k=cell.k, method=GivenPartition(cell.k, cell.labels))
     limit = time_limit if resolved(cell.method).takes("time_limit") else None
     return replace(request, k=cell.k, method=cell.method, time_limit=limit).repeating(cell.proposals)
 
@@ -288,6 +354,7 @@ def _cell(figures: Figures, method: str, k: int, labels: np.ndarray, seconds: fl
         figures.smallest_group,
         seconds,
         labels,
+        indicators_kept=figures.indicators_kept,
     )
 
 

@@ -34,6 +34,8 @@ def write_page(comparison: Comparison, path: str | Path) -> None:
     sections = [_which(comparison), _map(comparison)]
     if len({cell.k for cell in comparison.cells}) > 1:
         sections.append(_against_k(comparison))
+    if any(cell.indicators_kept is not None for cell in comparison.cells):
+        sections.append(_indicators(comparison))
     sections.append(_figures(comparison))
     notes = [f"Columns aggregated: {', '.join(comparison.columns)}.", *comparison.notes]
     sections.append(Section("Notes", " ".join(notes)))
@@ -98,6 +100,27 @@ def _against_k(comparison: Comparison) -> Section:
         figure(lines(linked, x_label="k", y_label="records linked (%)", width=440), "What can be linked."),
     ]
     return Section("Loss and risk against k", side_by_side(pictures))
+
+
+def _indicators(comparison: Comparison) -> Section:
+    """What is kept of the indicators against what can be linked."""
+    ks = sorted({cell.k for cell in comparison.cells})
+    series = [
+        Series(f"k = {k}", [100 * cell.dld for cell in comparison.cells if cell.k == k],
+               [100 * (cell.indicators_kept or 0.0) for cell in comparison.cells if cell.k == k], joined=False)
+        for k in ks
+    ]  # fmt: skip
+    picture = lines(series, x_label="records linked (%)", y_label="indicators kept (%)")
+    rows = [
+        [cell.method, cell.k, f"{100 * (cell.indicators_kept or 0.0):.0f}", f"{100 * cell.dld:.1f}"]
+        for cell in sorted(comparison.cells, key=lambda cell: (cell.k, -(cell.indicators_kept or 0.0)))
+    ]
+    return Section(
+        "Indicators kept",
+        figure(picture, "Up is more kept, left is fewer records linked.")
+        + table(["method", "k", "kept %", "linked %"], rows),
+        "The share of the schema's indicators whose interval after overlaps that before by half or more.",
+    )
 
 
 def _figures(comparison: Comparison) -> Section:

@@ -34,6 +34,8 @@ class Answer:
         narrower, and need not hold the figure asked for.
     cautions : tuple of str
         For each figure with a cut interval: at what units were cut, and how far the full figure may lie away.
+    entry : str, optional
+        What names its charge in the ledger: `shoal ledger show` finds the answer by it.
 
     Examples
     --------
@@ -51,6 +53,7 @@ class Answer:
     notes: tuple[str, ...] = ()
     cut_interval: Any = None
     cautions: tuple[str, ...] = ()
+    entry: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
@@ -63,7 +66,8 @@ class Answer:
         }
         if self.cautions:
             facts |= {"cut_interval": self.cut_interval, "cautions": list(self.cautions)}
-        return facts | ({"notes": list(self.notes)} if self.notes else {})
+        facts |= {"notes": list(self.notes)} if self.notes else {}
+        return facts | ({"entry": self.entry} if self.entry else {})
 
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
@@ -71,7 +75,8 @@ class Answer:
         value, guarantee = facts["value"], facts["stamp"]
         spent, left, interval = facts["epsilon"], facts["remaining"], facts["interval"]
         notes, cautions = tuple(facts.get("notes", ())), tuple(facts.get("cautions", ()))
-        return cls(value, guarantee, spent, left, interval, notes, facts.get("cut_interval"), cautions)
+        cut, entry = facts.get("cut_interval"), facts.get("entry")
+        return cls(value, guarantee, spent, left, interval, notes, cut, cautions, entry)
 
     def to_json(self) -> str:
         """The facts as JSON text."""

@@ -116,6 +116,8 @@ class Receipt:
         Whether the data set's total has ended.
     weaker : bool
         Whether earlier answers were given in a weaker unit than the ledger keeps now.
+    entry : str
+        What names the analyst's entry in the ledger (see `Entry.name`).
     """
 
     body: str
@@ -123,6 +125,7 @@ class Receipt:
     remaining: int
     ended: bool
     weaker: bool = False
+    entry: str = ""
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,7 @@ class Charge:
     remaining: int
     ended: bool
     weaker: bool
+    entry: str
     stored: str | None = None
 
 

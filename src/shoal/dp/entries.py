@@ -133,6 +133,11 @@ class Entry:
         )
 
     @property
+    def name(self) -> str:
+        """What an entry is called outside: unlike its number it does not tell what others did before it."""
+        return name_of(self.hash)
+
+    @property
     def hidden(self) -> bool:
         """Whether the body of a stored answer was taken away."""
         return self.kind == "settle" and not self.nonce and not self.body
@@ -144,6 +149,11 @@ class Entry:
 
 FIELDS = tuple(each.name for each in fields(Entry))
 values_of: Callable[[Entry], tuple[Any, ...]] = operator.attrgetter(*FIELDS)  # astuple would copy each deeply
+
+
+def name_of(own_hash: str) -> str:
+    """The first digits of an entry's hash."""
+    return own_hash[:16]
 
 
 def _chained_hash(plain: list[Any], seal: str) -> str:
@@ -202,6 +212,15 @@ OWN = Statement(
     _OF_KEY.where(
         sa.or_(ENTRIES.c.kind == "settle", ENTRIES.c.kind == "receipt"), *_is_of(analyst="a")
     ).limit(1)
+)
+OWN_CHARGE = Statement(
+    sa.select(ENTRIES.c.hash)
+    .where(
+        sa.or_(ENTRIES.c.kind == "charge", ENTRIES.c.kind == "receipt"),
+        *_is_of(dataset="d", key="k", analyst="a"),
+    )
+    .order_by(ENTRIES.c.seq)
+    .limit(1)
 )
 _OTHER_UNIT = Statement(
     sa.select(ENTRIES.c.seq)
@@ -348,7 +367,8 @@ def take_charge(writer: Writer, claim: Claim, key: str) -> Charge:
     if refers and OWN.run(writer.connection, {**names, "a": claim.analyst}) is not None:
         left = left_over(caps, last.analyst_total)
         weaker = writer.weaker(claim.dataset, last.unit)
-        return Charge(refers, writer.now, 0, left, bool(last.ended), weaker, body)
+        (own,) = OWN_CHARGE.run(writer.connection, {**names, "a": claim.analyst})
+        return Charge(refers, writer.now, 0, left, bool(last.ended), weaker, name_of(own), body)
     cost = price(claim, last)
     try:
         refuse(claim, last, caps, cost)
@@ -367,7 +387,7 @@ def take_charge(writer: Writer, claim: Claim, key: str) -> Charge:
     )
     writer.hook("charge-written")
     left, weaker = left_over(caps, entry.analyst_total), writer.weaker(claim.dataset, cost.unit)
-    return Charge(entry.seq, entry.at, cost.asked, left, bool(last.ended), weaker, body)
+    return Charge(entry.seq, entry.at, cost.asked, left, bool(last.ended), weaker, entry.name, body)
 
 
 def store_answer(writer: Writer, claim: Claim, key: str, charge: Charge, body: str) -> str:

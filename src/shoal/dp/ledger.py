@@ -134,7 +134,7 @@ class Ledger:
                     self._wait(started)
                     due = False
                     body = self._store(claim, key, charge, drawn)
-            return Receipt(body, charge.charged, charge.remaining, charge.ended, charge.weaker)
+            return Receipt(body, charge.charged, charge.remaining, charge.ended, charge.weaker, charge.entry)
         finally:
             if due:
                 self._wait(started)

@@ -5,14 +5,21 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from decimal import Decimal
+from typing import Any
 
 from shoal.dp import budget
 from shoal.dp.answer import Answer
 from shoal.dp.claims import Receipt
-from shoal.dp.entries import Entry
+from shoal.dp.entries import ENTRIES, Entry
+from shoal.dp.ledger import Ledger
 from shoal.dp.session import Session, answer_of
 from shoal.dp.sql import parse
-from shoal.errors import ShoalError
+from shoal.errors import InputError, MissingExtraError, ShoalError
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    raise MissingExtraError("SQLAlchemy", "dp") from None
 
 
 @dataclass(frozen=True)
@@ -21,8 +28,8 @@ class Past:
 
     Parameters
     ----------
-    seq : int
-        Its entry in the ledger.
+    entry : str
+        What names its entry in the ledger. Its number would tell whether somebody had asked the same before.
     at : str
     query : str
         In canonical form.
@@ -32,7 +39,7 @@ class Past:
         None where it cannot be made again from the canonical text, or was lost before it was stored.
     """
 
-    seq: int
+    entry: str
     at: str
     query: str
     epsilon: float
@@ -67,8 +74,35 @@ def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
     for entry in ledger.entries(dataset=dataset, analyst=analyst, last=last):
         if entry.kind in ("charge", "receipt"):
             spent = budget.epsilon(entry.micro)
-            found.append(Past(entry.seq, entry.at, entry.body, spent, _again(sessions, entry, analyst)))
+            found.append(Past(entry.name, entry.at, entry.body, spent, _again(sessions, entry, analyst)))
     return found[::-1]
+
+
+def find(ledger: Ledger, entry: str) -> tuple[Entry, str | None]:
+    """The charge that an answer names, and the whole numbers that were released for it; for who holds the ledger.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    entry : str
+        At least eight digits of the entry's name, or its number.
+    """
+    row = ledger.store.all(_named(entry))
+    if len(row) != 1:
+        raise InputError(
+            f"'entry' must name one charge of the ledger. Got {entry!r}, which names {len(row)}."
+        )
+    charge = Entry(*row[0])
+    return charge, ledger.stored(charge.dataset, charge.key)
+
+
+def _named(entry: str) -> sa.Select[Any]:
+    charges = sa.select(ENTRIES).where(ENTRIES.c.kind.in_(("charge", "receipt")))
+    if re.fullmatch("[0-9]{1,15}", entry):
+        return charges.where(ENTRIES.c.seq == int(entry))
+    if not re.fullmatch("[0-9a-f]{8,64}", entry):
+        raise InputError(f"'entry' must be 8 to 64 digits of a hash, or a number. Got {entry!r}.")
+    return charges.where(ENTRIES.c.hash.startswith(entry)).limit(2)
 
 
 def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None:
@@ -86,7 +120,9 @@ def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None
             continue
         if ledger.key_of(session._claim(plan, analyst)) == entry.key:
             left = budget.micro(session.remaining(analyst)) if session.remaining(analyst) else 0
-            return answer_of(plan, Receipt(body, entry.micro, left, ledger.ended(entry.dataset)))
+            return answer_of(
+                plan, Receipt(body, entry.micro, left, ledger.ended(entry.dataset), entry=entry.name)
+            )
     return None
 
 

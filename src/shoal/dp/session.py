@@ -22,6 +22,7 @@ from shoal.dp.claims import Amount, Claim, Receipt
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.exact import compute
 from shoal.dp.figures import cautions, figures, notes
+from shoal.dp.frequent import ask_mode, asks_for_mode, mode_cost
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows
 from shoal.dp.noise import add_noise, as_released, released
@@ -182,6 +183,8 @@ class Session:
         -------
         Answer
         """
+        if asks_for_mode(query):
+            return ask_mode(self, str(query), epsilon, self._who(analyst))
         plan = self._plan(read_query(query, self.schema), epsilon)
         receipt = self.ledger.once(self._claim(plan, self._who(analyst)), lambda: self._draw(plan))
         return answer_of(plan, receipt)
@@ -200,6 +203,11 @@ class Session:
         who, micro = self._who(analyst), millionths.micro(1 if epsilon is None else epsilon)
         total, parts, held, kept = 0, [], set(), self.ledger.unit(self.schema.id)
         for each in [query] if isinstance(query, (str, Query)) else query:
+            if asks_for_mode(each):
+                whole, shown, part = mode_cost(self, str(each), micro, who)
+                total += whole * (1 if kept is None else max(1, part))
+                parts.append(shown)
+                continue
             plan = self._plan(read_query(each, self.schema), millionths.epsilon(micro))
             claim = self._claim(plan, who)
             if claim.facts not in held and not self.ledger.has_received(claim):
@@ -324,8 +332,8 @@ def answer_of(plan: Plan, receipt: Receipt) -> Answer:
     if receipt.weaker:
         said.append(WEAKER)
     spent, left = millionths.epsilon(receipt.charged), millionths.epsilon(receipt.remaining)
-    told = cautions(plan, noisy)
-    return Answer(laid.value, guarantee, spent, left, laid.interval, tuple(said), laid.cut, told)
+    told, entry = cautions(plan, noisy), receipt.entry or None
+    return Answer(laid.value, guarantee, spent, left, laid.interval, tuple(said), laid.cut, told, entry)
 
 
 def _unit_of(

@@ -155,7 +155,9 @@ class StatedSession(Session):
         value, *ends = (_shown((noisy + more) * quantum) for more in (0, -radius, radius))
         guarantee = self.stated.stamp + (ENDED if receipt.ended else "")
         spent, left = millionths.epsilon(receipt.charged), millionths.epsilon(receipt.remaining)
-        return Answer(value, guarantee, spent, left, (ends[0], ends[1]), self._notes())
+        return Answer(
+            value, guarantee, spent, left, (ends[0], ends[1]), self._notes(), entry=receipt.entry or None
+        )
 
     def cost(
         self,

@@ -16,6 +16,10 @@ MOST_MEMBERSHIPS = 800_000
 MOST_LISTED = 5_000
 # Nodes of the branching: the work of a run does not depend on the machine's load.
 BRANCHES = 40
+# How far above the relaxation classes and members are looked at, stage by stage, in units of a cell's cost.
+STAGES = (0.0, 1.0, math.inf)
+# Memberships beyond which a later stage is not begun: its work would be minutes.
+MOST_BRANCHED = 6_000
 
 
 @dataclass(frozen=True)
@@ -37,10 +41,10 @@ class Facilities:
     cost: np.ndarray
     likely: np.ndarray
 
-    def kept(self, chosen: np.ndarray) -> Facilities:
-        """Only some of the classes."""
+    def kept(self, chosen: np.ndarray, members: np.ndarray | None = None) -> Facilities:
+        """Only some of the classes, and of their memberships."""
         number = np.cumsum(chosen) - 1
-        inside = chosen[self.facility]
+        inside = chosen[self.facility] if members is None else chosen[self.facility] & members
         return Facilities(
             self.record[inside], number[self.facility[inside]], self.cost[chosen], self.likely[chosen]
         )
@@ -133,25 +137,25 @@ def solve(
     relaxation = _relax(facilities, counts, k, time_limit)
     if relaxation is None:
         return Programme(None, 0.0)
-    base, reduced, open_ = relaxation
+    base, reduced, open_ = relaxation.bound, relaxation.reduced, relaxation.used
     bound, best, labels = max(0.0, base), labels_cost, None
-    first = 0.0 if int(facilities.likely.sum()) < 4_000 else 1.0
-    scale = (
-        unit
-        if unit > 0
-        else float(np.median(facilities.cost[facilities.cost > 0]))
-        if (facilities.cost > 0).any()
-        else 0.0
-    )
-    for stage in range(2):
+    scale = unit
+    if unit <= 0:
+        scale = float(np.median(facilities.cost[facilities.cost > 0])) if (facilities.cost > 0).any() else 0.0
+    added = _inclusion_costs(facilities, counts, k, reduced, relaxation.duals)
+    for step in STAGES:
         gap = best - unit - base
         if gap < (-1e-6 * unit if unit else 1e-9 * max(1.0, best)):  # nothing cheaper is left between
             break
-        reach = min(first * scale, gap) if stage == 0 else gap
-        chosen = open_ | (reduced <= reach + 1e-6)
-        if stage == 1 and not chosen.any():
+        if step == 1.0 and gap <= 3.0 * scale:  # the whole gap is little more
+            continue
+        reach = min(step * scale, gap) if scale > 0 else gap
+        members = added <= reach + 1e-6
+        if step > 0 and int(members.sum()) > MOST_BRANCHED:
             break
-        part = facilities.kept(chosen)
+        chosen = open_ | (reduced <= reach + 1e-6)
+        members |= open_[facilities.facility]
+        part = facilities.kept(chosen, members)
         run = _run(
             _model(part, counts, k),
             time_limit,
@@ -162,17 +166,30 @@ def solve(
         if run.values.size and run.objective < best - 1e-9:
             best = run.objective
             labels = _labels(lattice, part, run.values)
-        # A recoding with a class that was left out costs at least this much more than the relaxation: more than
-        # a better one could, where all within the gap were taken.
-        outside = base + float(reduced[~chosen].min()) if reach < gap and (~chosen).any() else math.inf
+        # A recoding with a class or a member that was left out costs at least this much more than the relaxation:
+        # more than a better one could, where all within the gap were taken.
+        left = added[~members]
+        outside = base + float(left.min()) if reach < gap and left.size else math.inf
         bound = max(bound, min(run.bound, outside, best))
+        if reach >= gap:
+            break
     return Programme(labels, min(best, _raised(bound, unit)))
+
+
+@dataclass(frozen=True)
+class _Relaxation:
+    """The relaxation's bound, the reduced cost of every class, which classes it uses, and the records' prices."""
+
+    bound: float
+    reduced: np.ndarray
+    used: np.ndarray
+    duals: np.ndarray
 
 
 def _relax(
     facilities: Facilities, counts: np.ndarray, k: int, time_limit: float | None
-) -> tuple[float, np.ndarray, np.ndarray] | None:
-    """The relaxation's bound, the reduced cost of every class, and which classes it uses.
+) -> _Relaxation | None:
+    """Solve the linear relaxation.
 
     Classes of records that could all stay as they are seldom pay, but do where such a record was lent out;
     they join when their reduced cost is negative.
@@ -191,7 +208,8 @@ def _relax(
         used |= more
     open_ = np.zeros(facilities.cost.size, bool)
     open_[np.flatnonzero(used)] = run.values[part.record.size :] > 1e-7
-    return float((counts * duals).sum() + np.minimum(reduced, 0.0).sum()), reduced, open_
+    bound = float((counts * duals).sum() + np.minimum(reduced, 0.0).sum())
+    return _Relaxation(bound, reduced, open_, duals)
 
 
 def _raised(bound: float, unit: float) -> float:
@@ -294,6 +312,26 @@ def _reduced_costs(facilities: Facilities, counts: np.ndarray, k: int, duals: np
     needed = np.clip(k - before, 0.0, many)
     taken = np.where(gain < 0.0, many, needed)
     return np.bincount(which, weights=taken * gain, minlength=facilities.cost.size)
+
+
+def _inclusion_costs(
+    facilities: Facilities, counts: np.ndarray, k: int, reduced: np.ndarray, duals: np.ndarray
+) -> np.ndarray:
+    """What a record in a class adds at least to the relaxation, for each membership.
+
+    The class adds its reduced cost; a record that is not among its cheapest k takes the place of the dearest of them.
+    """
+    gain = facilities.cost[facilities.facility] - duals[facilities.record]
+    order = np.lexsort((gain, facilities.facility))
+    which = facilities.facility[order]
+    many = counts[facilities.record[order]]
+    before = np.cumsum(many) - many
+    first = np.searchsorted(which, np.arange(facilities.cost.size))
+    filled = np.flatnonzero(before - before[first][which] + many >= k)
+    classes, at = np.unique(which[filled], return_index=True)
+    dearest = np.zeros(facilities.cost.size)
+    dearest[classes] = np.maximum(gain[order][filled[at]], 0.0)
+    return reduced[facilities.facility] + np.maximum(0.0, gain - dearest[facilities.facility])
 
 
 def _labels(lattice: Lattice, facilities: Facilities, values: np.ndarray) -> np.ndarray:

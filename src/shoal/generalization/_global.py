@@ -63,8 +63,9 @@ class _Search:
         self.weights, self.geometric = weights, geometric
         self.table, self.packed = conditions.table(lattice), conditions.packed()
         # Cells cost between 0 and 1 here: the weight of a column comes in when columns are put together.
+        self.leaves = [np.ascontiguousarray(lattice.tuples[:, c]) for c in range(lattice.tuples.shape[1])]
         self.cells = [
-            lattice.cost[c][tree.up[:, lattice.tuples[:, c]]] / weights[c]
+            lattice.cost[c][tree.up[:, : len(tree.leaves)]] / weights[c]
             for c, tree in enumerate(lattice.hierarchies)
         ]
         self.counts = lattice.counts.astype(np.float64)
@@ -84,17 +85,18 @@ class _Search:
         gone, certain = self.suppressed_at(node)
         counts, n = self.counts, self.lattice.n_records
         lost, sure = int(counts[gone].sum()), counts * certain
-        kept = counts * ~gone
-        mean = (
-            np.array(
-                [(cells[level] * kept).sum() + lost for cells, level in zip(self.cells, node, strict=True)]
-            )
-            / n
+        kept = self.by_leaf(counts * ~gone)
+        mean = np.array(
+            [
+                float((cells[level] * mass).sum()) + lost
+                for cells, mass, level in zip(self.cells, kept, node, strict=True)
+            ]
         )
+        mean /= n
         loss = float(self.put_together(mean[None])[0]) if self.allowed(gone, lost) else np.inf
-        open_, below = counts - sure, []
-        for cells, level in zip(self.cells, node, strict=True):
-            below.append((cells[: level + 1] @ open_ + sure.sum()) / n)
+        open_, below = self.by_leaf(counts - sure), []
+        for cells, mass, level in zip(self.cells, open_, node, strict=True):
+            below.append(((cells[: level + 1] * mass).sum(axis=1) + sure.sum()) / n)
         if sure.sum() > self.most:  # too many records are lost here, so below as well
             below = [np.full_like(each, np.inf) for each in below]
         found = _Value(loss, lost, tuple(below))
@@ -102,6 +104,13 @@ class _Search:
         if loss < self.best[0] - 1e-12:
             self.best = (loss, node)
         return found
+
+    def by_leaf(self, mass: np.ndarray) -> list[np.ndarray]:
+        """Records at each leaf of each column."""
+        return [
+            np.bincount(leaf, weights=mass, minlength=cells.shape[1])
+            for leaf, cells in zip(self.leaves, self.cells, strict=True)
+        ]
 
     def suppressed_at(self, node: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
         """Which distinct records lie in classes that fail, and which fail by size alone, as at every finer node."""
@@ -203,10 +212,11 @@ def _listed(search: _Search, max_nodes: int) -> float:
         -1, len(levels)
     )
     number = {tuple(node): at for at, node in enumerate(nodes.tolist())}
+    whole = search.by_leaf(search.counts)
     lower = search.put_together(
         np.stack(
             [
-                (search.cells[c] @ search.counts / search.lattice.n_records)[nodes[:, c]]
+                ((search.cells[c] * whole[c]).sum(axis=1) / search.lattice.n_records)[nodes[:, c]]
                 for c in range(len(levels))
             ],
             axis=1,

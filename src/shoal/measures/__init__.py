@@ -6,18 +6,22 @@ from shoal.measures._answers import mean_relative_error, relative_error
 from shoal.measures._evaluate import evaluate
 from shoal.measures._linkage import Linkage, probabilistic_linkage
 from shoal.measures._loss import il1, il2, moments, propensity
+from shoal.measures._probabilistic import ProbabilisticLoss, information_theoretic_loss, pil
 from shoal.measures._risk import dld, drisk, interval_disclosure
 
 __all__ = [
     "Linkage",
+    "ProbabilisticLoss",
     "dld",
     "drisk",
     "evaluate",
     "il1",
     "il2",
+    "information_theoretic_loss",
     "interval_disclosure",
     "mean_relative_error",
     "moments",
+    "pil",
     "probabilistic_linkage",
     "propensity",
     "relative_error",

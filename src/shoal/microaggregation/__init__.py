@@ -10,6 +10,7 @@ from shoal.microaggregation._cmeans import KC, KCKW
 from shoal.microaggregation._derivative_free import DerivativeFree
 from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV, MDAVGeneric
 from shoal.microaggregation._ga import GA
+from shoal.microaggregation._given import GivenPartition
 from shoal.microaggregation._gsms import GSMS, GSMST2
 from shoal.microaggregation._imhm import IMHM
 from shoal.microaggregation._means import HMeans, KMeans
@@ -41,6 +42,7 @@ __all__ = [
     "VMDAV",
     "Anneal",
     "DerivativeFree",
+    "GivenPartition",
     "HMeans",
     "KMeans",
     "KWard",

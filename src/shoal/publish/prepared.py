@@ -13,6 +13,7 @@ from shoal.measures._risk import linked_share
 from shoal.publish.executors.memory import Memory
 from shoal.publish.pipeline import plan_rows, settle_method
 from shoal.publish.request import ProtectionRequest
+from shoal.publish.result import original_cells
 from shoal.publish.stages.encode import Encoded, encode_part
 from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, number_figures
 from shoal.publish.stages.partition import Groups, form_groups
@@ -76,6 +77,7 @@ class Prepared:
         new = [replace(each, values=each.values[rows], missing=each.missing[rows]) for each in after]
         cells = number_figures(own, new)
         return Figures(
+            indicators_kept=self._kept(after),
             n_records=Z.shape[0],
             n_groups=int(sizes.size),
             smallest_group=int(sizes.min()),
@@ -85,6 +87,20 @@ class Prepared:
             measured_records=min(Z.shape[0], MEASURED_RECORDS),
             **cells,
         )
+
+    def _kept(self, after: list[TypedColumn]) -> float | None:
+        """The share of the schema's indicators that columns as they would be published keep; None without any."""
+        roles = self.plan.roles
+        if not roles.schema.indicators:
+            return None
+        from shoal.utility import fitness
+
+        table = original_cells(self.part.table, roles)
+        new = [column.native(column.values, column.missing, round_integers=False) for column in after]
+        plain = replace(
+            roles.schema, columns={n: replace(c, missing_codes=()) for n, c in roles.schema.columns.items()}
+        )
+        return fitness(table, table.with_columns(new), plain, weights=roles.weight).kept
 
 
 def prepare(frame: Any, request: ProtectionRequest, labelled: Collection[str] = ()) -> Prepared:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import polars as pl
@@ -18,6 +19,9 @@ from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import WORDS, Status, named, rule_of
 from shoal.schema import Schema
+
+if TYPE_CHECKING:
+    from shoal.utility import Fitness
 
 
 @dataclass(frozen=True, repr=False)
@@ -104,6 +108,19 @@ class Protection:
         """The facts the run went by, guessed ones included."""
         return self.roles.schema
 
+    @cached_property
+    def fitness(self) -> Fitness | None:
+        """The schema's indicators before and after, on the rows of `original` and `published`; None without any."""
+        if not self.schema.indicators:
+            return None
+        from shoal.utility import fitness
+
+        # Codes of missing cells were decoded when the rows were read.
+        plain = replace(
+            self.schema, columns={n: replace(c, missing_codes=()) for n, c in self.schema.columns.items()}
+        )
+        return fitness(self.original, self.published, plain, weights=self.roles.weight)
+
     @property
     def method(self) -> str:
         """The method's name."""
@@ -167,6 +184,7 @@ class Protection:
                 f"no partition loses less than {proof['bound']:.4f} %: at most {proof['gap']:.2f} % of this loss could "
                 f"be saved ({proof['method']}, {proof['seconds']:.0f} s)"
             )
+        said += [] if self.fitness is None else self.fitness.lines()
         return [*said, *(f"note: {note}" for note in self.notes)]
 
     def to_dict(self) -> dict[str, Any]:
@@ -174,6 +192,7 @@ class Protection:
         return (
             {"method": self.method, "k": self.request.k, "status": self.status, "reasons": list(self.reasons)}
             | self.figures.to_dict()
+            | ({} if self.fitness is None else {"indicators": self.fitness.to_dict()})
             | {
                 "verdicts": [verdict.to_dict() for verdict in self.verdicts],
                 "notes": list(self.notes),

@@ -11,7 +11,6 @@ from shoal.release._audit import audit_releases
 from shoal.release._graph import Graph, read_graph
 from shoal.release._graph_utility import graph_figures, graph_page, spy_plot
 from shoal.release._network import GraphRelease, release_graph
-from shoal.release._systems import systems_page
 from shoal.release._table import (
     ASSOCIATIONS,
     METHODS,
@@ -50,7 +49,6 @@ __all__ = [
     "release_marginals",
     "release_table",
     "spy_plot",
-    "systems_page",
     "utility",
     "utility_against_epsilon",
     "utility_page",

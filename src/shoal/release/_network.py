@@ -1,4 +1,4 @@
-"""The spine of a graph release: plan, charge, label, explore, arrange, settle."""
+"""A graph release: plan, charge, label, explore, arrange, settle."""
 
 from __future__ import annotations
 
@@ -96,6 +96,8 @@ def release_graph(
     epsilon: float,
     *,
     reading: str = "edges",
+    labelling: str = "degree",
+    quadtree: str = "noisy",
     vertices: Any = None,
     dataset: str = "graph",
     budget: float | None = None,
@@ -116,6 +118,10 @@ def release_graph(
         k correlated edges, as in the original; or k as the largest number of edges at a vertex, as in the
         dissertation: then all edges of a vertex that has at most k are hidden jointly, and no vertex of the
         released graph has more than k.
+    labelling : {"degree", "greedy"}
+        Ours, or as the authors describe it: see Notes.
+    quadtree : {"noisy", "exponential"}
+        Likewise.
     vertices : sequence, optional
         The public vertex set; what the data name if left open.
     dataset : str, default "graph"
@@ -134,10 +140,11 @@ def release_graph(
     Notes
     -----
     Reading taken of the three steps. *Labelling*: vertices are ordered by noisy degree (one edge moves two
-    degrees by one), which gathers dense rows; the original permutes labels greedily. *Exploration*: a quadtree
-    over the upper triangle with noisy counts on every level, quartered where a count exceeds twice the noise
-    scale, and made consistent afterwards; a tenth of its part buys the number of edges, which
-    fixes the height. *Arrangement*: in each leaf the exponential mechanism chooses among
+    degrees by one), which gathers dense rows; the original permutes labels greedily (``labelling="greedy"``: exchanges drawn
+    by the exponential mechanism). *Exploration*: a quadtree over the upper triangle with noisy counts on every level,
+    quartered where a count exceeds twice the noise scale, and made consistent afterwards; a tenth of its part buys the
+    number of edges, which fixes the height. In the original the exponential mechanism explores dense regions
+    (``quadtree="exponential"``: it draws where a region is cut). *Arrangement*: in each leaf the exponential mechanism chooses among
     all sets of so many pairs by the number of true edges they hold; leaves are disjoint. Proof:
     docs/theory/releases.md.
 
@@ -155,8 +162,16 @@ def release_graph(
     >>> out.stamp
     'guarantee: epsilon-DP for any k edges jointly, vertices public'
     """
-    rules: dict[str, Rule] = {"k": Interval(Integral, 1), "reading": Options(READINGS)}
-    check_params("release_graph", rules, {"k": k, "reading": reading})
+    rules: dict[str, Rule] = {
+        "k": Interval(Integral, 1),
+        "reading": Options(READINGS),
+        "labelling": Options(("degree", "greedy")),
+        "quadtree": Options(("noisy", "exponential")),
+    }
+    check_params(
+        "release_graph", rules, {"k": k, "reading": reading, "labelling": labelling, "quadtree": quadtree}
+    )
+    steps = Steps(labelling, quadtree, int(k) if reading == "vertex" else None)
     graph, micro = read_graph(data, vertices), micros.micro(epsilon)
     parts = tuple(Fraction(part, micros.MICRO * int(k)) for part in micros.split(micro, (1, 1, 1)))
     _check_budget(graph.n, parts[1], float(micros.epsilon(micro)), int(k))
@@ -166,8 +181,9 @@ def release_graph(
         if cap is None and kept.caps(dataset) is None:
             cap = micro
         _, limit = kept.declare(dataset, cap)
-        claim = _claim(dataset, analyst, int(k), micro, reading, data_version, limit)
-        receipt = kept.once(claim, lambda: _drawn(graph, parts, int(k) if reading == "vertex" else None))
+        told = f"{reading} labelling={labelling} quadtree={quadtree}"
+        claim = _claim(dataset, analyst, int(k), micro, told, data_version, limit)
+        receipt = kept.once(claim, lambda: _drawn(graph, parts, steps))
     finally:
         if kept is not ledger:
             kept.close()
@@ -207,14 +223,30 @@ def tree_height(n: int, total: float, rate: Fraction) -> int:
     return height
 
 
-def draw_graph(graph: Graph, parts: tuple[Fraction, ...], most: int | None = None) -> tuple[np.ndarray, int]:
+@dataclass(frozen=True)
+class Steps:
+    """How the three steps are done: labelling, exploration, and at most so many edges at a vertex."""
+
+    labelling: str = "degree"
+    quadtree: str = "noisy"
+    most: int | None = None
+
+
+def draw_graph(
+    graph: Graph, parts: tuple[Fraction, ...], steps: Steps | None = None
+) -> tuple[np.ndarray, int]:
     """All three private steps; gives edges as pairs of the original vertex numbers, and the explored levels."""
-    labels = label_vertices(graph, parts[0])
+    from shoal.release._chen import explore_exponentially, label_greedily
+
+    steps = steps or Steps()
+    label = label_greedily if steps.labelling == "greedy" else label_vertices
+    labels = label(graph, parts[0])
     pairs = np.sort(labels[graph.edges], axis=1)
     for_total = parts[1] / 10
     total = max(0.0, float(laplace(np.array([len(pairs)]), 1 / for_total)[0]))
     height = tree_height(graph.n, total, parts[1] - for_total)
-    leaves = explore(pairs, graph.n, height, parts[1] - for_total, total)
+    look = explore_exponentially if steps.quadtree == "exponential" else explore
+    leaves = look(pairs, graph.n, height, parts[1] - for_total, total)
     rng = np.random.default_rng(secrets.randbits(128))  # of post-processing: touches no data
     counts = whole_counts(leaves, graph.n, rng)
     arranged = [
@@ -225,7 +257,7 @@ def draw_graph(graph: Graph, parts: tuple[Fraction, ...], most: int | None = Non
     vertex = np.argsort(labels)
     edges = np.sort(vertex[np.concatenate(arranged)], axis=1)
     edges = edges[np.lexsort(edges.T[::-1])]  # in an order that tells nothing
-    return (edges if most is None else _at_most(edges, graph.n, most, rng)), height
+    return (edges if steps.most is None else _at_most(edges, graph.n, steps.most, rng)), height
 
 
 def label_vertices(graph: Graph, rate: Fraction) -> np.ndarray:
@@ -248,8 +280,8 @@ def _at_most(edges: np.ndarray, n: int, most: int, rng: np.random.Generator) -> 
     return edges[sorted(kept)]
 
 
-def _drawn(graph: Graph, parts: tuple[Fraction, ...], most: int | None) -> str:
-    edges, height = draw_graph(graph, parts, most)
+def _drawn(graph: Graph, parts: tuple[Fraction, ...], steps: Steps) -> str:
+    edges, height = draw_graph(graph, parts, steps)
     return json.dumps([edges.tolist(), height])
 
 

@@ -18,7 +18,10 @@ from shoal.dp.selection import exponential
 
 @dataclass
 class Region:
-    """A square block of the matrix: vertices in rows and columns, its edges, and what is known noisily of it."""
+    """A block of the matrix: vertices in rows and columns, its edges, and what is known noisily of it.
+
+    It is square unless `width` says otherwise.
+    """
 
     row: int
     column: int
@@ -27,12 +30,23 @@ class Region:
     level: int
     count: float = 0.0
     children: list[Region] = field(default_factory=list, repr=False)
+    width: int | None = None
+
+    @property
+    def across(self) -> int:
+        """Number of columns."""
+        return self.side if self.width is None else self.width
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether it lies on the diagonal, so that only pairs above it count."""
+        return self.row == self.column
 
     def cells(self, n: int) -> int:
         """Pairs of vertices in the block, above the diagonal and within the matrix."""
         rows = max(0, min(self.side, n - self.row))
-        columns = max(0, min(self.side, n - self.column))
-        if self.row == self.column:
+        columns = max(0, min(self.across, n - self.column))
+        if self.diagonal:
             return rows * (rows - 1) // 2
         return rows * columns
 
@@ -64,7 +78,7 @@ def explore(edges: np.ndarray, n: int, height: int, rate: Fraction, total: float
     for level in range(1, height + 1):
         fresh: list[Region] = []
         for region in ahead:
-            region.children = _quarter(region, level, n)
+            region.children = quarter(region, level, n)
             fresh += region.children
         if not fresh:
             break
@@ -72,32 +86,37 @@ def explore(edges: np.ndarray, n: int, height: int, rate: Fraction, total: float
         for each, count in zip(fresh, noisy, strict=True):
             each.count = float(count)
         ahead = [each for each in fresh if each.count > threshold and each.side > 2]
-    _settle(root, n, total)
-    return _leaves(root)
+    settle(root, n, total)
+    return leaves_of(root)
 
 
-def _quarter(region: Region, level: int, n: int) -> list[Region]:
-    half = region.side // 2
-    low = region.edges[:, 0] >= region.row + half
-    right = region.edges[:, 1] >= region.column + half
+def quarter(
+    region: Region, level: int, n: int, down_at: int | None = None, across_at: int | None = None
+) -> list[Region]:
+    """The parts of a region, cut after so many rows and columns; in halves if left open."""
+    top = region.side // 2 if down_at is None else down_at
+    left = region.across // 2 if across_at is None else across_at
+    low = region.edges[:, 0] >= region.row + top
+    right = region.edges[:, 1] >= region.column + left
     parts = []
     for down in (False, True):
         for across in (False, True):
-            if down and not across and region.row == region.column:
+            if down and not across and region.diagonal:
                 continue  # below the diagonal
             part = Region(
-                region.row + half * down,
-                region.column + half * across,
-                half,
+                region.row + top * down,
+                region.column + left * across,
+                region.side - top if down else top,
                 region.edges[(low == down) & (right == across)],
                 level,
+                width=region.across - left if across else left,
             )
             if part.cells(n) > 0:
                 parts.append(part)
     return parts
 
 
-def _settle(root: Region, n: int, total: float) -> None:
+def settle(root: Region, n: int, total: float) -> None:
     """Make counts consistent: average each with the sum of its children, then share the total downwards."""
     order, at = [root], 0
     while at < len(order):
@@ -114,7 +133,7 @@ def _settle(root: Region, n: int, total: float) -> None:
         each.count = (own * each.count + below * inside) / (own + below)
         weight[id(each)] = own + below
     root.count = min(max(total, 0.0), float(root.cells(n)))
-    for each in order:  # every count at least nought, at most its pairs, and adding up to the parent's
+    for each in order:  # every count at least 0, at most its pairs, and adding up to the parent's
         if each.children:
             found = _share(
                 each.count,
@@ -135,7 +154,7 @@ def _share(total: float, counts: np.ndarray, most: np.ndarray) -> np.ndarray:
     return np.clip(counts + high, 0, most)
 
 
-def _leaves(root: Region) -> list[Region]:
+def leaves_of(root: Region) -> list[Region]:
     found, ahead = [], [root]
     while ahead:
         region = ahead.pop()
@@ -192,7 +211,7 @@ def _ways(cells: int, true: int, count: int, least: int, most: int) -> list[int]
 def _others(region: Region, count: int, n: int, rng: secrets.SystemRandom) -> np.ndarray:
     """Pairs of a leaf that are no edges, uniformly without repetition."""
     taken = set(map(tuple, region.edges.tolist()))
-    rows, columns = min(region.side, n - region.row), min(region.side, n - region.column)
+    rows, columns = min(region.side, n - region.row), min(region.across, n - region.column)
     if 2 * (count + len(taken)) > region.cells(n):  # crowded: list them all
         pairs = np.array(
             [

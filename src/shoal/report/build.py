@@ -146,6 +146,7 @@ class Facts:
     command: str
     python: str
     schema: str
+    fitness: Any
 
 
 def gather(protection: Protected, *, public: bool = False, now: datetime.datetime | None = None) -> Facts:
@@ -209,6 +210,7 @@ def gather(protection: Protected, *, public: bool = False, now: datetime.datetim
         command="" if public else protection.command(),
         python=protection.python(public=public),
         schema="" if public else protection.schema.to_toml(),
+        fitness=None if public else getattr(protection, "fitness", None),
     )
 
 

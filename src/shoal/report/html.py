@@ -122,6 +122,7 @@ def render_report(facts: Facts) -> str:
             facts=facts,
             sizes_picture=figures.group_sizes(facts.sizes, facts.k),
             comparisons=[(each, *_picture(each)) for each in facts.comparisons],
+            indicators=_indicators(facts),
         )
     )
 
@@ -149,6 +150,14 @@ def write_report(protection: Protected, path: str | Path, *, public: bool = Fals
     """
     check_folder(path)  # before the work
     write_text(render_report(gather(protection, public=public)), path)
+
+
+def _indicators(facts: Facts) -> Markup | None:
+    if facts.fitness is None:
+        return None
+    from shoal.report.indicators import indicators_body
+
+    return indicators_body(facts.fitness)
 
 
 def _picture(column: Comparison) -> tuple[Markup, bool]:

@@ -12,6 +12,7 @@ from shoal.research._medoids import brkga_parameters, table1, table2
 from shoal.research._pattern import derivative_free
 from shoal.research._rows import Agreement, Claim, Reproduction, Row, agreement, ranks
 from shoal.research._split import split
+from shoal.research._systems import systems_page
 
 __all__ = [
     "EXPERIMENTS",
@@ -28,6 +29,7 @@ __all__ = [
     "ranks",
     "reproduce",
     "split",
+    "systems_page",
     "table1",
     "table2",
 ]

@@ -19,7 +19,7 @@ try:
 except ImportError:
     raise MissingExtraError("SQLAlchemy", "server") from None
 
-ROLES = ("owner", "analyst", "auditor")
+ROLES = ("owner", "analyst", "auditor", "agent")
 VISIT_SECONDS = 8 * 3600
 # How long this process may go on before it sees what another process revoked.
 FRESH_SECONDS = 1.0

@@ -30,6 +30,7 @@ _SERVER: dict[str, tuple[type | tuple[type, ...], str]] = {
     "expects": (str, "a head of the ledger"),
     "slot_seconds": ((int, float), "a number of at least 0"),
     "least_epsilon": ((int, float), "a number above 0"),
+    "agent_epsilon": ((int, float), "a number above 0"),
     "requests_per_minute": (int, "a whole number of at least 1"),
     "publish": (bool, "true or false"),
     "upload_megabytes": (int, "a whole number of at least 1"),
@@ -88,6 +89,8 @@ class Config:
         Answers and refusals leave, and are stored, at multiples of this after they were asked for; 0 turns it off.
     least_epsilon : float, default 0.001
         Of each figure.
+    agent_epsilon : float, default 0.5
+        What each account with the role agent may spend on a data set, within the cap of each analyst.
     requests_per_minute : int, default 600
         Per account.
     publish : bool, default True
@@ -108,6 +111,7 @@ class Config:
     expects: str | None = None
     slot_seconds: float = 0.1
     least_epsilon: float = LEAST
+    agent_epsilon: float = 0.5
     requests_per_minute: int = 600
     publish: bool = True
     upload_megabytes: int = 50
@@ -150,6 +154,7 @@ class Config:
         for name, value, low in (
             ("slot_seconds", self.slot_seconds, 0),
             ("least_epsilon", self.least_epsilon, 0.000001),
+            ("agent_epsilon", self.agent_epsilon, 0.000001),
             ("requests_per_minute", self.requests_per_minute, 1),
             ("upload_megabytes", self.upload_megabytes, 1),
             ("port", self.port, 1),

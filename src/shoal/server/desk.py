@@ -11,7 +11,7 @@ import warnings
 from typing import Any
 
 from shoal.dp.answer import Answer
-from shoal.dp.budget import epsilon
+from shoal.dp.budget import epsilon, micro
 from shoal.dp.claims import Caps
 from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
@@ -41,9 +41,11 @@ class Desk:
     Parameters
     ----------
     config : Config
+    most : float, optional
+        Epsilon that each account may spend on a data set, where that is less than the cap of each analyst.
     """
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Config, most: float | None = None) -> None:
         self.config = config
         self.ledger = config.open_ledger()
         self.ledger.ready()
@@ -57,6 +59,8 @@ class Desk:
             self._sessions[name] = open_sessions(
                 facts, frame, self.ledger, f"{run}:{name}", config.least_epsilon
             )
+            if most is not None:
+                self._narrow(name, micro(most))
 
     def session(self, dataset: str, mode: str | None = None) -> Session | Heuristic:
         """The session of a data set in one of its modes; its first mode if left open."""
@@ -141,6 +145,16 @@ class Desk:
     def close(self) -> None:
         """Let go of the ledger."""
         self.ledger.close()
+
+    def _narrow(self, dataset: str, most: int) -> None:
+        """Let no account spend more; the ledger holds its own caps besides."""
+        by_mode = self._sessions[dataset]
+        for mode, session in list(by_mode.items()):
+            if isinstance(session, Heuristic):
+                del by_mode[mode]  # it guarantees nothing, so there is nothing to cap
+                continue
+            caps = session.caps.within(session.limit)
+            session.limit = caps.within(Caps(caps.total, most, caps.currency))
 
     def _caps(self, dataset: str) -> Caps:
         session = next((each for each in self._sessions[dataset].values() if isinstance(each, Session)), None)

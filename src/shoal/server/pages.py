@@ -8,6 +8,7 @@ import functools
 import hmac
 import io
 import json
+import re
 import secrets
 from typing import Any
 
@@ -27,6 +28,7 @@ from shoal.server.desk import UnknownError
 from shoal.server.gate import COOKIE, ForbiddenError, prove, same_origin
 
 _FORM = "shoal_form"
+_ENTRY = re.compile("[0-9a-f]{16}")
 _HOMES = {"owner": "/owner", "analyst": "/ask", "auditor": "/audit"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -95,12 +97,12 @@ async def ask(request: Request, dataset: str) -> Response:
 
 
 def download(request: Request, dataset: str, name: str) -> Response:
-    """Past answers as a file: `all.json`, or one entry such as `17.csv`."""
+    """Past answers as a file: `all.json`, or one entry such as `3f1a09c2d4e5b687.csv`."""
     stem, _, ending = name.rpartition(".")
-    if ending not in ("csv", "json") or not (stem == "all" or stem.isdigit()):
+    if ending not in ("csv", "json") or not (stem == "all" or _ENTRY.fullmatch(stem)):
         raise UnknownError("There is no such file.")
     found = api.desk_of(request).past(dataset, request.state.visitor.name, 1000)
-    chosen = [each for each in found if stem in ("all", str(each.seq))]
+    chosen = [each for each in found if stem in ("all", each.entry)]
     if not chosen:
         raise UnknownError("There is no such answer of yours.")
     if ending == "json":
@@ -193,7 +195,7 @@ def _ask_page(
     return render(
         request, "ask.html.j2", code=status, facts=facts, typed=typed, answer=answer, shown=shown, error=error,
         budget=budget, gauge=pictures.gauge(budget) if budget else "", history=history,
-        newest=history[0].seq if history and history[0].answer is not None else None,
+        newest=history[0].entry if history and history[0].answer is not None else None,
         slot=desk.config.slot_seconds,
     )  # fmt: skip
 

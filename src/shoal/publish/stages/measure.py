@@ -46,6 +46,8 @@ class Figures:
         Share of records all of whose protected columns are published as they were.
     il1, il2, interval_disclosure, propensity, change_of_... : float or None
         Of the number columns; see `shoal.measures`.
+    indicators_kept : float or None
+        Share of the schema's indicators whose interval after overlaps that before by half or more.
     measured_records : int
         Records on which these were measured.
     identification, certificate : dict or None
@@ -80,6 +82,7 @@ class Figures:
     change_of_covariance: float | None = None
     change_of_correlation: float | None = None
     change_of_eigenvalue: float | None = None
+    indicators_kept: float | None = None
     measured_records: int = 0
     identification: dict[str, Any] | None = None
     certificate: dict[str, Any] | None = None

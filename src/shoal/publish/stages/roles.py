@@ -116,6 +116,13 @@ def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Colle
             "l-diversity and t-closeness need a sensitive column: name it, or give it the role 'sensitive' in a "
             "schema. None has it."
         )
+    if settled.indicators:
+        from shoal.utility import check_indicators
+
+        gone = {*settled.names("identifier"), *settled.names("household")}
+        check_indicators(
+            settled.indicators, head.columns, [name for name in head.columns if name not in gone]
+        )
     return Roles(
         schema=settled,
         decoder=decoder,

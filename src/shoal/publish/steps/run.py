@@ -103,7 +103,7 @@ def run_steps(
         check.refuse_broken(verdicts)
         made = outcome_of(rows, settled, table, new, key)
         exposure = check.exposure_of(made.classes, settled)
-        status = _with_readings(status_of(verdicts, exposure, request.k), ran)
+        status = _with_readings(status_of(verdicts, exposure, request.k, request.limits), ran)
         refuse_red(status, accepted=request.accept_risk)
         tell("measuring", 0, 0)
         figures = figures_of(table, protected, settled, ran, kept.kept, exposure, labels)

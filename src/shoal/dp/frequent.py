@@ -1,0 +1,128 @@
+"""The most frequent level of a column: a question whose answer is no number, drawn by the exponential mechanism's kind.
+
+A level's score is the number of rows that have it. One row raises one score by 1 and lowers none, so that permute-and-flip, whose
+errors are never larger than the exponential mechanism's, may use epsilon / rows as its rate (docs/theory/exponential.md).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from shoal.dp import budget
+from shoal.dp.answer import Answer
+from shoal.dp.check import has_codes, levels, number
+from shoal.dp.exact import expression
+from shoal.dp.figures import labels_of
+from shoal.dp.plan import CELL, UNIT
+from shoal.dp.query import Query
+from shoal.dp.reading import read_query
+from shoal.dp.selection import permute_and_flip
+from shoal.dp.unit import ENDED
+from shoal.errors import QueryError
+
+if TYPE_CHECKING:
+    from shoal.dp.session import Session
+
+_MODE = re.compile(r"\bMODE\s*\(\s*(\"(?:[^\"]|\"\")+\"|\w+)\s*\)", re.IGNORECASE)
+_ASKED = re.compile(r"\s*SELECT\s+MODE\s*\(", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Frequent:
+    """A question for the most frequent level of a column among the rows for which a condition is true."""
+
+    column: str
+    counted: Query
+
+    def __str__(self) -> str:
+        return str(self.counted).replace(
+            "COUNT(*)", f"MODE({json.dumps(self.column, ensure_ascii=False)})", 1
+        )
+
+
+def asks_for_mode(query: Any) -> bool:
+    """Whether a text asks ``SELECT MODE(column) FROM ...``."""
+    return isinstance(query, str) and _ASKED.match(query) is not None
+
+
+def read_mode(text: str, session: Session) -> Frequent:
+    """The question that a text asks, checked against the schema."""
+    found = _MODE.search(text)
+    if found is None:
+        raise QueryError('MODE takes one column: SELECT MODE(region) FROM t, or MODE("a name").')
+    name = found[1]
+    column = name[1:-1].replace('""', '"') if name.startswith('"') else name
+    counted = read_query(text[: found.start()] + "COUNT(*)" + text[found.end() :], session.schema)
+    if len(counted.aggregates) != 1 or counted.groups:
+        raise QueryError("MODE is asked alone, without other figures and without GROUP BY.")
+    known = session.schema.columns.get(column)
+    if known is None or not levels(known):
+        raise QueryError(f"MODE needs a column whose levels the schema declares. Got {column!r}.")
+    return Frequent(column, counted)
+
+
+def ask_mode(session: Session, text: str, epsilon: float, analyst: str) -> Answer:
+    """Draw the most frequent level, charged as any other answer."""
+    asked = read_mode(text, session)
+    micro, protected = session._least_of(budget.micro(epsilon)), session.protected
+    if protected is None:
+        raise QueryError("'tau' must be declared or bought before anything is asked.")
+    column = session.schema.columns[asked.column]
+    rate = Fraction(micro, budget.MICRO) / protected.rows
+
+    def draw() -> str:
+        counts = level_counts(session._frame, asked, session.schema, protected.rows)
+        return json.dumps(int(permute_and_flip(counts.max() - counts, rate, 1)[0]))
+
+    claim = session._claim_for(str(asked), micro, protected, analyst)
+    receipt = session.ledger.once(claim, draw)
+    value = labels_of(column)[int(json.loads(receipt.body))]
+    short = math.ceil(math.log(len(labels_of(column)) / 0.05) / float(rate))
+    guarantee = protected.stamp + (ENDED if receipt.ended else "")
+    spent, left = budget.epsilon(receipt.charged), budget.epsilon(receipt.remaining)
+    notes = [f"with 95 % probability no level has {short} rows more than this one"]
+    if protected.kind in ("column", "cell"):
+        notes.append(f"at most {protected.rows} rows of a unit count")
+    return Answer(value, guarantee, spent, left, None, tuple(notes))
+
+
+def mode_cost(session: Session, text: str, micro: int, analyst: str) -> tuple[int, dict[str, Any], int]:
+    """What the answer would cost this analyst, how it is shown, and how often it counts in the unit that is kept."""
+    asked, protected = read_mode(text, session), session.protected
+    if protected is None:
+        raise QueryError("'tau' must be declared or bought before anything is asked.")
+    held = session.ledger.has_received(session._claim_for(str(asked), micro, protected, analyst))
+    part = {
+        "query": str(asked),
+        "figure": f"mode_{asked.column}",
+        "release": "mode",
+        "epsilon": budget.epsilon(micro),
+        "share": 1.0,
+    }
+    kept = session.ledger.unit(session.schema.id)
+    return (0 if held else micro), part, 1 if kept is None else protected.times(kept)
+
+
+def level_counts(frame: pl.DataFrame, asked: Frequent, schema: Any, rows: int) -> np.ndarray:
+    """Rows of each declared level that answer, at most `rows` of a unit: those that come first in the table's public order."""
+    for key in (UNIT, CELL):
+        if key in frame.columns:
+            frame = frame.filter(pl.int_range(pl.len()).over(key) < rows)
+    condition = asked.counted.condition
+    if condition is not None:
+        frame = frame.filter(expression(condition, schema).fill_null(False))
+    column = schema.columns[asked.column]
+    stored = [
+        place if has_codes(column) else number(column, level)
+        for place, level in enumerate(levels(column) or ())
+    ]
+    found = dict(frame[asked.column].value_counts().iter_rows())
+    return np.array([found.get(each, 0) for each in stored], dtype=np.int64)

@@ -1,0 +1,290 @@
+"""The auditor over HTTP: two servers on loopback over two files that differ by one unit, and all that is seen of them.
+
+An analyst sees answers, costs, what is left, refusals and times; an auditor sees the log. Each run asks one question that
+nobody asked before, on one of the two servers, and the distinguishing game is played on what comes back. Faults are
+planted in the process of the server, before it starts.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from shoal.audit import FILES, FilePair, Mechanism, Report, as_number, audit_mechanisms
+from shoal.errors import InternalError, MissingExtraError, ParameterError
+from shoal.server.accounts import Accounts
+
+try:
+    import httpx
+except ImportError:
+    raise MissingExtraError("httpx", "server") from None
+
+STAGES = (60, 240)
+PATIENCE = 180.0
+SLOW = 0.005  # seconds that a slow sampler takes for each different value
+_COLUMNS = (
+    "charged",
+    "left less",
+    "cost before",
+    "cost after",
+    "refusal",
+    "refused kind",
+    "headers",
+    "log",
+    "seconds",
+)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A server of one file as the audit reaches it."""
+
+    folder: Path
+    port: int
+    tokens: dict[str, str]
+    process: subprocess.Popen[bytes]
+
+    def client(self, role: str) -> httpx.Client:
+        """A client with the token of a role."""
+        headers = {"authorization": f"Bearer {self.tokens[role]}"}
+        return httpx.Client(base_url=f"http://127.0.0.1:{self.port}/api/v1", headers=headers, timeout=60)
+
+
+def audit_http(epsilon: float = 1.0, stages: Sequence[int] = STAGES, fault: str | None = None) -> Report:
+    """Try to refute what a server claims, from its files to its log.
+
+    Parameters
+    ----------
+    epsilon : float
+    stages : sequence of int
+        Runs to explore and as many to confirm; each takes some tenths of a second.
+    fault : str, optional
+        One of `FAULTS`, planted in the server.
+
+    Returns
+    -------
+    Report
+    """
+    if fault is not None and fault not in FAULTS:
+        raise ParameterError(f"'fault' must be one of {', '.join(FAULTS)}. Got {fault!r}.")
+    pairs = [FAULTS[fault].pair] if fault is not None else [FILES[0], *PERSONS]
+    with contextlib.ExitStack() as stack:
+        games = [stack.enter_context(served(pair, epsilon, fault)) for pair in pairs]
+        return audit_mechanisms("http" if fault is None else fault, games, stages)
+
+
+@contextlib.contextmanager
+def served(pair: FilePair, epsilon: float, fault: str | None = None) -> Iterator[Mechanism]:
+    """The game on two servers, which run as long as it is played."""
+    with tempfile.TemporaryDirectory(prefix="shoal-audit-") as name, contextlib.ExitStack() as stack:
+        sides = [
+            stack.enter_context(_server(Path(name) / str(side), data, pair, fault))
+            for side, data in enumerate((pair.before, pair.after))
+        ]
+        number = itertools.count(1)
+        width = len(_once(sides[0], pair, epsilon, next(number))) - len(_COLUMNS)
+        for side in sides:
+            _once(side, pair, epsilon, next(number))  # whatever is made once is made
+
+        def sample(side: int, draws: int) -> np.ndarray:
+            return np.array([_once(sides[side], pair, epsilon, next(number)) for _ in range(draws)])
+
+        columns = (*(f"figure {each}" for each in range(width)), *_COLUMNS)
+        yield Mechanism(f"over HTTP: {pair.name}", epsilon, sample, columns, interleaved=True)
+
+
+def _once(side: Seen, pair: FilePair, epsilon: float, number: int) -> list[float]:
+    """Ask one question, and look at everything."""
+    joined = "AND" if " WHERE " in pair.sql else "WHERE"
+    question = {"sql": f"{pair.sql} {joined} (x > -{number} OR x IS NULL)", "epsilon": epsilon}
+    path = f"/datasets/{pair.schema.id}"
+    with side.client("analyst") as analyst, side.client("auditor") as auditor:
+        left = analyst.get(f"{path}/budget").json()["remaining"]
+        before = analyst.post(f"{path}/cost", json=question).json()["epsilon"]
+        started = time.perf_counter()
+        told = analyst.post(f"{path}/ask", json=question)
+        seconds = time.perf_counter() - started
+        answer = told.json()
+        after = analyst.post(f"{path}/cost", json=question).json()["epsilon"]
+        refusal = analyst.post(f"{path}/ask", json=question | {"epsilon": 1_000_000.0})
+        log = auditor.get("/log", params={"last": 3}).json()
+    less = round(left - answer["remaining"], 6)
+    refused = refusal.json()["error"].replace(str(answer["remaining"]), "LEFT")
+    names = json.dumps(sorted(told.headers))
+    entries = [[each[name] for name in ("kind", "unit", "analyst", "micro", "body")] for each in log]
+    shown = json.dumps(entries).replace(f"-{number}", "-N").replace(str(answer["remaining"]), "LEFT")
+    texts = (refused, str((refusal.status_code, sorted(refusal.headers))), names, shown)
+    figures = answer["value"] if isinstance(answer["value"], dict) else {"": answer["value"]}
+    return [
+        *(float(each) for each in figures.values()),
+        answer["epsilon"],
+        less,
+        before,
+        after,
+        *(as_number(each) for each in texts),
+        seconds,
+    ]
+
+
+@contextlib.contextmanager
+def _server(folder: Path, data: bytes, pair: FilePair, fault: str | None) -> Iterator[Seen]:
+    folder.mkdir()
+    (folder / "table.csv").write_bytes(data)
+    (folder / "schema.toml").write_text(pair.schema.to_toml(), encoding="utf-8")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    lines = ["[server]", f"port = {port}", "requests_per_minute = 60000", "publish = false"]
+    lines += FAULTS[fault].config if fault is not None else ()
+    lines += ["[datasets.table]", 'file = "table.csv"', 'schema = "schema.toml"', "budget = 1000000"]
+    (folder / "shoal.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    book = Accounts(folder / "accounts.db")
+    tokens = {role: book.add(role, role) for role in ("analyst", "auditor")}
+    book.close()
+    words = [sys.executable, "-m", "shoal.server.audit", fault or "", str(folder / "shoal.toml")]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(  # noqa: S603 - our own command
+            words, stdout=log, stderr=log, start_new_session=True
+        )
+    seen = Seen(folder, port, tokens, process)
+    try:
+        _wait_for(seen)
+        yield seen
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _wait_for(seen: Seen) -> None:
+    until = time.monotonic() + PATIENCE
+    while time.monotonic() < until and seen.process.poll() is None:
+        with contextlib.suppress(httpx.TransportError):
+            if httpx.get(f"http://127.0.0.1:{seen.port}/health", timeout=5).status_code == 200:
+                return
+        time.sleep(0.1)
+    raise InternalError(f"The audited server did not start: {(seen.folder / 'log').read_text()[-300:]}")
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with a server on purpose, and the files on which it shows.
+
+    Parameters
+    ----------
+    pair : FilePair
+    plant : callable
+        Called in the process of the server before it starts.
+    config : tuple of str
+        Further lines of its configuration.
+    """
+
+    pair: FilePair
+    plant: Callable[[], None]
+    config: tuple[str, ...] = ()
+
+
+def _person(count: int) -> list[str]:
+    return [f"p,{each / 10}" for each in range(count)]
+
+
+def _persons() -> tuple[FilePair, ...]:
+    from shoal.schema import Column, Schema, Unit
+
+    schema = Schema(
+        {"who": Column("who", kind="category"), "x": Column("x", bounds=(0, 100))},
+        id="people",
+        unit=Unit("who", 100),
+    )
+    rows = [f"q{each},50" for each in range(40)]
+    before, after = ("\n".join(["who,x", *each, ""]).encode() for each in (rows, rows + _person(90)))
+    return (FilePair("a person with ninety values", before, after, schema, "SELECT MEDIAN(x) FROM t"),)
+
+
+PERSONS = _persons()
+
+
+def _infer() -> None:
+    import polars as pl
+
+    from shoal.server import desk
+
+    def inferred(path: Path, schema: Any) -> Any:
+        return pl.read_csv(path, infer_schema_length=None)
+
+    setattr(desk, "read_private", inferred)  # noqa: B010 - a fault
+
+
+def _slow() -> None:
+    """Work that goes with the number of different distances, and answers that leave at once."""
+    from shoal.dp import noise
+
+    sound = noise.permute_and_flip
+
+    def slow(distances: np.ndarray, *words: Any) -> np.ndarray:
+        time.sleep(SLOW * len(np.unique(distances)))
+        return sound(distances, *words)
+
+    setattr(noise, "permute_and_flip", slow)  # noqa: B010 - a fault
+
+
+def _short() -> None:
+    """A tenth of the noise."""
+    from shoal.dp import noise
+
+    sound = noise.laplace
+    setattr(noise, "laplace", lambda values, scale: sound(values, scale / 10))  # noqa: B010 - a fault
+
+
+def _told_total() -> None:
+    """A refusal that tells how many rows there are."""
+    from shoal.errors import BudgetError
+    from shoal.server.desk import Desk
+
+    sound = Desk.ask
+
+    def ask(self: Desk, dataset: str, *words: Any) -> Any:
+        try:
+            return sound(self, dataset, *words)
+        except BudgetError as error:
+            rows = self.session(dataset)._frame.height
+            raise BudgetError(f"{error} ({rows} rows)") from None
+
+    setattr(Desk, "ask", ask)  # noqa: B010 - a fault
+
+
+FAULTS: dict[str, Fault] = {
+    "http-types-inferred": Fault(FILES[0], _infer),
+    "http-noise-short": Fault(FILES[1], _short),
+    "http-refusal-counts": Fault(FILES[0], _told_total),
+    "http-slow-sampler": Fault(PERSONS[0], _slow, ("slot_seconds = 0",)),
+}
+
+
+def main(words: list[str]) -> None:
+    """Plant a fault, if one is named, and serve."""
+    from shoal.server.config import Config
+    from shoal.server.run import run
+
+    fault, path = words
+    if fault:
+        FAULTS[fault].plant()
+    run(Path(path), Config.from_toml(path))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,86 @@
+"""Regressions and logits given as formulas, by statsmodels (extra `stat`)."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from shoal.errors import InputError, MissingExtraError
+from shoal.schema import Indicator
+from shoal.utility._estimates import Estimate
+
+_NAME = re.compile(r"`([^`]+)`|([^\W\d]\w*)(\s*\()?")
+_TEXT = re.compile(r"'[^']*'|\"[^\"]*\"")
+_WORDS = {"C", "I", "Q", "np", "log", "log1p", "exp", "sqrt", "scale", "center", "poly", "bs"}
+
+
+def columns_of(formula: str) -> list[str]:
+    """The columns that a formula names; raises a sentence where it is none.
+
+    Examples
+    --------
+    >>> from shoal.utility import columns_of
+    >>> columns_of("income ~ age + C(region) + np.log(rent)")
+    ['income', 'age', 'region', 'rent']
+    """
+    sides = formula.split("~")
+    if len(sides) != 2 or not all(side.strip() for side in sides) or formula.count("(") != formula.count(")"):
+        raise InputError(f"A formula must be like 'income ~ age + C(region)'. Got {formula!r}.")
+    found: list[str] = []
+    for quoted, plain, called in _NAME.findall(_TEXT.sub("''", formula)):
+        name = quoted or plain
+        if not called and name not in _WORDS and name not in found:
+            found.append(name)
+    return found
+
+
+def coefficients(indicator: Indicator, table: pl.DataFrame, w: np.ndarray) -> dict[str, Estimate]:
+    """The coefficients of a model on the records of a domain, with intervals that allow for unequal variances."""
+    try:
+        import pandas as pd
+        import statsmodels.api as sm
+        import statsmodels.formula.api as smf
+    except ImportError:
+        raise MissingExtraError("statsmodels", "stat") from None
+    assert indicator.formula is not None
+    names = columns_of(indicator.formula)
+    frame = pd.DataFrame({name: table[name].to_list() for name in names})
+    kept = frame.notna().all(axis=1).to_numpy() & (w > 0)
+    frame, weight = frame[kept].reset_index(drop=True), w[kept]
+    if len(frame) == 0:
+        return {}
+    formula = indicator.formula if indicator.kind == "regression" else _zero_or_one(indicator.formula, table)
+    weight = weight / weight.mean()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # separation and singular designs show in the intervals
+        try:
+            model: Any
+            if indicator.kind == "logit":
+                model = smf.glm(formula, frame, family=sm.families.Binomial(), freq_weights=weight)
+            else:
+                model = smf.wls(formula, frame, weights=weight)
+            fitted = (
+                model.fit(cov_type="HC1") if indicator.kind == "regression" else model.fit(cov_type="HC0")
+            )
+        except Exception as error:  # each of the libraries behind a formula has errors of its own
+            why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+            raise InputError(f"The formula {indicator.formula!r} cannot be computed: {why}.") from None
+    return {
+        str(name): Estimate.within(float(value), float(deviation))
+        for name, value, deviation in zip(fitted.params.index, fitted.params, fitted.bse, strict=True)
+    }
+
+
+def _zero_or_one(formula: str, table: pl.DataFrame) -> str:
+    """A logit's formula with a left side of 0 and 1: a condition alone would be counted by its failures."""
+    left, _, right = formula.partition("~")
+    name = left.strip().strip("`")
+    if name in table.columns and table[name].dtype == pl.String:
+        raise InputError(
+            f"The left side of a logit must be 0 or 1, or a condition such as I({name} == 'yes'). Got {formula!r}."
+        )
+    return f"I(1 * ({left.strip()})) ~ {right}"

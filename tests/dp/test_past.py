@@ -1,0 +1,58 @@
+"""Answers found again: by their analyst, and by whoever holds the ledger."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from shoal.dp import Ledger, Session
+from shoal.dp.past import find, past
+from shoal.errors import InputError
+from shoal.schema import Column, Schema
+
+SCHEMA = Schema({"x": Column("x", bounds=(0, 10))}, id="t", budget=100.0)
+FIRST, SECOND = "SELECT COUNT(*) FROM t", "SELECT COUNT(*) FROM t WHERE x >= 5"
+
+
+@pytest.fixture
+def session():
+    with Ledger() as ledger:
+        yield Session(pl.DataFrame({"x": [1, 5, 9]}), SCHEMA, ledger=ledger, data_version="1")
+
+
+@pytest.mark.parametrize("asked_before", [False, True])
+def test_nothing_that_an_analyst_sees_counts_what_others_asked(session, asked_before):
+    if asked_before:
+        session.ask(FIRST, 1.0, analyst="ann")
+    answers = [session.ask(sql, 1.0, analyst="bob") for sql in (FIRST, SECOND)]
+    seen = past([session], "bob")
+    assert [each.entry for each in seen] == [each.entry for each in answers[::-1]]
+    for each in seen:
+        assert len(each.entry) == 16
+        assert set(each.entry) <= set("0123456789abcdef")
+        assert not any(isinstance(value, int) for value in (each.entry, each.at, each.query))
+    assert answers[0].to_dict()["entry"] == answers[0].entry
+
+
+def test_a_repeated_answer_names_the_charge_that_paid_for_it(session):
+    first = session.ask(FIRST, 1.0)
+    again = session.ask(FIRST, 1.0)
+    assert (again.epsilon, again.entry, again.value) == (0, first.entry, first.value)
+
+
+def test_an_entry_is_found_by_its_name_and_its_number(session):
+    answer = session.ask(FIRST, 1.0, analyst="ann")
+    charge, released = find(session.ledger, answer.entry)
+    assert (charge.analyst, charge.kind, charge.micro) == ("ann", "charge", 1_000_000)
+    assert str(answer.value) in released
+    assert find(session.ledger, str(charge.seq))[0] == charge
+    assert find(session.ledger, answer.entry[:9])[0] == charge
+
+
+@pytest.mark.parametrize(
+    "entry", ["", "zz", "x'; DROP TABLE shoal_entries", "0123456789abcdef", "99999", "a%"]
+)
+def test_what_names_no_entry_is_one_sentence(session, entry):
+    session.ask(FIRST, 1.0)
+    with pytest.raises(InputError, match="entry"):
+        find(session.ledger, entry)
