@@ -118,6 +118,7 @@ TABLES = {
 @pytest.mark.parametrize(
     "place", ["parts", pytest.param("spark", marks=pytest.mark.skipif(not HAS_SPARK, reason="Java"))]
 )
+@pytest.mark.filterwarnings("ignore:PySpark does not yet")
 @pytest.mark.parametrize("case", TABLES)
 def test_bad_tables_are_the_same_sentence_wherever_rows_live(case, place, tmp_path):
     frame, asked = TABLES[case]
