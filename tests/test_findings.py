@@ -26,7 +26,7 @@ def test_every_miss_is_on_the_page_with_what_was_tried(module):
     assert not unexplained
     lines = page.splitlines()
     for each in missing:
-        cell = f"k = {each['k']}: {each['printed']:g} / {each['ours']:.4g}"
+        cell = module.told(each)
         start = f"| {each['experiment']} | {each['data']} | {each['method']}"
         assert any(line.startswith(start) and cell in line for line in lines), (start, cell)
 

@@ -16,7 +16,8 @@ from shoal.dp.correlation import Grid
 from shoal.dp.exact import combine, compute, finish, partial
 from shoal.dp.load import load, protect_rows
 from shoal.dp.noise import cut_sums, histograms, mean_scores, outermost
-from shoal.dp.plan import UNIT, make_plan
+from shoal.dp.plan import make_plan
+from shoal.dp.relation import UNIT
 from shoal.dp.releases import Mean, Ranks
 from shoal.dp.sql import parse
 from shoal.dp.unit import resolve

@@ -15,7 +15,6 @@ from shoal.schema import Cells, Schema, Unit
 SOURCE = Path(shoal.__file__).parent
 FENCES = {
     "opendp": {"dp/mechanisms.py", "dp/gaussian.py"},
-    "sqlglot": {"dp/sql.py"},
     "sqlalchemy": {f"dp/{each}.py" for each in ("backup", "database", "entries", "layout", "store")},
     "secrets": {"dp/selection.py", "dp/secret.py"},
 }
@@ -57,7 +56,7 @@ def _refused(before: str) -> str:
     return done.stderr
 
 
-@pytest.mark.parametrize("package", ["opendp", "sqlglot", "sqlalchemy"])
+@pytest.mark.parametrize("package", ["opendp", "sqlalchemy"])
 def test_a_missing_package_is_one_sentence(package):
     assert repr(package) in _refused(f"import sys; sys.modules[{package!r}] = None").lower()
 

@@ -10,11 +10,12 @@ from scipy import stats
 from shoal.dp.check import check
 from shoal.dp.correlation import Grid
 from shoal.dp.exact import compute
-from shoal.dp.figures import cautions, figures, notes
+from shoal.dp.figures import cautions
 from shoal.dp.intervals import difference_radius, share_interval
 from shoal.dp.load import load, protect_rows
 from shoal.dp.noise import add_noise
 from shoal.dp.plan import make_plan
+from shoal.dp.shown import figures, notes
 from shoal.dp.sql import parse
 from shoal.dp.unit import resolve
 from shoal.schema import Cells, Column, Schema, Unit

@@ -11,6 +11,7 @@ import time
 from dataclasses import asdict, replace
 from fractions import Fraction
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -19,8 +20,11 @@ from shoal.dp import DependentDP, Ledger, Pufferfish, Session
 from shoal.dp.anchor import Anchor
 from shoal.dp.backup import backup, restore
 from shoal.dp.chain import replay
+from shoal.dp.claims import Amount, Claim
 from shoal.dp.entries import Entry
+from shoal.dp.past import past
 from shoal.dp.pufferfish import MarkovChain, Scenario
+from shoal.dp.unit import AddRemoveRecord
 from shoal.errors import BudgetError, LedgerError, ParameterError, ShoalError
 from shoal.release import release_graph, release_table
 from shoal.schema import Column, Schema
@@ -131,16 +135,46 @@ def test_times_in_the_log_tell_nothing_of_the_work(tmp_path):
     assert kept[0].at.endswith(":" + kept[0].at[17:19] + "+00:00")
 
 
-def test_answers_and_refusals_leave_at_whole_slots():
-    ledger = Ledger(slot_seconds=0.2)
+class Clock:
+    """Time that passes where somebody sleeps, and nowhere else."""
+
+    def __init__(self):
+        self.now = 1000.0
+
+    def monotonic(self):
+        return self.now
+
+    def sleep(self, seconds):
+        assert seconds >= 0
+        self.now += seconds
+
+
+def test_answers_and_refusals_leave_at_whole_slots(monkeypatch):
+    """A drawn answer, a stored one and a refusal, whatever the work took; drawn ones are stored a quarter before."""
+    clock, stored_at = Clock(), []
+    monkeypatch.setattr("shoal.dp.ledger.time", clock)
+    ledger = Ledger(
+        slot_seconds=0.2, _hook=lambda step: step == "settle-begun" and stored_at.append(clock.now)
+    )
     ledger.declare("d", 10**6)
-    for work in (0.0, 0.05, 0.15):
-        took = _seconds(lambda work=work: ledger.once(_claim(str(work)), lambda: time.sleep(work) or "1"))
-        assert 0.2 <= took < 0.3
-    assert 0.4 <= _seconds(lambda: ledger.once(_claim("slow"), lambda: time.sleep(0.25) or "1")) < 0.5
-    assert 0.2 <= _seconds(lambda: ledger.once(_claim("slow"), lambda: "1")) < 0.3  # what is stored
+
+    def slots(question, work=0.0, micro=1000):
+        start = clock.now
+        try:
+            ledger.once(_claim(question, micro), lambda: clock.sleep(work) or "1")
+        finally:
+            taken.append((clock.now - start) / 0.2)
+
+    taken = []
+    for work in (0.0, 0.05, 0.149, 0.151, 0.349, 0.36):
+        slots(str(work), work)
+    slots("0.36")  # what is stored
     with pytest.raises(BudgetError):
-        assert _seconds(lambda: ledger.once(_claim("much", 10**7), lambda: "1")) >= 0.2
+        slots("much", micro=10**7)
+    assert taken == pytest.approx([1, 1, 1, 2, 2, 3, 1, 1])
+    starts = 1000.0 + 0.2 * np.cumsum([0, *taken[:-1]])
+    early = [(at - start) / 0.2 for at, start in zip(stored_at, starts, strict=False)]
+    assert early == pytest.approx([0.75, 0.75, 0.75, 1.75, 1.75, 2.75])
 
 
 def _claim(question, micro=1000, unit=None):
@@ -149,13 +183,40 @@ def _claim(question, micro=1000, unit=None):
     return Claim("d", "ann", question, "", Amount(micro), unit or dp.AddRemoveRecord())
 
 
-def _seconds(work):
-    start = time.monotonic()
-    work()
-    return time.monotonic() - start
-
-
 # --- costs and refusals
+
+
+def test_an_answer_that_is_stored_leaves_like_one_that_is_drawn(monkeypatch):
+    """The last thing anybody waits for is the end of a slot, with no turn held: time tells nothing about the store."""
+    steps = []
+    made = Ledger(slot_seconds=0.01, _hook=steps.append)
+    made.declare("d", 10**6)
+    monkeypatch.setattr(
+        "shoal.dp.ledger.time.sleep", lambda seconds: steps.append(f"sleep, {len(made._turns._turns)} held")
+    )
+    for analyst in ("ann", "bob"):
+        made.once(Claim("d", analyst, "q", "", Amount(1), AddRemoveRecord()), lambda: "1")
+    last = [at for at, step in enumerate(steps) if step == "sleep, 0 held"]
+    assert len(last) == 2
+    assert steps.index("settle-committed") < last[0]
+    assert last[1] == len(steps) - 1
+
+
+def test_a_lost_answer_stays_lost_whoever_asks_later():
+    """That another analyst asked the same afterwards is not told by one's own past answers."""
+    schema = Schema({"x": Column("x", bounds=(0, 1))}, id="lost")
+    session = Session(pl.DataFrame({"x": [0.0, 1.0]}), schema, budget=10.0)
+
+    def fails(plan):
+        raise ConnectionError
+
+    sound, session._draw = session._draw, fails
+    with pytest.raises(ConnectionError):
+        session.ask("SELECT COUNT(*) FROM t", 1.0, analyst="ann")
+    session._draw = sound
+    session.ask("SELECT COUNT(*) FROM t", 1.0, analyst="bob")
+    assert [each.answer for each in past([session], "ann")] == [None]
+    assert past([session], "bob")[0].answer is not None
 
 
 def test_cost_tells_nothing_about_changed_rows(tmp_path):

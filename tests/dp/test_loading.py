@@ -160,6 +160,12 @@ def test_one_odd_record_moves_a_count_by_one(tmp_path, odd):
         assert counted(path, schema, "SELECT COUNT(*) FROM t WHERE x >= 250") == 1000
 
 
+def test_a_cell_that_cannot_be_decoded_is_null(tmp_path):
+    (tmp_path / "t.csv").write_bytes(b'dx,age\ncaf\xe9,9\n"caf\xe9",8\nplain,7\n')
+    schema = Schema({"dx": Column("dx", kind="category"), "age": Column("age")})
+    assert read_private(tmp_path / "t.csv", schema).rows() == [(None, "9"), (None, "8"), ("plain", "7")]
+
+
 def test_decimal_commas_are_declared(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("x;d\n3,5;a\n3.5;b\n7;c\n1.234,5;d\n", encoding="utf-16")

@@ -16,7 +16,8 @@ from typer.testing import CliRunner
 
 from shoal import Session
 from shoal.cli import app
-from shoal.dp import Ledger, StatedSession, col, count, total
+from shoal.dp import Ledger, StatedSession, col, count
+from shoal.dp import sum as total
 from shoal.dp.pufferfish import (
     Coefficients,
     GroupScenarios,

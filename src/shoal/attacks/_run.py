@@ -101,7 +101,9 @@ class _Attempt:
     def notes(self) -> tuple[str, ...]:
         """What was not tried, and why."""
         said = []
-        if not self.tables.aligned:
+        if not self.tables.aligned and self.split is not None and self.split.aligned:
+            said.append("The published rows are in another order, so record linkage was tried on the split.")
+        elif not self.tables.aligned:
             said.append(
                 "Record linkage was not tried: the published rows are not the original's in its order."
             )
@@ -262,16 +264,18 @@ class _Attempt:
 
     def linkage(self) -> list[Attack]:
         """The own row, by nearest rows, by exact texts and nearest numbers, and by the best assignment."""
-        tables = self.tables
+        tables, targets = self.tables, self.targets
+        if not tables.aligned and self.split is not None and self.split.aligned and self.members is not None:
+            tables, targets = self.split, self.members
         if not tables.aligned:
             return []
         n = tables.n_published
         chance = Rate(1 / n, 1 / n, 1 / n, n)
         title = "Finding the own row: "
         found = {
-            "linkage-nearest": ("nearest in all known columns", _linkage.found_again(tables, self.targets, exact=False)),
+            "linkage-nearest": ("nearest in all known columns", _linkage.found_again(tables, targets, exact=False)),
             "linkage-exact": (
-                "exact categories, then nearest numbers", _linkage.found_again(tables, self.targets, exact=True),
+                "exact categories, then nearest numbers", _linkage.found_again(tables, targets, exact=True),
             ),
             "linkage-assignment": ("best assignment of all people", _linkage.assigned(tables, self.rng(6))),
         }  # fmt: skip

@@ -13,7 +13,7 @@ import polars as pl
 from shoal.audit._game import Mechanism
 from shoal.audit._likelihood import log_likelihood
 from shoal.dp import budget, heuristic, tau
-from shoal.dp.check import check
+from shoal.dp.check import plain_query
 from shoal.dp.correlation import GivenDegrees, Grid
 from shoal.dp.exact import compute
 from shoal.dp.load import load, protect_rows
@@ -95,9 +95,7 @@ def mechanism(
     ]
     if case.sql.startswith("TAU"):
         return _tau(case, epsilon, [np.asarray(model.cell(table)) for table in ready], model.n_cells)  # type: ignore[union-attr]
-    query = parse(case.sql)
-    check(query, schema)
-    plan = make_plan(query, schema, unit, budget.micro(epsilon))
+    plan = make_plan(parse(case.sql), schema, unit, budget.micro(epsilon))
     exact = [compute(table, computed(plan) if computed else plan) for table in ready]
     noise_plan = drawn(plan) if drawn else plan
 
@@ -150,8 +148,7 @@ def _tau(case: Case, epsilon: float, cells: list[np.ndarray], n_cells: int) -> M
 
 
 def _heuristic(case: Case, epsilon: float, schema: Schema, tables: list[pl.DataFrame]) -> Mechanism:
-    query = parse(case.sql)
-    check(query, schema)
+    query = plain_query(parse(case.sql), schema)
     aggregate = query.aggregates[0]
     found = []
     for table, degrees in zip(tables, case.options["degrees"], strict=True):

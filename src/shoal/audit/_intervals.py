@@ -16,12 +16,12 @@ from scipy import stats
 
 from shoal.audit._game import ALPHA, Verdict
 from shoal.dp.exact import compute
-from shoal.dp.figures import Laid, figures
 from shoal.dp.load import load, protect_rows
 from shoal.dp.mechanisms import CONFIDENCE
 from shoal.dp.noise import add_noise
 from shoal.dp.plan import make_plan
 from shoal.dp.reading import read_query
+from shoal.dp.shown import Laid, figures
 from shoal.dp.unit import resolve
 from shoal.schema import Column, Schema, Unit
 

@@ -19,8 +19,9 @@ import numpy as np
 import polars as pl
 
 from shoal.audit._game import Mechanism
+from shoal.dp.expressions import Compare
 from shoal.dp.ledger import Ledger
-from shoal.dp.query import Aggregate, Compare, Query
+from shoal.dp.query import Aggregate, Query
 from shoal.dp.session import Session
 from shoal.dp.sources import read_private
 from shoal.errors import ShoalError

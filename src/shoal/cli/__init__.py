@@ -27,6 +27,7 @@ COMMANDS = (
     "compare",
     "check",
     "attack",
+    "dossier",
     "bound",
     "schema",
     "ask",

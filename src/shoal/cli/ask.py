@@ -59,6 +59,9 @@ def ask(
     cost: Annotated[
         bool, typer.Option("--cost", help="Only show what it would cost, and the split.")
     ] = False,
+    save_run: Annotated[
+        Path | None, typer.Option(help="Write question and answer (owner only) as JSON: what dossier reads.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Answer an aggregate query on a private table, with its guarantee stamped on it.
@@ -71,6 +74,11 @@ def ask(
     from shoal.errors import ParameterError
     from shoal.schema import Schema
 
+    if save_run is not None:
+        from shoal.io import check_apart, check_folder
+
+        check_apart({"--save-run": save_run}, [file, schema])
+        check_folder(save_run)
     facts = _with_cells(Schema.from_toml(schema), cells)
     if model is not None and (mode not in ("correlated", "heuristic", *STATED) or cells is not None):
         raise ParameterError(
@@ -95,7 +103,13 @@ def ask(
         if cost:
             _show_cost(session, query, epsilon, as_json)
         else:
-            _show(session.ask(query, epsilon), as_json)
+            answer = session.ask(query, epsilon)
+            if save_run is not None:
+                from shoal.evidence import run_of_answer
+
+                asked = {"query": query, "epsilon": epsilon, "mode": mode, "analyst": analyst}
+                run_of_answer(answer.to_dict(), facts, asked, str(file)).save(save_run)
+            _show(answer, as_json)
     finally:
         opened.close()
 

@@ -13,6 +13,7 @@ from shoal.cli._console import names, print_json, stages
 def register(app: typer.Typer) -> None:
     """Add the commands of this file."""
     app.command()(attack)
+    app.command()(score)
 
 
 def attack(
@@ -41,6 +42,10 @@ def attack(
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the draws.")] = 0,
     report: Annotated[Path | None, typer.Option(help="Write a report (custodian only) as HTML.")] = None,
+    pack: Annotated[
+        Path | None,
+        typer.Option(help="Write an intruder pack for a human tester, and its key, to this folder."),
+    ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
 ) -> None:
     """Attack a published table: singling out, linkability, inference, record linkage, membership.
@@ -60,10 +65,12 @@ def attack(
     marks = facts.file if facts is not None else None if kept is None else kept.schema.file
     with stages() as tell:
         tell("reading", 0, 0)
+        after, before = io.read_table(protected, marks), io.read_table(original, marks)
+        others = None if control is None else io.read_table(control, marks)
         found = evidence.attack(
-            io.read_table(protected, marks),
-            io.read_table(original, marks),
-            control=None if control is None else io.read_table(control, marks),
+            after,
+            before,
+            control=others,
             run=kept,
             schema=facts,
             sensitive=names(sensitive),
@@ -74,14 +81,41 @@ def attack(
             random_state=seed,
             progress=tell,
         )
+    written = []
     if report is not None:
         found.report(report)
+        written.append(str(report))
+    if pack is not None:
+        used = facts if facts is not None else None if kept is None else kept.schema
+        files = evidence.write_pack(
+            after, before, pack, control=others, schema=used, sensitive=names(sensitive), random_state=seed
+        )
+        written += [str(pack / name) for name in files]
     if json:
-        print_json(found.to_dict() | {"files": [] if report is None else [str(report)]})
+        print_json(found.to_dict() | {"files": written})
     else:
         for line in found.lines():
             typer.echo(line)
-        if report is not None:
-            typer.echo(f"written: {report}")
+        if written:
+            typer.echo(f"written: {', '.join(written)}")
     if found.status == "red":
         raise typer.Exit(1)
+
+
+def score(
+    key: Annotated[Path, typer.Argument(help="The key of an intruder pack (officer/key.csv).")],
+    answers: Annotated[Path, typer.Argument(help="What the tester handed in (answers.csv).")],
+    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+) -> None:
+    """Score the answers of a human tester against the key of an intruder pack.
+
+    Example: shoal score pack/officer/key.csv answers.csv
+    """
+    from shoal.evidence import score_pack
+
+    found = score_pack(key, answers)
+    if json:
+        print_json(found.to_dict())
+        return
+    for line in found.lines():
+        typer.echo(line)

@@ -71,6 +71,9 @@ def release(
     picture: Annotated[
         Path | None, typer.Option(help="SVG for the owner: loss against epsilon, beside plain noise.")
     ] = None,
+    save_run: Annotated[
+        Path | None, typer.Option(help="Write request and result (owner only) as JSON: what dossier reads.")
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Release a whole table under differential privacy, with its guarantee stamped on it.
@@ -80,9 +83,11 @@ def release(
     from shoal.io import check_apart, check_folder, check_writable
     from shoal.schema import Schema
 
-    check_apart({"--output": output, "--picture": picture, "--report": report}, [file, schema])
+    check_apart(
+        {"--output": output, "--picture": picture, "--report": report, "--save-run": save_run}, [file, schema]
+    )
     check_writable(output)
-    for each in (picture, report):
+    for each in (picture, report, save_run):
         if each is not None:
             check_folder(each)
     wanted = _Wanted(
@@ -103,6 +108,14 @@ def release(
         facts = _marginals(wanted, delta, bins, rows, neighbours, mode, report)
     else:
         facts = _microaggregated(wanted, k, method, association, _shares(shares))
+    if save_run is not None:
+        from shoal.evidence import run_of_release
+
+        asked = {
+            "epsilon": epsilon, "method": method, "k": k, "delta": delta, "bins": bins, "rows": rows, "mode": mode,
+            "neighbours": neighbours, "association": association, "columns": names(columns), "analyst": analyst,
+        }  # fmt: skip
+        run_of_release(facts, wanted.schema, asked, str(file), str(output)).save(save_run)
     _show(facts, as_json)
 
 

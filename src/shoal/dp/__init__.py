@@ -2,7 +2,8 @@
 
 - `Session`: the only way to the table; `ask`, `cost`, `buy_tau`
 - `AddRemoveRecord`, `AddRemoveUnit`, `Records`, `Cells`: whom an answer protects
-- `col`, `count`, `total`, `avg`, `var`, `minimum`, `maximum`, `quantile`: queries as Python expressions
+- `col`, `when`, `select`, `count`, `sum`, `mean`, `var`, `std`, `min`, `max`, `median`, `quantile`, `count_distinct`,
+  `covar`, `corr`: queries as Python expressions
 - `Answer`: value, guarantee, epsilon, remaining, interval
 - `Ledger`: what was charged, on SQLite or PostgreSQL
 - `Heuristic`: the dissertation's mechanism, which guarantees nothing
@@ -31,14 +32,21 @@ _WHERE = {
     "Reproduction": "heuristic",
     "Session": "session",
     "StatedSession": "stated",
-    "avg": "query",
-    "col": "query",
+    "col": "expressions",
+    "corr": "query",
     "count": "query",
-    "maximum": "query",
-    "minimum": "query",
+    "count_distinct": "query",
+    "covar": "query",
+    "max": "query",
+    "mean": "query",
+    "median": "query",
+    "min": "query",
     "quantile": "query",
-    "total": "query",
+    "select": "query",
+    "std": "query",
+    "sum": "query",
     "var": "query",
+    "when": "query",
 }
 _ROOMS = ("correlation", "mechanisms", "pufferfish", "budget", "ledger", "query")
 

@@ -6,26 +6,20 @@ import datetime
 import math
 import re
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from shoal.dp.query import (
-    KINDS,
-    OPERATORS,
-    Aggregate,
-    And,
-    Compare,
-    In,
-    IsNull,
-    Not,
-    Or,
-    Predicate,
-    Query,
-    share,
-)
+from shoal.dp.expressions import OPERATORS, And, Compare, Expr, In, IsNull, Not, Or, Predicate, children, walk
+from shoal.dp.outputs import check_output
+from shoal.dp.query import KINDS, MADE, Aggregate, Query, group_names, share
+from shoal.dp.statement import InSelect
 from shoal.errors import QueryError
-from shoal.schema import Column, Schema
+from shoal.schema import Column, Schema, Unit
+
+if TYPE_CHECKING:
+    from shoal.dp.lower import Lowered
+    from shoal.dp.relation import Catalog
 
 MOST_GROUPS = 100_000
 MOST_FIGURES = 50
@@ -37,11 +31,35 @@ _CONSTANTS = (bool, int, float, str, datetime.date, np.integer, np.floating, np.
 NUMBER = r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?"  # one way to match a text, so no retries
 
 
-def check(query: Query, schema: Schema) -> None:
+def check(
+    query: Query,
+    schema: Schema,
+    unit: str | None = None,
+    rows: int | None = None,
+    catalog: Catalog | None = None,
+) -> Lowered:
     """Raise `QueryError` unless the query can be answered; the schema alone decides.
 
     Whatever passes is answered: after the charge nothing is refused, for any query object.
+
+    Parameters
+    ----------
+    query : Query
+    schema : Schema
+    unit : str, optional
+        The unit's column; the schema's if left open.
+    rows : int, optional
+        At most so many rows of a unit are counted; the schema's if left open.
+    catalog : Catalog, optional
+        The tables of a session that has several.
+
+    Returns
+    -------
+    Lowered
+        The query over plain columns.
     """
+    from shoal.dp.lower import lower
+
     if not isinstance(query.aggregates, tuple) or not query.aggregates:
         raise QueryError("A query must ask for at least one of COUNT, SUM, AVG, VAR, MIN, MAX, QUANTILE.")
     if len(query.aggregates) > MOST_FIGURES:
@@ -49,21 +67,81 @@ def check(query: Query, schema: Schema) -> None:
             f"A query may ask for at most {MOST_FIGURES} figures at once. Got {len(query.aggregates)}."
         )
     for aggregate in query.aggregates:
-        _check_aggregate(aggregate, schema)
-    if not isinstance(query.groups, tuple) or not all(isinstance(name, str) for name in query.groups):
-        raise QueryError("The groups of a query must be a tuple of columns' names.")
-    names = [aggregate.name for aggregate in query.aggregates] + list(query.groups)
+        _check_shape(aggregate)
+    if not isinstance(query.groups, tuple):
+        raise QueryError("The groups of a query must be a tuple of columns' names or expressions.")
+    nested = query.condition is not None and isinstance(query.condition, Expr)
+    related = query.source is not None or (
+        nested and any(isinstance(each, InSelect) for each in walk(query.condition))  # type: ignore[arg-type]
+    )
+    if not related:
+        _check_condition(query.condition, schema)
+    unit = unit_column(schema) if unit is None else unit or None
+    found = lower(query, schema, unit, rows or schema.unit.rows, catalog)
+    _check_condition(found.core.condition, found.schema)
+    for aggregate in found.core.aggregates:
+        _check_aggregate(aggregate, found.schema)
+    _check_names(found)
+    shown = [each.value for each in found.outputs] + [each.value for each in found.ordered]
+    for each in shown if found.kept is None else [*shown, found.kept]:
+        check_output(each)
+    cells = 0
+    for chosen in found.asked.sets or (tuple(range(len(found.core.groups))),):
+        cells += math.prod(len(_grouped(_declared(found.core.groups[at], found.schema))) for at in chosen)
+    if cells > MOST_GROUPS:
+        raise QueryError(f"GROUP BY may make at most {MOST_GROUPS} groups of declared levels. Got {cells}.")
+    return found
+
+
+def plain_query(query: Query, schema: Schema) -> Query:
+    """A checked query whose figures, groups and conditions are of plain columns, as other than plans understand it."""
+    found = check(query, schema)
+    if not found.asked.plain or found.computed:
+        raise QueryError(
+            "Here figures, groups and conditions are of plain columns: no expressions, no joins, no HAVING, ORDER BY or LIMIT."
+        )
+    return found.asked
+
+
+def unit_column(schema: Schema) -> str | None:
+    """The column of the declared unit or group."""
+    group = schema.group
+    return schema.unit.column or (group.column if isinstance(group, Unit) else None)
+
+
+def _check_names(found: Lowered) -> None:
+    names = [each.name for each in found.outputs] + group_names(found.asked)
     for name in names:
         if names.count(name) > 1:
             raise QueryError(
                 f"The figures and groups of a query must have different names. Got {name!r} twice."
             )
-    _check_condition(query.condition, schema)
-    cells = 1
-    for name in query.groups:
-        cells *= len(_grouped(_declared(name, schema)))
-    if cells > MOST_GROUPS:
-        raise QueryError(f"GROUP BY may make at most {MOST_GROUPS} groups of declared levels. Got {cells}.")
+        if len(name) > 4_000 or not _is_text(name):
+            raise QueryError("The name of a figure must be a text of at most 4000 characters in UTF-8.")
+
+
+def _check_shape(aggregate: Aggregate) -> None:
+    """The fields of a figure, whoever made it."""
+    if not isinstance(aggregate, Aggregate) or aggregate.kind not in (*KINDS, *MADE):
+        raise QueryError(
+            f"A figure must be one of {', '.join(KINDS)}. Got {getattr(aggregate, 'kind', aggregate)!r}."
+        )
+    if (aggregate.kind == "quantile") != (aggregate.q is not None):
+        raise QueryError("A share belongs to a quantile, and to no other figure.")
+    if aggregate.q is not None and not isinstance(aggregate.q, Fraction):
+        raise QueryError(f"The share of a quantile must be a Fraction. Got {aggregate.q!r}.")
+    if aggregate.q is not None:
+        share(aggregate.q)
+    if not isinstance(aggregate.label, str) or len(aggregate.label) > 200 or not _is_text(aggregate.label):
+        raise QueryError("The label of a figure must be a text of at most 200 characters.")
+    if not isinstance(aggregate.column, (str, Expr, type(None))) or not isinstance(
+        aggregate.other, (Expr, type(None))
+    ):
+        raise QueryError(
+            f"A figure must be of a column or an expression. Got {type(aggregate.column).__name__}."
+        )
+    if aggregate.column is None and aggregate.kind != "count":
+        raise QueryError(f"{aggregate.kind.upper()} needs a column. Got *.")
 
 
 def _grouped(column: Column) -> tuple[Any, ...]:
@@ -90,12 +168,24 @@ def _check_condition(condition: Predicate | None, schema: Schema) -> None:
         elif isinstance(node, Not):
             waiting.append((node.part, depth + 1))
         elif isinstance(node, (Compare, In, IsNull)):
-            constants += _check_leaf(node, _declared(node.column, schema))
+            if isinstance(node.column, str) and not isinstance(getattr(node, "value", None), Expr):
+                constants += _check_leaf(node, _declared(node.column, schema))
+            elif isinstance(node.column, (str, Expr)):
+                constants += (
+                    len(node.values) if isinstance(node, In) and isinstance(node.values, tuple) else 1
+                )
+                waiting += [(part, depth + 1) for part in children(node)]
+            else:
+                raise QueryError(
+                    f"A condition must compare columns or expressions. Got {type(node.column).__name__}."
+                )
+        elif isinstance(node, Expr):
+            waiting += [(part, depth + 1) for part in children(node)]
         else:
             raise QueryError(
                 f"A condition must be made of comparisons, IN, IS NULL, AND, OR and NOT. Got {type(node).__name__}."
             )
-        tests += 1
+        tests += isinstance(node, Predicate)
         if tests > MOST_LEAVES or constants > MOST_CONSTANTS:
             raise QueryError(
                 f"A query may have at most {MOST_LEAVES} conditions and {MOST_CONSTANTS} constants; "
@@ -163,26 +253,14 @@ def number(column: Column, value: Any) -> float:
 
 
 def _check_aggregate(aggregate: Aggregate, schema: Schema) -> None:
-    if not isinstance(aggregate, Aggregate) or aggregate.kind not in KINDS:
-        raise QueryError(
-            f"A figure must be one of {', '.join(KINDS)}. Got {getattr(aggregate, 'kind', aggregate)!r}."
-        )
-    if (aggregate.kind == "quantile") != (aggregate.q is not None):
-        raise QueryError("A share belongs to a quantile, and to no other figure.")
-    if aggregate.q is not None and not isinstance(aggregate.q, Fraction):
-        raise QueryError(f"The share of a quantile must be a Fraction. Got {aggregate.q!r}.")
-    if aggregate.q is not None:
-        share(aggregate.q)
-    if not isinstance(aggregate.label, str) or len(aggregate.label) > 200 or not _is_text(aggregate.label):
-        raise QueryError("The label of a figure must be a text of at most 200 characters.")
-    if aggregate.column is None:
-        if aggregate.kind != "count":
-            raise QueryError(f"{aggregate.kind.upper()} needs a column. Got *.")
+    if aggregate.column is None or aggregate.kind == "distinct":  # `lower` has seen to its domain
         return
     column = _declared(aggregate.column, schema)
-    if aggregate.kind == "count":
+    if aggregate.kind in ("count", "distinct"):
         return
-    kinds = ("number",) if aggregate.kind in ("sum", "avg", "var") else ("number", "date", "ordered")
+    kinds = (
+        ("number",) if aggregate.kind in ("sum", "avg", "var", "var_samp") else ("number", "date", "ordered")
+    )
     if column.kind not in kinds:
         raise QueryError(
             f"{aggregate.kind.upper()} needs a column of kind {' or '.join(kinds)}. "

@@ -8,18 +8,21 @@ answers or not. Nothing here refuses, warns or fails because of a cell's value.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 import numpy as np
 import polars as pl
 
-from shoal.dp.check import has_codes, level_codes, level_text, levels, number
+from shoal.dp.check import has_codes, levels, number
+from shoal.dp.columns import scope_of
+from shoal.dp.expressions import Predicate
+from shoal.dp.linked import single, single_frame
 from shoal.dp.plan import Plan
-from shoal.dp.query import And, Compare, In, IsNull, Not, Or, Predicate
-from shoal.dp.releases import Fixed, Ranks, Release
+from shoal.dp.relation import Frames
+from shoal.dp.releases import Fixed, Ranks, Release, Sums
+from shoal.dp.rowwise import condition
 from shoal.schema import Schema
 
 Partial = tuple[pl.DataFrame, ...]
@@ -27,14 +30,6 @@ _KEYS = ["group", "unit", "bin"]
 _ZERO = pl.lit(0, pl.Int64)  # made once: making one costs as much as a small sum
 _MOMENTS = ["n", "first", "second"]
 _ZEROS = {name: _ZERO.alias(name) for name in _KEYS}
-_COMPARED: dict[str, Callable[[Any, Any], Any]] = {
-    "=": operator.eq,
-    "<>": operator.ne,
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-}
 
 
 @dataclass(frozen=True)
@@ -58,18 +53,29 @@ class Totals:
     units: int
 
 
-def compute(frame: pl.DataFrame, plan: Plan) -> tuple[Totals, ...]:
+def compute(frame: pl.DataFrame | Frames, plan: Plan) -> tuple[Totals, ...]:
     """The exact answer of a plan on a whole table, per release."""
     return finish(combine([partial(frame, plan)]), plan)
 
 
-def partial(frame: pl.DataFrame, plan: Plan) -> Partial:
+def rows_of(frame: pl.DataFrame | Frames, plan: Plan) -> pl.LazyFrame:
+    """The rows asked about: those of the one table, or of joins and sub-queries."""
+    relation = plan.lowered.relation
+    if relation is None:
+        return (frame if isinstance(frame, pl.DataFrame) else frame[plan.schema.id]).lazy()
+    if isinstance(frame, pl.DataFrame):
+        unit = plan.protected.column if plan.protected.kind == "column" else None
+        frame = single_frame(frame, single(plan.schema, unit, plan.protected.rows))
+    return relation.make(frame)
+
+
+def partial(frame: pl.DataFrame | Frames, plan: Plan) -> Partial:
     """Numbers and sums of one part of a loaded table.
 
     Parameters
     ----------
-    frame : polars.DataFrame
-        As `load` and `protect_rows` give it.
+    frame : polars.DataFrame, or mapping of str to polars.DataFrame
+        As `load` and `protect_rows`, or `load_linked`, give it. Joins and sub-queries need all rows of a unit in one part.
     plan : Plan
 
     Returns
@@ -77,12 +83,14 @@ def partial(frame: pl.DataFrame, plan: Plan) -> Partial:
     tuple of polars.DataFrame
         Per release the columns group, unit, bin, n, first and second; parts are added by `combine`.
     """
-    group = _group(plan) if plan.query.groups else _ZERO
-    tests = [group.is_not_null()] if plan.query.groups else []
-    if plan.query.condition is not None:
-        tests.append(expression(plan.query.condition, plan.schema))
-    rows = frame.lazy()
-    parts = [_partial(rows, tests, group, release) for release in plan.releases]
+    tests = [] if plan.query.condition is None else [expression(plan.query.condition, plan.schema)]
+    rows = rows_of(frame, plan)
+    if plan.lowered.computed:
+        rows = rows.with_columns(each.alias(name) for name, each in plan.lowered.computed)
+    parts = []
+    for release, chosen in zip(plan.releases, plan.sets, strict=True):
+        group = _group(plan, chosen)
+        parts.append(_partial(rows, [group.is_not_null(), *tests] if chosen else tests, group, release))
     return (parts[0].collect(),) if len(parts) == 1 else tuple(pl.collect_all(parts))
 
 
@@ -115,6 +123,8 @@ def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: 
         keys["group"] = pl.when(answers).then(group).otherwise(0).cast(pl.Int64)
     if release.limit.column is not None:
         keys["unit"] = pl.col(release.limit.column)
+    if isinstance(release, Sums) and release.figure == "distinct":
+        keys["bin"] = pl.when(answers).then(pl.col(release.column or "")).otherwise(0).cast(pl.Int64)
     if isinstance(release, Ranks):
         keys["bin"] = pl.when(answers).then(_bin(release)).otherwise(0).cast(pl.Int64)
     absent = [_ZEROS[name] for name in _KEYS if name not in keys]
@@ -127,19 +137,22 @@ def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: 
 def _finish(frame: pl.DataFrame, release: Release) -> Totals:
     unit, units = np.zeros(frame.height, dtype=np.int64), 1
     if release.limit.column is not None:
-        alone = release.groups == 1 and not isinstance(release, Ranks)
+        alone = release.groups == 1 and not isinstance(release, Ranks) and release.figure != "distinct"
         code = pl.int_range(pl.len()) if alone else pl.col("unit").rank("dense").cast(pl.Int64) - 1
         unit = frame.select(code.alias("unit"))["unit"].to_numpy()
         units = int(unit.max()) + 1 if len(unit) else 0
     group, place = frame["group"].to_numpy(), frame["bin"].to_numpy()
     moments = np.stack([frame[name].to_numpy() for name in _MOMENTS], axis=1)
+    if release.figure in ("units", "distinct"):  # once, however many rows
+        moments = np.minimum(moments, 1)
     return Totals(group, unit, place, moments, units)
 
 
-def _group(plan: Plan) -> pl.Expr:
+def _group(plan: Plan, chosen: tuple[int, ...]) -> pl.Expr:
     """Position of a row's combination of levels; NULL if one is missing or undeclared."""
-    code = pl.lit(0, pl.Int64)
-    for name, size in zip(plan.query.groups, plan.shape, strict=True):
+    code = _ZERO
+    for at in chosen:
+        name, size = str(plan.query.groups[at]), plan.shape[at]
         column = plan.schema.columns[name]
         each = pl.col(name)
         if not has_codes(column):
@@ -162,38 +175,6 @@ def _bin(release: Ranks) -> pl.Expr:
     return place.round().cast(pl.Int64, strict=False).clip(0, grid.size - 1)
 
 
-def expression(condition: Predicate, schema: Schema) -> pl.Expr:
+def expression(where: Predicate, schema: Schema) -> pl.Expr:
     """A condition as a polars expression in three-valued logic."""
-    if isinstance(condition, And):
-        return _balanced(operator.and_, [expression(each, schema) for each in condition.parts])
-    if isinstance(condition, Or):
-        return _balanced(operator.or_, [expression(each, schema) for each in condition.parts])
-    if isinstance(condition, Not):
-        return ~expression(condition.part, schema)
-    if isinstance(condition, IsNull):
-        return pl.col(condition.column).is_null()
-    if isinstance(condition, In):
-        return pl.col(condition.column).is_in(stored(condition.column, condition.values, schema))
-    assert isinstance(condition, Compare)  # there is no other kind
-    constants = stored(condition.column, (condition.value,), schema)
-    constant = pl.lit(constants[0], constants.dtype)
-    compared: pl.Expr = _COMPARED[condition.operator](pl.col(condition.column), constant)
-    return compared
-
-
-def _balanced(joined: Callable[[Any, Any], Any], parts: list[pl.Expr]) -> pl.Expr:
-    """Parts joined in pairs, so that a thousand of them are nested ten deep."""
-    while len(parts) > 1:
-        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
-        parts = [joined(*each) if len(each) == 2 else each[0] for each in pairs]
-    return parts[0]
-
-
-def stored(name: str, values: tuple[Any, ...], schema: Schema) -> pl.Series:
-    """Constants as the engine keeps a column's cells."""
-    column = schema.columns[name]
-    if column.kind in ("number", "date"):
-        return pl.Series([number(column, each) for each in values], dtype=pl.Float64)
-    if has_codes(column):
-        return pl.Series(level_codes(column, values), dtype=pl.Int32)
-    return pl.Series([level_text(each) for each in values], dtype=pl.String)
+    return condition(where, scope_of(schema))

@@ -6,7 +6,6 @@ Everything here is post-processing of what was released: it sees noisy numbers a
 from __future__ import annotations
 
 import datetime
-import itertools
 import math
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,11 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from shoal.dp.bounds import finite_bounds
 from shoal.dp.check import levels
 from shoal.dp.intervals import share_interval, variance_interval
-from shoal.dp.mechanisms import CONFIDENCE, laplace_radius
+from shoal.dp.mechanisms import laplace_radius
 from shoal.dp.noise import Drawn
-from shoal.dp.plan import Plan, finite_bounds
+from shoal.dp.plan import Plan
 from shoal.dp.releases import BETA, Fixed, Mean, Ranks, Release, Sums
 from shoal.schema import Column
 
@@ -34,63 +34,9 @@ class Figure:
     cut: Ends | None = None
 
 
-@dataclass(frozen=True)
-class Laid:
-    """Figures laid out as an answer shows them: one, by name, or a row per group.
-
-    Parameters
-    ----------
-    value, interval : as of `Answer`
-    cut : like `interval`, optional
-        None where nothing was cut.
-    """
-
-    value: Any
-    interval: Any
-    cut: Any = None
-
-
-def figures(plan: Plan, noisy: Drawn) -> Laid:
-    """Values and intervals of an answer, from one draw of `add_noise`."""
-    columns = [
-        _figures(plan, release, drawn[0].tolist(), plan.schema.columns.get(release.column or ""))
-        for release, drawn in zip(plan.releases, noisy, strict=True)
-    ]
-    names = [aggregate.name for aggregate in plan.query.aggregates]
-    rows = [dict(zip(names, each, strict=True)) for each in zip(*columns, strict=True)]
-    values = [{name: figure.value for name, figure in row.items()} for row in rows]
-    intervals = [{name: figure.interval for name, figure in row.items()} for row in rows]
-    cut = [{name: figure.cut for name, figure in row.items() if figure.cut is not None} for row in rows]
-    narrow = _laid_out(plan, cut) if any(cut) else None
-    return Laid(_laid_out(plan, values), _laid_out(plan, intervals), narrow)
-
-
-def _laid_out(plan: Plan, rows: list[dict[str, Any]]) -> Any:
-    names = [aggregate.name for aggregate in plan.query.aggregates]
-    if plan.query.groups:
-        levels_of = [labels_of(plan.schema.columns[name]) for name in plan.query.groups]
-        labels = [dict(zip(plan.query.groups, each, strict=True)) for each in itertools.product(*levels_of)]
-        return _labelled(labels, rows)
-    return rows[0][names[0]] if len(names) == 1 else rows[0]
-
-
-def _labelled(labels: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    return [{**label, **row} for label, row in zip(labels, rows, strict=True)]
-
-
 def labels_of(column: Column) -> list[Any]:
     """The declared levels as answers show them: dates as text."""
     return [each.isoformat() if hasattr(each, "isoformat") else each for each in levels(column) or ()]
-
-
-def notes(plan: Plan, noisy: Drawn) -> tuple[str, ...]:
-    """What each interval covers, which ranks were aimed at; public."""
-    said = []
-    for aggregate, release, drawn in zip(plan.query.aggregates, plan.releases, noisy, strict=True):
-        said += [f"{aggregate.name}: {each}" for each in _notes(plan, release, int(drawn[0, 0]))]
-    if plan.protected.kind == "cell" and plan.protected.n_cells < 300:
-        said.append(f"only {plan.protected.n_cells} cells: expect large errors below 300")
-    return tuple(said)
 
 
 def cautions(plan: Plan, noisy: Drawn) -> tuple[str, ...]:
@@ -102,7 +48,13 @@ def cautions(plan: Plan, noisy: Drawn) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _figures(plan: Plan, release: Release, drawn: list[int], column: Column | None) -> list[Figure]:
+def figures_of(
+    plan: Plan, release: Release, drawn: list[int], column: Column | None, beta: float = float(BETA)
+) -> list[Figure]:
+    """The figures of one release, a figure per group, whose intervals miss with probability beta at most.
+
+    Of ranks, and of averages drawn whole, the probability is fixed at 5 % when they are drawn.
+    """
     if isinstance(release, Mean):
         return [_mean(release, _lost(plan, release, drawn[0]) == 0, *drawn)]
     limit, numbers = (None, drawn) if release.steps is None else (drawn[0], drawn[1:])
@@ -110,20 +62,22 @@ def _figures(plan: Plan, release: Release, drawn: list[int], column: Column | No
         assert column is not None  # every rank is of a column
         return [_ranked(release, place, column) for place in numbers]
     size, scale = len(release.terms), release.scale(limit)
-    make = {"count": _sum, "sum": _sum, "avg": _average, "var": _variance}[release.figure]
-    whole = {"count": _whole_sum, "sum": _whole_sum, "avg": _whole_average, "var": _whole_variance}
-    lost, found = _lost(plan, release, drawn[0]), []
+    make = {"avg": _average, "var": _variance, "var_samp": _variance}.get(release.figure, _sum)
+    whole = {"avg": _whole_average, "var": _whole_variance, "var_samp": _whole_variance}.get(
+        release.figure, _whole_sum
+    )
+    lost, found = _lost(plan, release, drawn[0], beta), []
     for at in range(0, len(numbers), size):
         terms = numbers[at : at + size]
-        figure = make(release, terms, scale)
+        figure = make(release, terms, scale, beta)
         if lost != 0 or limit is not None:  # half of the 5 % is for the limit
-            ends = whole[release.figure](release, terms, scale, lost)
+            ends = whole(release, terms, scale, lost, beta)
             figure = Figure(figure.value, ends, figure.interval if lost != 0 else None)
         found.append(figure)
     return found
 
 
-def _lost(plan: Plan, release: Sums | Mean, drawn: int) -> int | None:
+def _lost(plan: Plan, release: Sums | Mean, drawn: int, beta: float = float(BETA)) -> int | None:
     """What was cut off all units together, at most with 97.5 % probability: 0 for nothing, None for unknown.
 
     That no unit has more rows than declared is the owner's word. Cells have no such number: tau only cuts.
@@ -136,11 +90,11 @@ def _lost(plan: Plan, release: Sums | Mean, drawn: int) -> int | None:
         return 0
     if isinstance(release, Mean):
         return 0 if drawn == len(release.steps.limits) - 1 and release.limit.rows <= 1 << 20 else None
-    return most_cut_off(release, drawn, float(BETA) / 2)
+    return most_cut_off(release, drawn, beta / 2)
 
 
-def _sum(release: Sums, terms: list[int], scale: Fraction) -> Figure:
-    radius = laplace_radius(scale)
+def _sum(release: Sums, terms: list[int], scale: Fraction, beta: float) -> Figure:
+    radius = laplace_radius(scale, 1 - beta)
     value, low, high = (_counted(release, each) for each in (terms[0], terms[0] - radius, terms[0] + radius))
     return Figure(value, (low, high))
 
@@ -149,30 +103,30 @@ def _counted(release: Sums, number: int) -> Any:
     return number if release.fixed is None else float(number * release.fixed.quantum)
 
 
-def _whole_sum(release: Sums, terms: list[int], scale: Fraction, lost: int | None) -> Ends:
+def _whole_sum(release: Sums, terms: list[int], scale: Fraction, lost: int | None, beta: float) -> Ends:
     """Of the figure before units were cut: what was cut off lies above, or on either side where rows are signed."""
-    radius = laplace_radius(scale, 1 - float(BETA) / 2)
+    radius = laplace_radius(scale, 1 - beta / 2)
     low, high = terms[0] - radius, terms[0] + radius
     if lost is None:
         return None if release.signed else _counted(release, low), None
     return _counted(release, low - lost if release.signed else low), _counted(release, high + lost)
 
 
-def _average(release: Sums, terms: list[int], scale: Fraction) -> Figure:
+def _average(release: Sums, terms: list[int], scale: Fraction, beta: float) -> Figure:
     """From the noisy sums of x - L and U - x: their share of the range."""
     above, below = (max(each, 0) for each in terms)
     share = above / (above + below) if above + below else 0.5
     return Figure(
         _place(_fixed(release).bounds, share),
-        _places(release, share_interval(terms[0], terms[1], float(scale))),
+        _places(release, share_interval(terms[0], terms[1], float(scale), 1 - beta)),
     )
 
 
-def _whole_average(release: Sums, terms: list[int], scale: Fraction, lost: int | None) -> Ends:
+def _whole_average(release: Sums, terms: list[int], scale: Fraction, lost: int | None, beta: float) -> Ends:
     bounds = _fixed(release).bounds
     if lost is None:
         return bounds
-    radius = laplace_radius(scale, 1 - float(BETA) / 4)
+    radius = laplace_radius(scale, 1 - beta / 4)
     (a, b), (c, d) = ((max(each - radius, 0), max(each + radius + lost, 0)) for each in terms)
     return _places(release, (a / (a + d), b / (b + c)) if a + d and b + c else (0.0, 1.0))
 
@@ -193,22 +147,26 @@ def _fixed(release: Sums | Mean) -> Fixed:
     return release.fixed
 
 
-def _variance(release: Sums, terms: list[int], scale: Fraction) -> Figure:
+def _variance(release: Sums, terms: list[int], scale: Fraction, beta: float) -> Figure:
     """From three noisy sums of polynomials: number of rows, sum and sum of squares, in quanta."""
     fixed = _fixed(release)
     back = np.linalg.inv(np.array(release.terms, dtype=np.float64))
     rows, first, second = (float(each) for each in back @ np.array(terms, dtype=np.float64))
     largest = (fixed.most / 2) ** 2
     value = second / rows - (first / rows) ** 2 if rows >= 1 else 0.0
-    radius = laplace_radius(scale, 1 - (1 - CONFIDENCE) / 3)
-    return Figure(_clip(value, 0.0, largest) * float(fixed.quantum) ** 2, _spread(release, terms, radius))
+    radius = laplace_radius(scale, 1 - beta / 3)
+    value = _clip(value, 0.0, largest) * float(fixed.quantum) ** 2
+    if release.figure == "var_samp":  # of a sample: n / (n - 1) times that of the rows
+        value *= rows / (rows - 1) if rows >= 2 else 2.0
+    return Figure(value, _spread(release, terms, radius))
 
 
-def _whole_variance(release: Sums, terms: list[int], scale: Fraction, lost: int | None) -> Ends:
+def _whole_variance(release: Sums, terms: list[int], scale: Fraction, lost: int | None, beta: float) -> Ends:
     fixed = _fixed(release)
     if lost is None:
-        return 0.0, (fixed.most / 2) ** 2 * float(fixed.quantum) ** 2
-    return _spread(release, terms, laplace_radius(scale, 1 - float(BETA) / 6) + lost)
+        sample = 2 if release.figure == "var_samp" else 1
+        return 0.0, sample * (fixed.most / 2) ** 2 * float(fixed.quantum) ** 2
+    return _spread(release, terms, laplace_radius(scale, 1 - beta / 6) + lost)
 
 
 def _spread(release: Sums, terms: list[int], radius: int) -> Ends:
@@ -220,6 +178,14 @@ def _spread(release: Sums, terms: list[int], radius: int) -> Ends:
     low, high = (0.0, largest) if found is None else (float(each) for each in found)
     # A row was rounded to a quantum, which moves the deviation by at most half of one.
     low, high = max(0.0, math.sqrt(low) - 0.5) ** 2, min((math.sqrt(high) + 0.5) ** 2, largest)
+    if release.figure == "var_samp":
+        rows, apart = (
+            float(back[0] @ np.array(terms, dtype=np.float64)),
+            radius * float(np.abs(back[0]).sum()),
+        )
+        least, most = rows - apart, rows + apart
+        high = 2 * largest if least < 2 else high * least / (least - 1)
+        return min(low, largest) * unit * (most / (most - 1) if most > 2 else 1.0), high * unit
     return min(low, largest) * unit, high * unit
 
 
@@ -253,7 +219,8 @@ def _shown(value: float, column: Column) -> Any:
     return int(value) if whole else float(value)
 
 
-def _notes(plan: Plan, release: Release, drawn: int) -> list[str]:
+def notes_of(plan: Plan, release: Release, drawn: int) -> list[str]:
+    """What one release's interval covers."""
     said = []
     column = plan.schema.columns.get(release.column or "")
     if column is not None and release.figure != "count" and column.kind == "number":
@@ -265,8 +232,9 @@ def _notes(plan: Plan, release: Release, drawn: int) -> list[str]:
         return said + _about_ranks(plan, release, drawn)
     if release.limit.column is not None and release.steps is None and plan.protected.kind != "cell":
         unit = _unit_of(plan)
+        rows = "row" if release.limit.rows == 1 else "rows"
         said.append(
-            f"what a {unit} adds is cut at that of {release.limit.rows} rows; the interval is of the full figure if no "
+            f"what a {unit} adds is cut at that of {release.limit.rows} {rows}; the interval is of the full figure if no "
             f"{unit} has more"
         )
     return said

@@ -61,7 +61,7 @@ def read_mode(text: str, session: Session) -> Frequent:
     name = found[1]
     column = name[1:-1].replace('""', '"') if name.startswith('"') else name
     counted = read_query(text[: found.start()] + "COUNT(*)" + text[found.end() :], session.schema)
-    if len(counted.aggregates) != 1 or counted.groups:
+    if len(counted.aggregates) != 1 or counted.groups or not counted.plain:
         raise QueryError("MODE is asked alone, without other figures and without GROUP BY.")
     known = session.schema.columns.get(column)
     if known is None or not levels(known):

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget
-from shoal.dp.check import has_codes, levels, number
+from shoal.dp.check import has_codes, levels, number, plain_query
 from shoal.dp.exact import expression
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load
@@ -128,7 +128,7 @@ class Heuristic:
             The dissertation's epsilon; it buys no guarantee.
         analyst : str, optional
         """
-        asked = read_query(query, self.schema)
+        asked = plain_query(read_query(query, self.schema), self.schema)
         check_heuristic(asked)
         budget.micro(noise_parameter, "noise_parameter")
         self.ledger.end_total(self.schema.id, "heuristic", self.analyst if analyst is None else analyst)

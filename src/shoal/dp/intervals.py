@@ -13,7 +13,7 @@ from shoal.dp.mechanisms import CONFIDENCE
 Interval = tuple[float, float]
 
 
-def share_interval(above: float, below: float, scale: float) -> Interval:
+def share_interval(above: float, below: float, scale: float, confidence: float = CONFIDENCE) -> Interval:
     """Of p = A / (A + B), where A and B are known with independent Laplace noise of one scale.
 
     Parameters
@@ -28,11 +28,13 @@ def share_interval(above: float, below: float, scale: float) -> Interval:
         Every p with |(1-p) above - p below| within the 95 % radius of (1-p) Z1 - p Z2.
     """
     total = above + below
-    if total <= 4 * scale:  # the radius' slope in p is below 3.1 scales: from here on the set is an interval
+    if total <= 4 * scale * max(
+        1.0, math.log(1 - confidence) / math.log(1 - CONFIDENCE)
+    ):  # the radius' slope in p is below 3.1 scales: from here on the set is an interval
         return 0.0, 1.0
     middle = min(max(above / total, 0.0), 1.0)
-    low = _crossing(lambda p: above - p * total - difference_radius(p, scale), 0.0, middle)
-    high = _crossing(lambda p: p * total - above - difference_radius(p, scale), 1.0, middle)
+    low = _crossing(lambda p: above - p * total - difference_radius(p, scale, confidence), 0.0, middle)
+    high = _crossing(lambda p: p * total - above - difference_radius(p, scale, confidence), 1.0, middle)
     return low, high
 
 

@@ -17,8 +17,9 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
+from shoal.dp.bounds import finite_bounds
 from shoal.dp.check import NUMBER, has_codes, level_text, levels
-from shoal.dp.plan import CELL, UNIT, finite_bounds
+from shoal.dp.relation import CELL, UNIT
 from shoal.dp.unit import Protected
 from shoal.engine.frame import Frame
 from shoal.errors import SchemaError
@@ -89,7 +90,7 @@ def protect_rows(
     else:
         cells = np.asarray(model.cell(frame), dtype=np.int64)
         frame = frame.with_columns(pl.Series(CELL, np.clip(cells, 0, model.n_cells - 1)))
-    return frame[np.argsort(_row_hashes(frame), kind="stable")]
+    return frame[np.argsort(row_hashes(frame), kind="stable")]
 
 
 def ids_of(series: pl.Series, column: Column) -> pl.Series:
@@ -260,7 +261,8 @@ def _frame(series: pl.Series) -> pl.DataFrame:
     return series.to_frame()
 
 
-def _row_hashes(frame: pl.DataFrame) -> np.ndarray:
+def row_hashes(frame: pl.DataFrame) -> np.ndarray:
+    """A public hash of each row, by which rows are ordered."""
     if frame.width == 0:
         return np.zeros(frame.height, dtype=np.uint64)
     return frame.hash_rows(seed=1).to_numpy()

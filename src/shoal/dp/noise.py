@@ -56,6 +56,8 @@ def contributions(release: Sums, totals: Totals) -> tuple[np.ndarray, np.ndarray
 
 def cut_sums(release: Sums, totals: Totals, limit: int | None) -> np.ndarray:
     """The exact terms of every group (groups * terms,), each unit's cut to the limit."""
+    if release.figure == "distinct":
+        return different(release, totals)
     terms, sizes = contributions(release, totals)
     group = totals.group
     if release.limit.column is not None and limit is not None:
@@ -64,6 +66,30 @@ def cut_sums(release: Sums, totals: Totals, limit: int | None) -> np.ndarray:
     table = np.zeros((release.groups, terms.shape[1]), dtype=np.int64)
     np.add.at(table, group, terms)
     return table.ravel()
+
+
+def different(release: Sums, totals: Totals) -> np.ndarray:
+    """Different values in each group (groups,), each unit showing at most so many of them as its rows may count.
+
+    Which of its values a unit shows is a matter of its own: a fixed public order of all pairs of group and value.
+    """
+    there = totals.moments[:, 0] > 0
+    unit, pair = totals.unit[there], totals.group[there] * _PLACES + totals.bin[there]
+    if release.limit.column is not None:
+        order = np.lexsort(((pair * _MIXED) & 0xFFFFFFFF, unit))
+        unit, pair = unit[order], pair[order]
+        first = np.concatenate([[True], unit[1:] != unit[:-1]]) if len(unit) else np.zeros(0, dtype=bool)
+        begin = (
+            np.maximum.accumulate(np.where(first, np.arange(len(unit)), 0))
+            if len(unit)
+            else np.zeros(0, dtype=np.int64)
+        )
+        pair = pair[np.arange(len(unit)) - begin < release.most]
+    return np.bincount(np.unique(pair) // _PLACES, minlength=release.groups).astype(np.int64)
+
+
+_PLACES = 1 << 20  # more than any column has levels
+_MIXED = 2_654_435_761
 
 
 def _sums(release: Sums, totals: Totals, draws: int) -> np.ndarray:

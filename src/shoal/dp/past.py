@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from shoal.dp import budget
@@ -108,11 +107,11 @@ def _named(entry: str) -> sa.Select[Any]:
 def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None:
     ledger = sessions[0].ledger
     body = ledger.stored(entry.dataset, entry.key)
-    if body is None:
-        return None
+    if body is None or not ledger.holds(entry.dataset, analyst, entry.key):
+        return None  # lost; that somebody else asked the same later is not told
     for session in sessions:
         try:
-            query = parse(_sql(entry.body), canonical=True)
+            query = parse(entry.body)
             charged = session._plan(query, budget.epsilon(entry.micro))
             times = max(1, charged.unit.times(entry.unit))
             plan = session._plan(query, budget.epsilon(entry.micro // times))
@@ -124,9 +123,3 @@ def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None
                 plan, Receipt(body, entry.micro, left, ledger.ended(entry.dataset), entry=entry.name)
             )
     return None
-
-
-def _sql(canonical: str) -> str:
-    """Canonical text as the parser reads it; should a quoted name be hit, its key differs and it is left out."""
-    text = re.sub(r"\bVAR\(", "VAR_POP(", canonical)
-    return re.sub(r", (\d+)/(\d+)\)", lambda q: f", {Decimal(q[1]) / Decimal(q[2])})", text)

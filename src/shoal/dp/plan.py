@@ -13,8 +13,11 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from shoal.dp import budget
-from shoal.dp.check import levels
+from shoal.dp.bounds import finite_bounds
+from shoal.dp.check import check, levels
+from shoal.dp.lower import Lowered
 from shoal.dp.query import Aggregate, Query
+from shoal.dp.relation import CELL, UNIT, Catalog
 from shoal.dp.releases import LEAST_CHOSEN, Fixed, Grid, Limit, Matrix, Mean, Ranks, Release, Sums
 from shoal.dp.unit import AddRemoveUnit, Cells, Protected
 from shoal.errors import QueryError
@@ -26,17 +29,32 @@ MOST_FIGURES = 200_000  # groups times figures
 _SQUARED = 3 << 12  # of a row's whole number where squares are summed
 _AVERAGED = 1 << 24  # of a row's whole number where an average is drawn whole
 _WIDEST = 1 << 57  # of a noise scale or an aim: its 95 % radius is exact in 64 bits
-UNIT, CELL = "shoal:unit", "shoal:cell"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """The releases of a query, one per figure, and whom they protect."""
+    """The releases of a query, one per figure and grouping set, and whom they protect.
+
+    Parameters
+    ----------
+    query : Query
+        Over plain columns; a figure for each release.
+    schema : Schema
+        Declares the computed columns as well.
+    protected : Protected
+    releases : tuple of Release
+    lowered : Lowered
+        What was asked, which columns are computed, and what is made of the figures.
+    sets : tuple of tuple of int
+        Of each release, the places of its group columns.
+    """
 
     query: Query
     schema: Schema
     protected: Protected
     releases: tuple[Release, ...]
+    lowered: Lowered
+    sets: tuple[tuple[int, ...], ...]
 
     @cached_property
     def micro(self) -> int:
@@ -46,16 +64,13 @@ class Plan:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """Number of declared levels of each group column."""
-        return tuple(len(levels(self.schema.columns[name]) or ()) for name in self.query.groups)
-
-    @property
-    def n_groups(self) -> int:
-        """Number of groups answered, all combinations of levels."""
-        return math.prod(self.shape)
+        return tuple(len(levels(self.schema.columns[name]) or ()) for name in self.query.groups)  # type: ignore[index]
 
     @property
     def per_row(self) -> int:
         """How often epsilon counts for one row of a unit (docs/theory/composition.md)."""
+        if self.lowered.relation is not None:  # one row below may move all that its unit adds
+            return 2 if self.protected.kind in ("column", "cell") else 1
         return max(_per_row(release) for release in self.releases)
 
     @property
@@ -75,35 +90,54 @@ def _per_row(release: Release) -> int:
     return 1 if isinstance(release, Ranks) and release.extreme and release.groups == 1 else 2
 
 
-def make_plan(query: Query, schema: Schema, protected: Protected, micro: int) -> Plan:
-    """Split a budget equally over the figures of a checked query.
+def make_plan(
+    query: Query, schema: Schema, protected: Protected, micro: int, catalog: Catalog | None = None
+) -> Plan:
+    """Split a budget equally over the figures of a query and its grouping sets, or raise `QueryError`.
 
     Parameters
     ----------
     query : Query
-        Must have passed `shoal.dp.check.check`.
     schema : Schema
     protected : Protected
     micro : int
+    catalog : Catalog, optional
+        The tables of a session that has several.
 
     Returns
     -------
     Plan
     """
-    shares = budget.split(micro, (1,) * len(query.aggregates))
-    groups = math.prod(len(levels(schema.columns[name]) or ()) for name in query.groups)
+    unit = protected.column if protected.kind == "column" else None
+    found = check(query, schema, unit or "", protected.rows, catalog)
+    counted = protected.rows if found.relation is None else min(protected.rows, found.relation.rows)
+    said = check_options(found.asked, protected, micro)
+    found = replace(found, said=(*found.said, *said))
+    sets = found.asked.sets or (tuple(range(len(found.core.groups))),)
+    figures = found.core.aggregates * len(sets)
+    sizes = [len(levels(found.schema.columns[name]) or ()) for name in found.core.groups]
+    shares = budget.split(micro, (1,) * len(figures))
+    placed = tuple(chosen for chosen in sets for _ in found.core.aggregates)
     releases = tuple(
-        _release(aggregate, schema, _limit(protected, aggregate.kind), part, groups)
-        for aggregate, part in zip(query.aggregates, shares, strict=True)
+        _release(
+            aggregate,
+            found.schema,
+            _limit(protected, aggregate.kind, counted),
+            part,
+            math.prod(sizes[at] for at in chosen),
+        )
+        for aggregate, part, chosen in zip(figures, shares, placed, strict=True)
     )
-    plan = Plan(query, schema, protected, releases)
-    if groups * len(releases) > MOST_FIGURES:
+    core = replace(found.core, aggregates=figures)
+    plan = Plan(core, found.schema, protected, releases, found, placed)
+    numbers = sum(release.groups for release in releases)
+    if numbers > MOST_FIGURES:
         raise QueryError(
-            f"A query may ask for at most {MOST_FIGURES} figures over all its groups. Got {groups * len(releases)}."
+            f"A query may ask for at most {MOST_FIGURES} figures over all its groups. Got {numbers}."
         )
     for release in releases:
         _check_range(release)
-    points = sum(each.grid.size for each in releases if isinstance(each, Ranks)) * groups
+    points = sum(each.grid.size * each.groups for each in releases if isinstance(each, Ranks))
     if points > MOST_POINTS:
         raise QueryError(
             f"A query may have at most {MOST_POINTS} candidate values over all its groups; declare a larger 'step'. "
@@ -130,9 +164,9 @@ def _check_range(release: Release) -> None:
         )
 
 
-def _limit(protected: Protected, figure: str) -> Limit:
+def _limit(protected: Protected, figure: str, counted: int) -> Limit:
     if protected.kind == "column":
-        return Limit(protected.rows, UNIT, protected.rows >= LEAST_CHOSEN.get(figure, 32))
+        return Limit(counted, UNIT, counted >= LEAST_CHOSEN.get(figure, 32))
     if protected.kind == "cell":
         return Limit(protected.rows, CELL, protected.rows > 1)
     return Limit(protected.rows)
@@ -140,8 +174,11 @@ def _limit(protected: Protected, figure: str) -> Limit:
 
 def _release(aggregate: Aggregate, schema: Schema, limit: Limit, micro: int, groups: int) -> Release:
     name = aggregate.column
+    assert name is None or isinstance(name, str)  # the query is over plain columns
     if aggregate.kind == "count":
         return Sums("count", micro, name, None, ((1, 0, 0),), 1, limit, False, groups)
+    if aggregate.kind == "distinct":
+        return _distinct(str(name), schema, limit, micro, groups)
     column = schema.columns[name or ""]
     if aggregate.kind in ("min", "max", "quantile"):
         return Ranks(aggregate.kind, micro, column.name, grid_of(column), limit, groups, aggregate.q)
@@ -163,9 +200,65 @@ def _release(aggregate: Aggregate, schema: Schema, limit: Limit, micro: int, gro
         terms,
         size,
         limit,
-        aggregate.kind == "var",
+        aggregate.kind != "avg",
         groups,
     )
+
+
+def _distinct(name: str, schema: Schema, limit: Limit, micro: int, groups: int) -> Sums:
+    """Different units: each counts once in each group. Different values: each of a unit's rows shows at most one."""
+    if name not in schema.columns or not name.endswith(" (levels)"):
+        once = replace(
+            limit, rows=min(limit.rows, groups), chosen=limit.chosen and groups >= LEAST_CHOSEN["units"]
+        )
+        return Sums("units", micro, None, None, ((1, 0, 0),), 1, once, False, groups)
+    size = len(levels(schema.columns[name]) or ())
+    return Sums(
+        "distinct",
+        micro,
+        name,
+        None,
+        ((1, 0, 0),),
+        1,
+        replace(limit, rows=min(limit.rows, size * groups), chosen=False),
+        False,
+        groups,
+    )
+
+
+def check_options(query: Query, protected: Protected, micro: int) -> list[str]:
+    """Hold what a text declares about privacy against the session; what it changes nothing of is said."""
+    said = []
+    for name, value in query.options:
+        if name == "epsilon":
+            if (
+                isinstance(value, bool)
+                or not isinstance(value, (int, float))
+                or budget.micro(float(value)) != micro
+            ):
+                raise QueryError(
+                    f"The text spends epsilon {value!r}, the request {budget.epsilon(micro)}: they must agree."
+                )
+        elif name == "privacy_unit_column":
+            if protected.column != value:
+                raise QueryError(
+                    f"The unit of this data set is {protected.column or protected.kind!r}. Got privacy_unit_column = {value!r}."
+                )
+        elif name == "clamped_units":
+            if protected.kind in ("column", "cell") and protected.rows > 1:
+                raise QueryError(
+                    "CLAMPED BETWEEN and contribution_bounds_per_group bound what all rows of a unit add, which is done here by the "
+                    "schema's rows: write contribution_bounds_per_row => (low, high), or CLAMP(x, low, high)."
+                )
+        elif name in ("delta", "kappa", "k_threshold", "max_groups_contributed", "max_rows_contributed"):
+            said.append(
+                f"option {name} is not needed: groups are declared, and what a unit adds is bounded by the schema"
+            )
+        else:
+            raise QueryError(
+                f"Option {name!r} is not known. Known are epsilon, delta, privacy_unit_column, max_groups_contributed."
+            )
+    return said
 
 
 def averaged(most: int) -> Matrix:
@@ -207,27 +300,6 @@ def from_low(bounds: tuple[float, float], most: int) -> Fixed:
     low, high = bounds
     quantum = (Fraction(high) - Fraction(low)) / most
     return Fixed(bounds, low, quantum, 0, most)
-
-
-def finite_bounds(column: Column) -> tuple[float, float]:
-    """Declared bounds as floats (dates in days, ordered levels by position)."""
-    if column.kind == "ordered":
-        return 0.0, float(len(column.levels or ()) - 1)
-    assert column.bounds is not None  # query.check has seen to it
-    low, high = (_as_number(each) for each in column.bounds)
-    if not (math.isfinite(low) and math.isfinite(high) and max(abs(low), abs(high)) <= 1e100):
-        raise QueryError(f"The declared bounds of column {column.name!r} must be numbers within 1e100.")
-    return low, high
-
-
-def _as_number(value: object) -> float:
-    if hasattr(value, "toordinal"):
-        return float(value.toordinal())
-    if isinstance(value, str):
-        import datetime
-
-        return float(datetime.date.fromisoformat(value).toordinal())
-    return float(value)  # type: ignore[arg-type]
 
 
 def grid_of(column: Column) -> Grid:

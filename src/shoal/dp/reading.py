@@ -6,20 +6,32 @@ import math
 
 from shoal.dp.check import check, levels
 from shoal.dp.query import Query
+from shoal.dp.relation import Catalog
 from shoal.dp.sql import parse
+from shoal.dp.tokens import LONGEST
 from shoal.errors import QueryError
 from shoal.schema import Schema
 
 MOST_FIGURES = 100_000
 
 
-def read_query(query: str | Query, schema: Schema) -> Query:
+def read_query(
+    query: str | Query,
+    schema: Schema,
+    unit: str | None = None,
+    rows: int | None = None,
+    catalog: Catalog | None = None,
+) -> Query:
     """The query that a text or a Python expression asks, or the reason why it cannot be answered.
 
     Parameters
     ----------
     query : str or Query
     schema : Schema
+    unit, rows : optional
+        The unit's column and its rows; the schema's if left open.
+    catalog : Catalog, optional
+        The tables of a session that has several.
 
     Returns
     -------
@@ -31,22 +43,23 @@ def read_query(query: str | Query, schema: Schema) -> Query:
     >>> from shoal.dp.reading import read_query
     >>> from shoal.schema import Column, Schema
     >>> print(read_query("SELECT COUNT(*) FROM t WHERE age > 3", Schema({"age": Column("age")})))
-    SELECT COUNT(*) WHERE "age" > 3
+    SELECT COUNT(*) FROM t WHERE "age" > 3
     """
     if isinstance(query, str):
-        _plain(query)
+        if len(query) <= LONGEST:
+            _plain(query)
         query = parse(query, schema.id)
     if not isinstance(query, Query):
         raise QueryError(f"A query must be SQL text or a Query. Got {type(query).__name__}.")
-    check(query, schema)
+    found = check(query, schema, unit, rows, catalog)
     _plain(str(query))
-    groups = math.prod(len(levels(schema.columns[name]) or ()) for name in query.groups)
-    if groups * len(query.aggregates) > MOST_FIGURES:
+    groups = math.prod(len(levels(found.schema.columns[str(name)]) or ()) for name in found.core.groups)
+    if groups * len(found.core.aggregates) > MOST_FIGURES:
         raise QueryError(
             f"A query may ask for at most {MOST_FIGURES} figures over all its groups. "
-            f"Got {len(query.aggregates)} for each of {groups}."
+            f"Got {len(found.core.aggregates)} for each of {groups}."
         )
-    return query
+    return found.asked
 
 
 def _plain(text: str) -> None:

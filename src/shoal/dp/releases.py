@@ -103,7 +103,8 @@ class Sums:
 
     Parameters
     ----------
-    figure : {"count", "sum", "avg", "var"}
+    figure : {"count", "sum", "avg", "var", "var_samp", "units", "distinct"}
+        Of units and of different values, a unit counts once for each; see docs/theory/distinct.md.
     micro : int
         What it costs.
     column : str, optional
@@ -133,7 +134,7 @@ class Sums:
     @property
     def powers(self) -> int:
         """The highest power of v that is summed."""
-        return 0 if self.fixed is None else 2 if self.figure == "var" else 1
+        return 0 if self.fixed is None else 2 if self.figure in ("var", "var_samp") else 1
 
     @property
     def width(self) -> int:
@@ -299,8 +300,10 @@ CHOICE = {
     "sum": (Fraction(2, 5), 3),
     "avg": (Fraction(1, 5), 1),
     "var": (Fraction(1, 5), 1),
+    "var_samp": (Fraction(1, 5), 1),
+    "units": (Fraction(1, 5), 1),
     "rank": (Fraction(1, 5), 1),
 }
 MEAN_SHARE = Fraction(4, 5)
 # A declared limit below these is used as it is: the interval then holds without a bias, and drawing gains little.
-LEAST_CHOSEN = {"avg": 9, "count": 32, "sum": 32, "var": 32, "rank": 9}
+LEAST_CHOSEN = {"avg": 9, "count": 32, "sum": 32, "var": 32, "var_samp": 32, "units": 32, "rank": 9}

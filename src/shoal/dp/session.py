@@ -9,28 +9,32 @@ from __future__ import annotations
 import hashlib
 import json
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+import polars as pl
 
 from shoal.dp import budget as millionths
 from shoal.dp.answer import Answer
 from shoal.dp.claims import Amount, Claim, Receipt
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.exact import compute
-from shoal.dp.figures import cautions, figures, notes
+from shoal.dp.figures import cautions
 from shoal.dp.frequent import ask_mode, asks_for_mode, mode_cost
 from shoal.dp.ledger import Ledger
+from shoal.dp.linked import Given, load_linked
 from shoal.dp.load import load, protect_rows
 from shoal.dp.noise import add_noise, as_released, released
-from shoal.dp.plan import CELL, Plan, make_plan
+from shoal.dp.plan import Plan, make_plan
 from shoal.dp.query import Query
 from shoal.dp.reading import read_query
+from shoal.dp.relation import CELL, Catalog
 from shoal.dp.releases import Sums
 from shoal.dp.secret import random_word
+from shoal.dp.shown import figures, notes
 from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, resolve
 from shoal.errors import ParameterError
 from shoal.schema import Schema
@@ -38,6 +42,7 @@ from shoal.schema import Schema
 if TYPE_CHECKING:
     from shoal.dp.stream import Drift
 
+LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
 LEAST = 0.001  # of epsilon per figure, so that repeats are not free
 WEAKER = (
     "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
@@ -101,6 +106,8 @@ class Session:
         found again under the same word only.
     minimum : float, default 0.001
         Least epsilon of a figure.
+    tables : mapping of str to (frame, schema), optional
+        Further tables, by the names that the schema's links use (docs/howto/tables.md).
 
     Notes
     -----
@@ -141,6 +148,7 @@ class Session:
         tau: int | None = None,
         data_version: str | None = None,
         minimum: float = LEAST,
+        tables: Mapping[str, tuple[Any, Schema | str | Path]] | None = None,
         _hook: Callable[[str], None] | None = None,
     ) -> None:
         if mode not in MODES:
@@ -158,9 +166,13 @@ class Session:
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, _hook=_hook)
         loaded = load(frame, schema)
         rows_of = self.protected or Cells(self.model, 1)
+        self.catalog, self._frames = _linked(frame, schema, tables, rows_of)
         self._frame = protect_rows(loaded, frame, schema, rows_of, self.model)
         self._version = data_version or schema.version or random_word()
-        self._facts = _digest(replace(schema, budget=None, per_analyst=None).to_toml())
+        others = [
+            f"{name}\n{Schema.of(each).to_toml()}" for name, (_, each) in sorted((tables or {}).items())
+        ]
+        self._facts = _digest("\n".join([replace(schema, budget=None, per_analyst=None).to_toml(), *others]))
         if self.mode == "correlated" and self.model is not None and self.model.n_cells < 300:
             warnings.warn(
                 f"{self.model.n_cells} cells are few: expect large errors below 300.", FewCellsWarning, 2
@@ -185,7 +197,7 @@ class Session:
         """
         if asks_for_mode(query):
             return ask_mode(self, str(query), epsilon, self._who(analyst))
-        plan = self._plan(read_query(query, self.schema), epsilon)
+        plan = self._plan(self._question(query), epsilon)
         receipt = self.ledger.once(self._claim(plan, self._who(analyst)), lambda: self._draw(plan))
         return answer_of(plan, receipt)
 
@@ -208,7 +220,7 @@ class Session:
                 total += whole * (1 if kept is None else max(1, part))
                 parts.append(shown)
                 continue
-            plan = self._plan(read_query(each, self.schema), millionths.epsilon(micro))
+            plan = self._plan(self._question(each), millionths.epsilon(micro))
             claim = self._claim(plan, who)
             if claim.facts not in held and not self.ledger.has_received(claim):
                 total += plan.micro * (1 if kept is None else max(1, plan.unit.times(kept)))
@@ -290,13 +302,20 @@ class Session:
 
         return append(self, rows, data_version)
 
+    def _question(self, query: str | Query) -> Query:
+        unit = None if self.protected is None else self.protected.column or ""
+        rows = None if self.protected is None else self.protected.rows
+        return read_query(query, self.schema, unit, rows, self.catalog)
+
     def _plan(self, query: Query, epsilon: float) -> Plan:
         if self.protected is None:
             raise ParameterError(
                 "'tau' must be declared, or bought with buy_tau(epsilon), before anything is asked."
             )
         micro = self._least_of(millionths.micro(epsilon), len(query.aggregates))
-        return make_plan(query, self.schema, self.protected, micro)
+        plan = make_plan(query, self.schema, self.protected, micro, self.catalog)
+        self._least_of(micro, len(plan.releases))
+        return plan
 
     def _least_of(self, micro: int, figures_asked: int = 1) -> int:
         if micro < self._least * figures_asked:
@@ -307,17 +326,17 @@ class Session:
         return micro
 
     def _draw(self, plan: Plan) -> str:
-        exact = compute(self._frame, plan)
+        exact = compute(self._frame if self._frames is None else self._frames, plan)
         self._hook("computed")
         noisy = add_noise(plan, exact)
         self._hook("noised")
         return released(noisy)
 
     def _claim(self, plan: Plan, analyst: str) -> Claim:
-        return self._claim_for(str(plan.query), plan.micro, plan.unit, analyst)
+        return self._claim_for(str(plan.lowered.asked.question), plan.micro, plan.unit, analyst)
 
     def _claim_for(self, text: str, micro: int, unit: Protected, analyst: str) -> Claim:
-        state = json.dumps([self.mode, unit.rows, self._facts, self._version])
+        state = json.dumps([LAID_OUT, self.mode, unit.rows, self._facts, self._version])
         return Claim(self.schema.id, analyst, text, state, Amount(micro), unit, self.limit)
 
 
@@ -334,6 +353,21 @@ def answer_of(plan: Plan, receipt: Receipt) -> Answer:
     spent, left = millionths.epsilon(receipt.charged), millionths.epsilon(receipt.remaining)
     told, entry = cautions(plan, noisy), receipt.entry or None
     return Answer(laid.value, guarantee, spent, left, laid.interval, tuple(said), laid.cut, told, entry)
+
+
+def _linked(
+    frame: Any,
+    schema: Schema,
+    tables: Mapping[str, tuple[Any, Schema | str | Path]] | None,
+    protected: Protected,
+) -> tuple[Catalog | None, dict[str, pl.DataFrame] | None]:
+    """The catalog and frames of a session with several tables."""
+    if not tables:
+        return None, None
+    if protected.kind == "cell":
+        raise ParameterError("Several tables are asked in modes 'dp' and 'group'. Got mode 'correlated'.")
+    given = {name: Given(data, Schema.of(each)) for name, (data, each) in tables.items()}
+    return load_linked(frame, schema, given, protected)
 
 
 def _unit_of(
@@ -365,7 +399,7 @@ def _parts(plan: Plan) -> list[dict[str, Any]]:
     shown = []
     for aggregate, release in zip(plan.query.aggregates, plan.releases, strict=True):
         part = {
-            "query": str(plan.query),
+            "query": str(plan.lowered.asked),
             "figure": aggregate.name,
             "release": release.figure,
             "epsilon": millionths.epsilon(release.micro),

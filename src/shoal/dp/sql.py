@@ -1,55 +1,67 @@
-"""SQL text to `Query`: an allow-list, so that whatever is not named here is refused.
+"""SQL text to `Query`: one SELECT, with what it is made of.
 
-Whether and how a text is refused depends on the text alone; `shoal.dp.query.check` then looks at the schema.
+Whether and how a text is refused depends on the text alone; `shoal.dp.check` then looks at the schema.
 """
 
 from __future__ import annotations
 
-import logging
+import itertools
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
-from shoal.dp.query import Aggregate, And, Compare, In, IsNull, Not, Predicate, Query, share
-from shoal.errors import MissingExtraError, QueryError
-
-try:
-    import sqlglot
-    from sqlglot import exp
-except ImportError:
-    raise MissingExtraError("sqlglot", "dp") from None
-
-LONGEST = 20_000
-MOST_BRACKETS = 1_000
-_AGGREGATES: dict[Any, str] = {
-    exp.Count: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.VariancePop: "var",
-    exp.Min: "min",
-    exp.Max: "max",
-    exp.Quantile: "quantile",
-    exp.Median: "quantile",
-}
-_COMPARISONS: dict[Any, str] = {
-    exp.EQ: "=",
-    exp.NEQ: "<>",
-    exp.LT: "<",
-    exp.LTE: "<=",
-    exp.GT: ">",
-    exp.GTE: ">=",
-}
-_MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_SHAPE = (
-    "A query must be SELECT of COUNT, SUM, AVG, VAR_POP, MIN, MAX, MEDIAN or QUANTILE(column, q) FROM one table, "
-    "with WHERE and GROUP BY where wanted."
+from shoal.dp.calls import CallParser, has_figure, quantile_of
+from shoal.dp.expressions import (
+    And,
+    Call,
+    Expr,
+    FigureOf,
+    LabelOf,
+    Literal,
+    Predicate,
+    as_predicate,
+    col,
+    mapped,
+    plain_name,
+    walk,
 )
+from shoal.dp.query import Order, Output, Query, of_outputs
+from shoal.dp.statement import InSelect, Item, Join, Source, SubSelect, Table
+from shoal.errors import QueryError
 
-# sqlglot logs what it cannot parse; the sentence of a QueryError is all that leaves this file.
-logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
+SHAPE = "A query must be one SELECT of figures such as COUNT, SUM, AVG, MIN, MAX or MEDIAN FROM a table"
+_UNKNOWN = {
+    "UNION": "sets of rows are not joined: ask two queries, or list the conditions by OR",
+    "INTERSECT": "sets of rows are not joined: ask two queries, or list the conditions by AND",
+    "EXCEPT": "sets of rows are not joined: list the conditions by AND NOT",
+    "QUALIFY": "windows over rows are not answered: use HAVING, or a sub-query per unit",
+    "WINDOW": "windows over rows are not answered: use GROUP BY, or a sub-query per unit",
+    "TABLESAMPLE": "chance belongs to the noise alone: leave it out",
+    "FOR": "rows are not locked: leave it out",
+    "INTO": "answers are not written to tables: leave it out",
+    "LATERAL": "write a sub-query that keeps the unit",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """A SELECT as it was read."""
+
+    items: tuple[Item, ...]
+    source: Source | None
+    where: Expr | None
+    groups: tuple[Expr, ...]
+    sets: tuple[tuple[int, ...], ...]
+    having: Expr | None
+    order: tuple[tuple[Expr, bool, bool], ...]
+    limit: int | None
+    offset: int
+    distinct: bool
+    options: tuple[tuple[str, Any], ...]
 
 
 @lru_cache(maxsize=1024)
-def parse(text: str, table: str = "t", *, canonical: bool = False) -> Query:
+def parse(text: str, table: str = "t") -> Query:
     """Read one SELECT statement.
 
     Parameters
@@ -57,8 +69,6 @@ def parse(text: str, table: str = "t", *, canonical: bool = False) -> Query:
     text : str
     table : str, default "t"
         The data set's name; ``t`` and ``data`` are always understood.
-    canonical : bool, default False
-        The text is one that `str(query)` wrote, which names no table.
 
     Returns
     -------
@@ -68,185 +78,605 @@ def parse(text: str, table: str = "t", *, canonical: bool = False) -> Query:
     --------
     >>> from shoal.dp.sql import parse
     >>> print(parse("select count(*) from t where 40 <= age and sex in ('f')"))
-    SELECT COUNT(*) WHERE ("age" >= 40) AND ("sex" IN ('f'))
+    SELECT COUNT(*) FROM t WHERE (age >= 40) AND (sex IN ('f'))
     """
-    if not isinstance(text, str) or len(text) > LONGEST:
-        raise QueryError(f"A query must be a text of at most {LONGEST} characters.")
-    # Thousands of nested brackets overflow the stack of a compiled sqlglot, and the process dies. They are
-    # counted, not matched: brackets inside quotes must not hide those outside.
-    if sum(text.count(bracket) for bracket in "([{") > MOST_BRACKETS:
-        raise QueryError("The conditions of a query are nested too deeply.")
-    try:
-        statements = sqlglot.parse(text)
-        if len(statements) != 1 or not isinstance(statements[0], exp.Select):
-            raise QueryError(f"{_SHAPE} Got {text[:80]!r}.")
-        return _select(statements[0], None if canonical else table)
-    except QueryError:
-        raise
-    except RecursionError:
-        raise QueryError("The conditions of a query are nested too deeply.") from None
-    except (sqlglot.errors.SqlglotError, ValueError, TypeError, AttributeError, IndexError, KeyError):
-        raise QueryError(f"The query cannot be read as SQL. Got {text[:80]!r}.") from None
-
-
-def _select(select: exp.Select, table: str | None) -> Query:
-    parts = {key.rstrip("_"): value for key, value in select.args.items() if value}
-    extra = sorted(set(parts) - {"expressions", "from", "where", "group", "kind"})
-    if extra:
-        raise QueryError(f"{_SHAPE} Got {extra[0].upper()}.")
-    if table is not None or "from" in parts:
-        _from(parts.get("from"), table or "t")
-    groups = tuple(_groups(parts.get("group")))
-    aggregates = []
-    for item in parts["expressions"]:
-        if isinstance(item, exp.Column):
-            if _column(item) not in groups:
-                raise QueryError(
-                    f"Column {_column(item)!r} stands beside figures, so it must be in GROUP BY."
-                )
-        else:
-            aggregates.append(_aggregate(item))
-    where = parts.get("where")
-    return Query(tuple(aggregates), None if where is None else _predicate(where.this), groups)
-
-
-def _from(source: Any, table: str) -> None:
-    if source is None or not isinstance(source.this, exp.Table):
-        raise QueryError(_SHAPE)
-    _only(source.this, "this")
-    name = source.this.name
-    if name.lower() not in ("t", "data", table.lower()):
-        allowed = " or ".join(sorted({repr(table), "'t'"}, reverse=True))
-        raise QueryError(f"The table of this query must be {allowed}. Got {name!r}.")
-
-
-def _groups(group: Any) -> list[str]:
-    if group is None:
-        return []
-    _only(group, "expressions")
-    return [_column(each) for each in group.expressions]
-
-
-def _aggregate(item: exp.Expression) -> Aggregate:
-    label = ""
-    if isinstance(item, exp.Alias):
-        _only(item, "this", "alias")
-        label, item = item.alias, item.this
-    kind = _AGGREGATES.get(type(item))
-    if kind is None:
-        raise QueryError(f"{_SHAPE} Got {_shown(item)}.")
-    _only(item, "this", "big_int", "quantile")
-    inner = item.this
-    if kind == "count" and (isinstance(inner, exp.Star) or _is_number(inner)):
-        _only(inner, "this", "is_string")
-        return Aggregate("count", label=label)
-    q = None
-    if kind == "quantile":
-        q = share("0.5" if isinstance(item, exp.Median) else _constant(item.args["quantile"]))
-    return Aggregate(kind, _column(inner), q, label)
-
-
-def _predicate(node: exp.Expression) -> Predicate:
-    if isinstance(node, exp.Paren):
-        _only(node, "this")
-        return _predicate(node.this)
-    if isinstance(node, exp.Not):
-        _only(node, "this")
-        return Not(_predicate(node.this))
-    if isinstance(node, (exp.And, exp.Or)):
-        _only(node, "this", "expression")
-        left, right = _predicate(node.this), _predicate(node.expression)
-        return left & right if isinstance(node, exp.And) else left | right
-    if isinstance(node, exp.Between):
-        _only(node, "this", "low", "high")
-        name = _column(node.this)
-        return And(
-            (
-                Compare(name, ">=", _constant(node.args["low"])),
-                Compare(name, "<=", _constant(node.args["high"])),
-            )
+    reader = _Reader(text)
+    if not (reader.at("SELECT") or reader.at("WITH")):
+        raise QueryError(f"{SHAPE}. Got {text[:80]!r}.")
+    statement = reader.statement()
+    reader.skip(";")
+    if reader.now.kind != "end":
+        word = reader.now.word
+        raise QueryError(
+            f"{word} is not answered: {_UNKNOWN[word]}."
+            if word in _UNKNOWN
+            else f"A query ends before {reader.now.text[:40]!r}."
         )
-    if isinstance(node, exp.In):
-        _only(node, "this", "expressions")
-        return In(_column(node.this), tuple(_constant(each) for each in node.expressions))
-    if isinstance(node, exp.Is):
-        _only(node, "this", "expression")
-        return _is(node)
-    if type(node) in _COMPARISONS:
-        _only(node, "this", "expression")
-        return _compare(node, _COMPARISONS[type(node)])
-    if isinstance(node, exp.Column):
-        raise QueryError(f"A condition must compare column {_column(node)!r} with a constant.")
-    raise QueryError(
-        "A condition may use =, <>, <, <=, >, >=, BETWEEN, IN, IS NULL, AND, OR and NOT between a column and "
-        f"constants. Got {_shown(node)}."
+    query = _query(statement, (table.lower(), "t", "data"))
+    if reader.clamped_units:
+        query = replace(query, options=(*query.options, ("clamped_units", True)))
+    return replace(query, said=tuple(reader.said))
+
+
+class _Reader(CallParser):
+    """A parser that knows SELECT."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.named: dict[str, Statement] = {}
+
+    def statement(self) -> Statement:
+        """A SELECT, with the sub-queries named before it."""
+        return self.deeper(self._statement)  # type: ignore[no-any-return]
+
+    def _statement(self) -> Statement:
+        if self.skip("WITH"):
+            if self.at("RECURSIVE"):
+                raise QueryError("WITH RECURSIVE is not answered: its work would depend on the rows.")
+            while True:
+                name = self.name("a name after WITH").lower()
+                self.expect("AS")
+                self.expect("(")
+                self.named[name] = self.statement()
+                self.expect(")")
+                if not self.skip(","):
+                    break
+        self.expect("SELECT")
+        options = self._options()
+        limit = self._top()
+        distinct = self.skip("DISTINCT")
+        self.skip("ALL")
+        items = [self._item()]
+        while self.skip(","):
+            if self.at("FROM"):
+                break
+            items.append(self._item())
+        source = self._from() if self.skip("FROM") else None
+        inside, self.inside = self.inside, True
+        where = self._no_figure(self.expression) if self.skip("WHERE") else None
+        self.inside = inside
+        groups, sets = self._groups(items) if self.skip("GROUP", "BY") else ((), ())
+        having = self.expression() if self.skip("HAVING") else None
+        order = self._order() if self.skip("ORDER", "BY") else ()
+        limit, offset = self._limit(limit)
+        return Statement(
+            tuple(items), source, where, groups, sets, having, order, limit, offset, distinct, options
+        )
+
+    def _no_figure(self, read: Any) -> Expr:
+        outside = self.inside
+        self.inside = True
+        found = read()
+        self.inside = outside
+        return found  # type: ignore[no-any-return]
+
+    def _options(self) -> tuple[tuple[str, Any], ...]:
+        """WITH DIFFERENTIAL_PRIVACY OPTIONS (...), as others write it."""
+        if not self.skip("WITH"):
+            return ()
+        if self.now.word not in ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION"):
+            self.wrong("DIFFERENTIAL_PRIVACY")
+        self.take()
+        found: list[tuple[str, Any]] = []
+        if self.skip("OPTIONS"):
+            self.expect("(")
+            while not self.skip(")"):
+                name = self.name("an option").lower()
+                self.expect("=")
+                value = self.sum()
+                if isinstance(value, Literal):
+                    found.append((name, value.value))
+                elif isinstance(value, col):
+                    found.append((name, value.name))
+                else:
+                    raise QueryError(f"Option {name!r} must be a constant or a column.")
+                if not self.at(")"):
+                    self.expect(",")
+        return tuple(found)
+
+    def _top(self) -> int | None:
+        if self.at("TOP") and self.ahead().kind == "number":
+            self.take()
+            return self._whole()
+        if self.at("TOP", "(") and self.ahead(2).kind == "number":
+            self.place += 2
+            found = self._whole()
+            self.expect(")")
+            return found
+        return None
+
+    def _whole(self) -> int:
+        token = self.take()
+        if token.kind != "number" or not token.text.isdigit():
+            raise QueryError(f"LIMIT, TOP and OFFSET need a whole number. Got {token.text[:20]!r}.")
+        return int(token.text)
+
+    def _limit(self, limit: int | None) -> tuple[int | None, int]:
+        offset = 0
+        while True:
+            if self.skip("LIMIT"):
+                limit = self._whole()
+                if self.skip(","):
+                    raise QueryError("LIMIT a, b is written LIMIT b OFFSET a.")
+            elif self.skip("OFFSET"):
+                offset = self._whole()
+                self.skip("ROWS") or self.skip("ROW")
+            elif self.skip("FETCH"):
+                self.skip("FIRST") or self.skip("NEXT")
+                limit = self._whole() if self.now.kind == "number" else 1
+                self.skip("ROWS") or self.skip("ROW")
+                self.expect("ONLY")
+            else:
+                return limit, offset
+
+    def _item(self) -> Item:
+        if self.skip("*"):
+            return Item(None)
+        if self.now.kind in ("word", "quoted") and self.ahead().word == "." and self.ahead(2).word == "*":
+            raise QueryError("Columns of a sub-query are listed one by one, or all by *. Got table.*.")
+        value = self.expression()
+        if self.skip("AS"):
+            alias = self.take().text if self.now.kind == "text" else self.name("a name after AS")
+        elif self.now.kind == "quoted" or (self.now.kind == "word" and self.now.word not in _AFTER):
+            alias = self.name()
+        else:
+            alias = ""
+        return Item(value, alias)
+
+    # FROM
+
+    def _from(self) -> Source:
+        found = self._primary()
+        while True:
+            if self.at(","):
+                raise QueryError("A comma between tables would pair all rows: write JOIN ... ON the key.")
+            how = self._how()
+            if how is None:
+                return found
+            right = self._primary()
+            if self.skip("ON"):
+                found = Join(found, right, how, on=self._no_figure(self.expression))
+            elif self.skip("USING"):
+                self.expect("(")
+                names = [self.name("a column")]
+                while self.skip(","):
+                    names.append(self.name("a column"))
+                self.expect(")")
+                found = Join(found, right, how, using=tuple(names))
+            else:
+                raise QueryError("JOIN needs ON or USING with the key that links the two tables.")
+
+    def _how(self) -> str | None:
+        if self.at("CROSS") or self.at("NATURAL"):
+            raise QueryError(
+                f"{self.now.word} JOIN is not answered: write JOIN ... ON the key that links the two tables."
+            )
+        for how in ("LEFT", "RIGHT", "FULL"):
+            if self.at(how, "JOIN") or self.at(how, "OUTER", "JOIN"):
+                self.take()
+                self.skip("OUTER")
+                self.take()
+                return how
+        if self.skip("INNER", "JOIN") or self.skip("JOIN"):
+            return "INNER"
+        return None
+
+    def _primary(self) -> Source:
+        if self.skip("("):
+            if not (self.at("SELECT") or self.at("WITH")):
+                found = self._from()
+                self.expect(")")
+                return found
+            inner = self.statement()
+            self.expect(")")
+            return sub_select(inner, self._alias())
+        name = self.name("a table")
+        if self.at("."):
+            raise QueryError(f"A table is named by one word. Got {name!r} with a dot.")
+        if self.at("("):
+            raise QueryError(f"A table is named by one word. Got the function {name!r}.")
+        alias = self._alias()
+        if name.lower() in self.named:
+            return sub_select(self.named[name.lower()], alias or name)
+        return Table(name, alias)
+
+    def _alias(self) -> str:
+        if self.skip("AS"):
+            return self.name("a name after AS")
+        if self.now.kind == "quoted" or (self.now.kind == "word" and self.now.word not in _AFTER):
+            return self.name()
+        return ""
+
+    def in_query(self, left: Expr) -> Predicate:
+        """IN (SELECT key FROM ...), the opening bracket behind."""
+        outside, self.inside = self.inside, False
+        inner = sub_select(self.statement(), "")
+        self.inside = outside
+        self.expect(")")
+        return InSelect(left, inner)
+
+    # GROUP BY, ORDER BY
+
+    def _groups(self, items: list[Item]) -> tuple[tuple[Expr, ...], tuple[tuple[int, ...], ...]]:
+        if self.skip("ALL"):
+            found = tuple(
+                each.value for each in items if each.value is not None and not _has_figure(each.value)
+            )
+            return found, ()
+        names: dict[str, int] = {}
+        groups: list[Expr] = []
+
+        def place(node: Expr) -> int:
+            node = _referred(node, items)
+            if key_text(node) not in names:
+                names[key_text(node)] = len(groups)
+                groups.append(node)
+            return names[key_text(node)]
+
+        elements = [self._element(place)]
+        while self.skip(","):
+            elements.append(self._element(place))
+        if self.skip("WITH", "ROLLUP"):
+            elements = [_rollup([each[0] for each in elements])]
+        if all(len(each) == 1 for each in elements):
+            return tuple(groups), ()
+        sets = tuple(tuple(sorted(set(itertools.chain(*chosen)))) for chosen in itertools.product(*elements))
+        return tuple(groups), sets
+
+    def _element(self, place: Any) -> list[tuple[int, ...]]:
+        """The sets that one element of GROUP BY stands for."""
+        for word in ("ROLLUP", "CUBE"):
+            if self.skip(word, "("):
+                parts = self._sets(place)
+                return _rollup(parts) if word == "ROLLUP" else _cube(parts)
+        if self.skip("GROUPING", "SETS"):
+            self.expect("(")
+            found: list[tuple[int, ...]] = []
+            while True:
+                if self.at("ROLLUP") or self.at("CUBE"):
+                    found += self._element(place)
+                else:
+                    found.append(self._set(place))
+                if self.skip(")"):
+                    return found
+                self.expect(",")
+        return [self._set(place)]
+
+    def _sets(self, place: Any) -> list[tuple[int, ...]]:
+        found = [self._set(place)]
+        while self.skip(","):
+            found.append(self._set(place))
+        self.expect(")")
+        return found
+
+    def _set(self, place: Any) -> tuple[int, ...]:
+        """One column, or several in brackets."""
+        if self.at("(", ")"):
+            self.place += 2
+            return ()
+        if not self.at("("):
+            return (place(self._no_figure(self.expression)),)
+        start = self.place
+        self.take()
+        first = self._no_figure(self.expression)
+        if not self.at(","):
+            self.place = start
+            return (place(self._no_figure(self.expression)),)
+        found = [place(first)]
+        while self.skip(","):
+            found.append(place(self._no_figure(self.expression)))
+        self.expect(")")
+        return tuple(found)
+
+    def _order(self) -> tuple[tuple[Expr, bool, bool], ...]:
+        found = []
+        while True:
+            value = self.expression()
+            descending = self.skip("DESC")
+            self.skip("ASC")
+            first = self.skip("NULLS", "FIRST")
+            self.skip("NULLS", "LAST")
+            found.append((value, descending, first))
+            if not self.skip(","):
+                return tuple(found)
+
+
+_AFTER = frozenset(
+    [
+        "FROM",
+        "WHERE",
+        "GROUP",
+        "HAVING",
+        "ORDER",
+        "LIMIT",
+        "OFFSET",
+        "FETCH",
+        "UNION",
+        "INTERSECT",
+        "EXCEPT",
+        "JOIN",
+        "INNER",
+        "LEFT",
+        "RIGHT",
+        "FULL",
+        "CROSS",
+        "NATURAL",
+        "ON",
+        "USING",
+        "AS",
+        "QUALIFY",
+        "WINDOW",
+        "TABLESAMPLE",
+        "FOR",
+        "INTO",
+        "LATERAL",
+    ]
+)
+
+
+def key_text(node: Expr) -> str:
+    """The text of an expression in which bare names are alike in any case."""
+    return str(
+        mapped(
+            node,
+            lambda each: (
+                col(each.name.lower(), each.table.lower())
+                if isinstance(each, col) and not each.quoted
+                else None
+            ),
+        )
     )
 
 
-def _is(node: exp.Is) -> Predicate:
-    name = _column(node.this)
-    if isinstance(node.expression, exp.Null):
-        return IsNull(name)
-    if isinstance(node.expression, exp.Boolean):  # never unknown, unlike a comparison
-        return And((Compare(name, "=", bool(node.expression.this)), Not(IsNull(name))))
-    raise QueryError(f"IS may be followed by NULL, TRUE or FALSE. Got {_shown(node.expression)}.")
+def _rollup(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    return [tuple(itertools.chain(*parts[:size])) for size in range(len(parts), -1, -1)]
 
 
-def _compare(node: Any, operator: str) -> Predicate:
-    if isinstance(node.this, exp.Column):
-        return Compare(_column(node.this), operator, _constant(node.expression))
-    if isinstance(node.expression, exp.Column):
-        return Compare(_column(node.expression), _MIRRORED[operator], _constant(node.this))
-    raise QueryError(f"A comparison must have a column on one side. Got {_shown(node)}.")
+def _cube(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    if len(parts) > 8:
+        raise QueryError(f"CUBE may be of at most 8 columns. Got {len(parts)}.")
+    return [
+        tuple(itertools.chain(*chosen))
+        for size in range(len(parts), -1, -1)
+        for chosen in itertools.combinations(parts, size)
+    ]
 
 
-def _column(node: Any) -> str:
-    if not isinstance(node, exp.Column):
-        raise QueryError(f"Here a column's name was expected. Got {_shown(node)}.")
-    _only(node, "this")
-    if not isinstance(node.this, exp.Identifier):
-        raise QueryError(f"Here a column's name was expected. Got {_shown(node)}.")
-    return node.name
+def _has_figure(node: Expr) -> bool:
+    return has_figure(node) or any(
+        isinstance(each, Call) and each.function == "QUANTILES" for each in walk(node)
+    )
 
 
-def _constant(node: Any) -> Any:
-    if isinstance(node, exp.Neg):
-        inner = _constant(node.this)
-        if isinstance(inner, (int, float)) and not isinstance(inner, bool):
-            return -inner
-    if isinstance(node, exp.Boolean):
-        return bool(node.this)
-    if isinstance(node, exp.Null):
-        raise QueryError("A comparison with NULL is never true; write IS NULL.")
-    if (
-        isinstance(node, exp.Cast)
-        and isinstance(node.this, exp.Literal)
-        and node.to.this == exp.DataType.Type.DATE
+def _referred(node: Expr, items: Any) -> Expr:
+    """What a position or an alias in GROUP BY, HAVING or ORDER BY stands for."""
+    if isinstance(node, Literal) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        if not 1 <= node.value <= len(items) or items[node.value - 1].value is None:
+            raise QueryError(f"Position {node.value} is not among the {len(items)} columns of SELECT.")
+        return items[node.value - 1].value  # type: ignore[no-any-return]
+    return _unaliased(node, items) if isinstance(node, col) else node
+
+
+def _unaliased(node: Expr, items: Any) -> Expr:
+    def change(each: Expr) -> Expr | None:
+        if isinstance(each, col) and not each.table:
+            for item in items:
+                if item.alias and item.alias.lower() == each.name.lower() and item.value is not None:
+                    return item.value  # type: ignore[no-any-return]
+        return None
+
+    return mapped(node, change)  # type: ignore[no-any-return]
+
+
+def sub_select(statement: Statement, alias: str) -> SubSelect:
+    """A SELECT as a source of rows."""
+    if statement.order or statement.limit is not None or statement.offset:
+        raise QueryError(
+            "A sub-query has no ORDER BY, LIMIT or TOP: which rows come first would depend on other people's."
+        )
+    if statement.sets:
+        raise QueryError(
+            "A sub-query groups by plain columns: ROLLUP, CUBE and GROUPING SETS stand in the outer query."
+        )
+    if statement.source is None:
+        raise QueryError("A sub-query needs FROM and a table.")
+    return SubSelect(
+        statement.items,
+        statement.source,
+        statement.where,
+        statement.groups,
+        statement.having,
+        statement.distinct,
+        alias,
+    )
+
+
+# From a statement to a question
+
+
+def _query(statement: Statement, tables: tuple[str, ...]) -> Query:
+    if statement.source is None:
+        raise QueryError(f"{SHAPE}. Got no FROM.")
+    if statement.distinct:
+        raise QueryError("SELECT DISTINCT is not answered: write GROUP BY, or COUNT(DISTINCT x).")
+    if isinstance(statement.source, SubSelect) and not any(
+        each.value is not None and _has_figure(each.value) for each in statement.items
     ):
-        return node.this.this
-    if isinstance(node, exp.Literal):
-        if node.is_string:
-            return node.this
-        try:
-            return int(node.this)
-        except ValueError:
-            value = float(node.this)
-        if abs(value) == float("inf"):
-            raise QueryError("A number in a query must be below 1e308.")
-        return value
-    raise QueryError(f"Here a constant was expected. Got {_shown(node)}.")
+        statement = _merged(statement)
+    assert statement.source is not None  # a sub-query has one
+    statement = _one_table(statement, tables)
+    items = [each for item in statement.items for each in _expanded(item)]
+    texts = {key_text(group): place for place, group in enumerate(statement.groups)}
+    labels = [""] * len(statement.groups)
+
+    def labelled(node: Expr) -> Any:
+        return mapped(node, lambda each: _label(each, texts, statement.groups))
+
+    outputs = []
+    for item in items:
+        if item.value is None:
+            raise QueryError(
+                "SELECT * would hand out rows: ask for figures such as COUNT(*), or AVG(column)."
+            )
+        place = texts.get(key_text(item.value))
+        if place is not None:
+            labels[place] = labels[place] or item.alias
+        else:
+            outputs.append(Output(labelled(item.value), item.alias))
+    if not any(has_figure(each.value) for each in outputs):
+        _no_figures(outputs)
+    having = None if statement.having is None else labelled(_unaliased(statement.having, items))
+    order = tuple(
+        Order(labelled(_unaliased(_referred(value, items), items)), descending, first)
+        for value, descending, first in statement.order
+    )
+    extra = [
+        Output(each)
+        for each in ((having,) if having is not None else ()) + tuple(each.value for each in order)
+    ]
+    for each in (*outputs, *extra):
+        _only_figures(each.value)
+    query = of_outputs(outputs)
+    needed = of_outputs([*outputs, *extra])
+    if len(needed.aggregates) > len(query.aggregates):
+        query = replace(query, aggregates=needed.aggregates, outputs=tuple(outputs))
+    where = None if statement.where is None else as_predicate(statement.where)
+    return replace(
+        query,
+        condition=where,
+        groups=tuple(plain_name(each) for each in statement.groups),
+        labels=tuple(labels),
+        sets=statement.sets,
+        kept=having,
+        ordered=order,
+        most=statement.limit,
+        skipped=statement.offset,
+        source=None
+        if isinstance(statement.source, Table) and statement.source.name.lower() in tables
+        else statement.source,
+        options=statement.options,
+    )
 
 
-def _only(node: Any, *allowed: str) -> None:
-    """Refuse whatever sqlglot may hang on a node beyond what is understood here."""
-    extra = sorted(key for key, value in node.args.items() if value and key not in allowed)
-    if extra:
-        raise QueryError(f"{_shown(node)} uses {extra[0].upper()}, which is not understood here.")
+def _expanded(item: Item) -> list[Item]:
+    """APPROX_QUANTILES(x, n) as its n + 1 figures."""
+    if not (isinstance(item.value, Call) and item.value.function == "QUANTILES"):
+        return [item]
+    column, parts = item.value.arguments[0], item.value.arguments[1].value  # type: ignore[attr-defined]
+    if parts > 40:
+        raise QueryError(
+            f"APPROX_QUANTILES(x, {parts}) would split the budget over {parts + 1} figures: ask for one by [OFFSET(i)]."
+        )
+    stem = item.alias or "quantiles"
+    return [Item(quantile_of(column, at, parts), f"{stem}_{at}") for at in range(parts + 1)]
 
 
-def _is_number(node: Any) -> bool:
-    return isinstance(node, exp.Literal) and not node.is_string
+def _label(node: Expr, texts: dict[str, int], groups: tuple[Expr, ...]) -> Expr | None:
+    if isinstance(node, FigureOf):
+        return node
+    place = texts.get(key_text(node))
+    return None if place is None else LabelOf(plain_name(groups[place]), place)
 
 
-def _shown(node: Any) -> str:
-    return repr(node.sql()[:80]) if isinstance(node, exp.Expression) else repr(str(node)[:80])
+def _only_figures(node: Expr) -> None:
+    for each in walk(node):
+        if isinstance(each, col):
+            raise QueryError(f"Column {each.name!r} stands beside figures, so it must be in GROUP BY.")
+        if isinstance(each, Call) and each.function == "QUANTILES":
+            raise QueryError("APPROX_QUANTILES(x, n) inside an expression needs [OFFSET(i)] behind it.")
+
+
+def _no_figures(outputs: list[Output]) -> None:
+    for each in outputs:
+        _only_figures(each.value)
+    raise QueryError(f"{SHAPE}. Got no figure.")
+
+
+def _one_table(statement: Statement, tables: tuple[str, ...]) -> Statement:
+    """Where there is one table, its name before a column says nothing."""
+    source = statement.source
+    if not isinstance(source, Table):
+        return statement
+    names = {(source.alias or source.name).lower()}
+
+    def bare(node: Expr) -> Expr | None:
+        if isinstance(node, col) and node.table:
+            if node.table.lower() not in names:
+                raise QueryError(f"Column {node.name!r} is asked of {node.table!r}, which is not in FROM.")
+            return replace(node, table="")
+        if isinstance(node, FigureOf):
+            one = node.aggregate
+            column = mapped(one.column, bare) if isinstance(one.column, Expr) else one.column
+            other = None if one.other is None else mapped(one.other, bare)
+            return FigureOf(replace(one, column=plain_name(column), other=other))
+        return None
+
+    def each(node: Any) -> Any:
+        return None if node is None else mapped(node, bare)
+
+    return replace(
+        statement,
+        items=tuple(replace(item, value=each(item.value)) for item in statement.items),
+        where=each(statement.where),
+        groups=tuple(each(group) for group in statement.groups),
+        having=each(statement.having),
+        order=tuple((each(value), descending, first) for value, descending, first in statement.order),
+    )
+
+
+def _merged(outer: Statement) -> Statement:
+    """A query that only filters, computes and orders the figures of a sub-query is that sub-query, so arranged."""
+    inner = outer.source
+    assert isinstance(inner, SubSelect)  # the caller has seen to it
+    if outer.groups or not any(each.value is not None and _has_figure(each.value) for each in inner.items):
+        raise QueryError(f"{SHAPE}. Got no figure.")
+    named = {_item_name(each).lower(): each.value for each in inner.items if each.value is not None}
+
+    def meant(node: Any) -> Any:
+        def change(each: Expr) -> Expr | None:
+            if not isinstance(each, col):
+                return None
+            if (each.table and each.table.lower() != inner.alias.lower()) or each.name.lower() not in named:
+                raise QueryError(
+                    f"Column {each.name!r} is not one of the sub-query's. It has: {', '.join(named)}."
+                )
+            return named[each.name.lower()]
+
+        return None if node is None else mapped(node, change)
+
+    items: list[Item] = []
+    for item in outer.items:
+        items += (
+            inner.items if item.value is None else [Item(meant(item.value), item.alias or _item_name(item))]
+        )
+    having = [each for each in (inner.having, meant(outer.where), meant(outer.having)) if each is not None]
+    kept = (
+        None
+        if not having
+        else having[0]
+        if len(having) == 1
+        else And(tuple(as_predicate(each) for each in having))
+    )
+    order = tuple(
+        (
+            meant(_unaliased(_referred(value, items), ()))
+            if isinstance(value, col)
+            else _referred(value, items),
+            d,
+            f,
+        )
+        for value, d, f in outer.order
+    )
+    return replace(
+        outer,
+        items=tuple(items),
+        source=inner.source,
+        where=inner.where,
+        groups=inner.groups,
+        having=kept,
+        order=order,
+    )
+
+
+def _item_name(item: Item) -> str:
+    return item.alias or (item.value.name if isinstance(item.value, col) else str(item.value))

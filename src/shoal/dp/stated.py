@@ -18,6 +18,7 @@ import polars as pl
 
 from shoal.dp import budget as millionths
 from shoal.dp.answer import Answer
+from shoal.dp.check import plain_query
 from shoal.dp.claims import Amount, Claim
 from shoal.dp.exact import expression
 from shoal.dp.ledger import Ledger
@@ -194,7 +195,8 @@ class StatedSession(Session):
         raise ParameterError(f"Mode {self.mode!r} has no plan of releases.")
 
     def _read(self, query: str | Query, epsilon: Any) -> tuple[Query, int]:
-        return read_query(query, self.schema), self._least_of(millionths.micro(epsilon))
+        asked = plain_query(read_query(query, self.schema), self.schema)
+        return asked, self._least_of(millionths.micro(epsilon))
 
     def _stated_claim(self, query: Query, micro: int, analyst: str) -> Claim:
         assert self.protected is not None  # set when it was made
@@ -270,7 +272,8 @@ def _exact(query: Query, frame: pl.DataFrame, schema: Schema, model: StatedModel
         gains = zip(model.entries, known, strict=True)
         total = sum((counts.get(kept, 0) * exact(entry, "An entry") for entry, kept in gains), Fraction(0))
         return int(total / quantum)
-    from shoal.dp.plan import finite_bounds, from_zero
+    from shoal.dp.bounds import finite_bounds
+    from shoal.dp.plan import from_zero
 
     fixed = from_zero(finite_bounds(schema.columns[aggregate.column or ""]))
     whole = (column.cast(pl.Float64).clip(*fixed.bounds) / float(quantum)).round().cast(pl.Int64)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from shoal.dp.load import _row_hashes, load, protect_rows
-from shoal.dp.plan import CELL
+from shoal.dp.load import load, protect_rows, row_hashes
+from shoal.dp.relation import CELL
 from shoal.dp.secret import random_word
 from shoal.dp.unit import resolve
+from shoal.errors import ParameterError
 
 if TYPE_CHECKING:
     from shoal.dp.session import Session
@@ -44,13 +45,15 @@ class Drift:
 
 def append(session: Session, rows: Any, data_version: str | None = None) -> Drift:
     """Take rows into a session's table; see `Session.append`."""
+    if session.catalog is not None:
+        raise ParameterError("Rows are appended to a session of one table only.")
     loaded, before, model = load(rows, session.schema), session._frame, session.model
     protected = session.protected or resolve("correlated", session.schema, None, model, 1)
     far = _far(model, before, loaded)
     new = protect_rows(loaded, rows, session.schema, protected, model)
     both = pl.concat([before, new])
     if protected.kind in ("column", "cell"):
-        both = both[np.argsort(_row_hashes(both), kind="stable")]
+        both = both[np.argsort(row_hashes(both), kind="stable")]
     moved = None
     if CELL in both.columns and model is not None:
         moved = _moved(before[CELL].to_numpy(), new[CELL].to_numpy(), model.n_cells)

@@ -7,6 +7,7 @@ which is renamed when complete, so that nothing is ever half-written.
 from __future__ import annotations
 
 from shoal.io._cells import CellKind, typed
+from shoal.io._ddi import Variable, ddi_codebook
 from shoal.io._files import (
     atomic,
     check_apart,
@@ -48,12 +49,14 @@ __all__ = [
     "CellKind",
     "Source",
     "TextWriter",
+    "Variable",
     "atomic",
     "check_apart",
     "check_folder",
     "check_writable",
     "codec",
     "copy_files",
+    "ddi_codebook",
     "first_line",
     "found_encoding",
     "found_marks",

@@ -77,9 +77,8 @@ class BRKGA(Microaggregator):
     the constraint allows it.
 
     The row that [1] prints for this method is unexplained. Its losses at k >= 25 lie below the best
-    partitions into groups of k..2k-1 known, so it cannot have kept its own Eq. 3; yet no reading tried gives
-    it: none of the three constraints, medoids as prototypes, plain instead of squared distances, raw values, either
-    objective. `shoal reproduce table1` prints all three constraints beside it.
+    partitions into groups of k..2k-1 known, so it cannot have kept its own Eq. 3; yet none of the three
+    constraints gives it: `shoal reproduce table1` prints them beside it.
 
     Neighbour lists make a decoding O(n^2 / c) look-ups; the population is decoded in parallel, with the
     same result for any number of threads. O(n) memory for each chromosome and record list.

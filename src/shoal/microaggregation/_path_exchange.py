@@ -8,11 +8,12 @@ from typing import ClassVar
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.encode import group_means, sum_of_squares
+from shoal.engine.encode import group_means
+from shoal.microaggregation._alternate import alternate, by_value
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._fixed_size import CBFS, MDAV
 from shoal.microaggregation._orders import along_groups
-from shoal.microaggregation._path import cut, cut_cycle
+from shoal.microaggregation._path import cut_cycle
 from shoal.microaggregation._tour import travelling_tours
 from shoal.params import Interval, Rule
 
@@ -71,17 +72,22 @@ class PathExchange(Microaggregator):
         self.random_state = random_state
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
-        n = Z.shape[0]
-        # By value, so that the order of the rows in the table does not steer the exchange.
-        order = np.lexsort(Z.T[::-1])
-        Z = np.ascontiguousarray(Z[order])
+        return by_value(Z, self._of_sorted)
+
+    def _of_sorted(self, Z: np.ndarray) -> np.ndarray:
         from scipy.spatial import cKDTree  # takes a while
 
-        near = cKDTree(Z).query(Z, k=min(n, 2 * self.k + 12), workers=-1)[1].astype(np.int64).reshape(n, -1)
-        found = [_iterate(Z, labels, near, self.k) for labels in self._starts(Z)]
-        labels = np.empty(n, np.int64)
-        labels[order] = min(found, key=lambda pair: pair[0])[1]
-        return labels
+        n, k = Z.shape[0], self.k
+        near = cKDTree(Z).query(Z, k=min(n, 2 * k + 12), workers=-1)[1].astype(np.int64).reshape(n, -1)
+
+        def improve(labels: np.ndarray) -> np.ndarray:
+            return _exchange(Z, labels, near, k)
+
+        def order(labels: np.ndarray) -> np.ndarray:
+            return along_groups(Z, labels, travelling_tours(group_means(Z, labels), neighbours=8)[0])
+
+        found = [alternate(Z, labels, k, improve, order) for labels in self._starts(Z)]
+        return min(found, key=lambda pair: pair[0])[1]
 
     def _starts(self, Z: np.ndarray) -> list[np.ndarray]:
         seeds = [int(self.random_state) + s for s in range(max(1, self.starts - 2))]
@@ -89,19 +95,6 @@ class PathExchange(Microaggregator):
         first, *others = [cut_cycle(Z, tour, self.k) for tour in tours]
         base = [MDAV(self.k), CBFS(self.k, grow="centroid")][: self.starts - 1]
         return [first, *(method._partition(Z) for method in base), *others]
-
-
-def _iterate(Z: np.ndarray, labels: np.ndarray, near: np.ndarray, k: int) -> tuple[float, np.ndarray]:
-    """Exchange, order and cut until the SSE stops falling; the SSE and the labels."""
-    labels = _exchange(Z, labels, near, k)
-    sse = sum_of_squares(Z, labels)
-    while True:
-        chain = travelling_tours(group_means(Z, labels), neighbours=8)[0]
-        following = _exchange(Z, cut(Z, along_groups(Z, labels, chain), k), near, k)
-        lower = sum_of_squares(Z, following)
-        if lower >= sse * (1.0 - 1e-9):
-            return sse, labels
-        sse, labels = lower, following
 
 
 # Kernels

@@ -137,12 +137,12 @@ class Protection:
         return self.request.repeating(self.proposals).to_command(self.source, self.output or "OUT")
 
     def python(self, *, public: bool = False) -> str:
-        """Python that repeats the run; in public without the names of the owner's files."""
+        """Python that repeats the run; in public without the names of the owner's files and without the seed."""
         asked = self.request.repeating(self.proposals)
         if public:
             roles = self.roles
             asked = replace(
-                asked, schema=None, schema_file=None, columns=tuple(roles.quasi_names), leave=roles.left,
+                asked, schema=None, schema_file=None, random_state=0, columns=tuple(roles.quasi_names), leave=roles.left,
                 sensitive=roles.sensitive, strata=roles.strata, weights=roles.weight, households=roles.household,
             )  # fmt: skip
             return asked.to_python()

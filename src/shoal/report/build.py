@@ -402,5 +402,8 @@ def _certificate(figures: Mapping[str, Any]) -> Certificate | None:
 
 
 def _public(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings without where the files lie."""
-    return {name: value for name, value in settings.items() if name not in ("source", "command")}
+    """The settings without where the files lie and without the seed."""
+    hidden = ("source", "command", "random_state")
+    told = {name: value for name, value in settings.items() if name not in hidden}
+    own = settings.get("parameters", {})
+    return told | {"parameters": {name: value for name, value in own.items() if name not in hidden}}

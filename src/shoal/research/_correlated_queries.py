@@ -8,9 +8,11 @@ import numpy as np
 import polars as pl
 
 from shoal import datasets
+from shoal.dp import query as asked
 from shoal.dp.exact import expression
+from shoal.dp.expressions import Predicate, col
 from shoal.dp.load import load
-from shoal.dp.query import Predicate, Query, avg, col, count, total
+from shoal.dp.query import Query, count
 from shoal.schema import Column, Schema, Unit
 
 LEAST = 0.01  # share of the rows that must answer, since a relative error is undefined at 0
@@ -139,8 +141,8 @@ def random_queries(table: Bench, loaded: pl.DataFrame, how_many: int, seed: int)
 def with_figures(queries: list[Query], column: str) -> dict[str, list[Query]]:
     """The same conditions for SUM and AVG of a column."""
     return {
-        "sum": [total(column).where(each.condition) for each in queries if each.condition is not None],
-        "avg": [avg(column).where(each.condition) for each in queries if each.condition is not None],
+        "sum": [asked.sum(column).where(each.condition) for each in queries if each.condition is not None],
+        "avg": [asked.mean(column).where(each.condition) for each in queries if each.condition is not None],
     }
 
 

@@ -21,10 +21,10 @@ from shoal.dp.correlation import (
     Spearman,
 )
 from shoal.dp.exact import compute
-from shoal.dp.figures import figures
 from shoal.dp.heuristic import exact_and_sensitivity
 from shoal.dp.noise import add_noise
 from shoal.dp.query import Query
+from shoal.dp.shown import figures
 from shoal.dp.unit import resolve
 from shoal.errors import ShoalError
 from shoal.research._correlated_queries import Bench, answering, random_queries, with_figures

@@ -49,11 +49,9 @@ def table1(
     rows = run_cells(cells, progress, Resumed(resume))
     notes = (
         "The row printed for BRKGA is unexplained. At k >= 25 its losses lie below the best partitions into groups "
-        "of k..2k-1 known, so it cannot have kept its own size constraint; but no reading tried gives it. The readings "
+        "of k..2k-1 known, so it cannot have kept its own size constraint; but none of these readings gives it. The readings "
         "of the constraint stand here, with Eq. 5 as the objective (the upper bound alone: at k = 100, all with --full, as "
         "is EIA, for which the paper prints nothing).",
-        "Also tried for BRKGA: the total distance as objective, medoids as prototypes, distances that are not "
-        "squared, raw values. None gives the printed row.",
         "NPN-MHM starts at the record farthest from the centroid, as described; from an end of the diameter it comes "
         "nearer to the printed losses.",
         "IMHM is a reading: of its description the source has only that it iterates MHM. path-exchange is ours.",
@@ -142,7 +140,7 @@ def table2(
         whole = measures.il2(X, np.tile(X.mean(axis=0), (len(X), 1)))
         maxima.append(f"{data} {whole:.2f} against {published} printed")
     notes = (
-        f"IL2 of one single group by the stated formula: {'; '.join(maxima)}. No reading tried gives the printed maxima.",
+        f"IL2 of one single group by the stated formula: {'; '.join(maxima)}. The formula does not give the printed maxima.",
         "IL2 in per cent; DLD as a share, ties shared; both with centroids and with medoids as what is published.",
     )
     return Reproduction(

@@ -34,7 +34,9 @@ def losses_by_method(methods: Sequence[str], losses: Sequence[float], label: str
 
 def build_seconds(rows: Sequence[Any], data: str) -> Markup:
     """Figure 19 of the dissertation: seconds to build each approach as measured here, and pair by pair, extrapolated."""
-    from shoal.report.canvas import INK, SERIES, canvas, drawing, grid, to_svg
+    from matplotlib.ticker import FuncFormatter, NullFormatter
+
+    from shoal.report.canvas import INK, SERIES, canvas, drawing, grid, short, to_svg
 
     ways = {"measured": "", "pair by pair, extrapolated": " (pair by pair)"}
     names = ("baseline", "approach 1", "approach 2", "approach 3")
@@ -55,6 +57,8 @@ def build_seconds(rows: Sequence[Any], data: str) -> Markup:
                     color=INK,
                 )
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: short(value)))
+        axes.yaxis.set_minor_formatter(NullFormatter())
         axes.margins(y=0.2)
         axes.set_xticks(range(len(names)), names)
         grid(axes)

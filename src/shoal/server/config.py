@@ -86,7 +86,7 @@ class Config:
     expects : str, optional
         A head kept elsewhere, which the ledger must hold.
     slot_seconds : float, default 0.1
-        Answers and refusals leave, and are stored, at multiples of this after they were asked for; 0 turns it off.
+        Answers and refusals leave at multiples of this after they were asked for; 0 turns it off.
     least_epsilon : float, default 0.001
         Of each figure.
     agent_epsilon : float, default 0.5

@@ -8,6 +8,7 @@ import secrets
 import threading
 import time
 import warnings
+from pathlib import Path
 from typing import Any
 
 from shoal.dp.answer import Answer
@@ -117,6 +118,7 @@ class Desk:
             "id": dataset,
             "about": facts.about,
             "modes": list(facts.modes),
+            "model": facts.model if facts.model is None or ":" in facts.model else Path(facts.model).name,
             "unit": _unit(schema),
             "columns": [_column(each) for each in schema.columns.values()],
             "examples": examples(schema),

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal.dp.check import plain_query
 from shoal.dp.sql import parse
 from shoal.errors import QueryError
 from shoal.release import release_marginals
@@ -46,7 +47,7 @@ LEAF = st.one_of(
 def test_a_condition_holds_where_every_value_of_a_cell_says_so(parts, word, opposite):
     condition = f" {word} ".join(f"{name} {operator} {value}" for name, operator, value in parts)
     condition = f"NOT ({condition})" if opposite else condition
-    query = parse(f"SELECT COUNT(*) FROM t WHERE {condition}", "t")
+    query = plain_query(parse(f"SELECT COUNT(*) FROM t WHERE {condition}", "t"), Schema(COLUMNS))
     axes = [axis(each) for each in COLUMNS.values()]
     met = meet(query.condition, axes)
     used = [each for each in axes if each.name in met.columns]

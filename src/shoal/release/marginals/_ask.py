@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from shoal.dp.answer import Answer
-from shoal.dp.check import check
+from shoal.dp.check import plain_query
+from shoal.dp.expressions import Compare, Predicate
 from shoal.dp.figures import labels_of
-from shoal.dp.query import Aggregate, Compare, Predicate, Query
+from shoal.dp.query import Aggregate, Query
 from shoal.dp.sql import parse
 from shoal.errors import QueryError
 from shoal.release.marginals._model import Model
@@ -71,7 +72,7 @@ def ask_release(
     asked = parse(query, schema.id) if isinstance(query, str) else query
     if not isinstance(asked, Query):
         raise QueryError(f"A query must be SQL text or a Query. Got {type(query).__name__}.")
-    check(asked, schema)
+    asked = plain_query(asked, schema)
     _check_released(asked, model)
     said: set[str] = set()
     rows = []
@@ -85,14 +86,14 @@ def ask_release(
 
 def covered(model: Model, query: Query) -> bool:
     """Whether every figure of a query lies in a marginal that was measured, so that its error is known."""
-    named = {leaf.column for leaf in leaves(query.condition)} | set(query.groups)
+    named = {str(leaf.column) for leaf in leaves(query.condition)} | set(query.groups)
     named |= {each.column for each in query.aggregates if each.column is not None}
     kinds = all(each.kind in _KINDS for each in query.aggregates)
     return kinds and named <= set(model.names) and model.measured(model.key(sorted(named)))
 
 
 def _check_released(query: Query, model: Model) -> None:
-    named = [leaf.column for leaf in leaves(query.condition)] + list(query.groups)
+    named = [str(leaf.column) for leaf in leaves(query.condition)] + list(query.groups)
     for aggregate in query.aggregates:
         if aggregate.kind not in _KINDS:
             raise QueryError(f"A release answers COUNT, SUM and AVG. Got {aggregate.kind.upper()}.")

@@ -11,7 +11,7 @@ from operator import eq, ge, gt, le, lt, ne
 import numpy as np
 
 from shoal.dp.check import has_codes, level_code, number
-from shoal.dp.query import And, Compare, In, IsNull, Not, Or, Predicate
+from shoal.dp.expressions import And, Compare, In, IsNull, Not, Or, Predicate
 from shoal.errors import QueryError
 from shoal.release.marginals._axes import Axis
 

@@ -16,14 +16,15 @@ import polars as pl
 from shoal.dp import budget as micros
 from shoal.dp.accounting import epsilon_of_rho, rho_of_epsilon
 from shoal.dp.answer import Answer
-from shoal.dp.check import check
+from shoal.dp.check import plain_query
 from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
+from shoal.dp.expressions import Predicate
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows
-from shoal.dp.plan import CELL, UNIT
-from shoal.dp.query import Predicate, Query
+from shoal.dp.query import Query
+from shoal.dp.relation import CELL, UNIT
 from shoal.dp.secret import random_word
 from shoal.dp.sql import parse
 from shoal.dp.unit import ENDED, Protected, ReplaceRecord, resolve
@@ -270,8 +271,8 @@ def _zeros(schema: Schema, released: set[str]) -> tuple[Predicate, ...]:
     found: list[Predicate] = []
     for rule in schema.rules:
         if rule.kind in ("structural_zero", "impossible"):
-            query = parse(f"SELECT COUNT(*) FROM t WHERE {rule.text}", "t")  # noqa: S608 - parsed here, never run as SQL
-            check(query, schema)
+            text = f"SELECT COUNT(*) FROM t WHERE {rule.text}"  # noqa: S608 - parsed here, never run as SQL
+            query = plain_query(parse(text, "t"), schema)
             if query.condition is not None and {each.column for each in leaves(query.condition)} <= released:
                 found.append(query.condition)
     return tuple(found)

@@ -1,0 +1,123 @@
+"""Attacks on Adult, Census and the survey of sdcMicro, masked in several ways, with baseline and control.
+
+Half of the records are protected, the other half is the control group; the smaller profile takes 2,000 records of Adult
+for each half, the full one all of them. CPU seconds of the attacks are told apart from those of the mask.
+
+    python -m benchmarks attacks
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+
+import numpy as np
+import polars as pl
+
+import shoal
+from shoal.datasets import DATASETS, load
+from shoal.errors import ShoalError
+from shoal.io import read_table
+from shoal.schema import Column, Schema
+
+KEYS = ["urbrur", "roof", "walls", "water", "electcon", "relat", "sex", "age"]
+# name of the mask: fields of protect; None is nothing done, "private" a private table.
+MASKS: dict[str, dict | str | None] = {
+    "nothing done": None,
+    "k = 3": {"k": 3},
+    "default, k = 5": {"k": 5},
+    "k = 10": {"k": 10},
+    "generalisation, k = 5": {"k": 5, "method": "generalize", "accept_risk": True},
+    "suppression, k = 5": {"k": 5, "method": "suppress", "accept_risk": True},
+    "private table, epsilon 1": "private",
+}
+
+
+def tables(full: bool) -> dict[str, tuple[pl.DataFrame, list[str], list[str]]]:
+    """Each table with its sensitive columns and its keys, which truthful masks change."""
+    adult = load("adult")
+    if not full:
+        adult = adult.sample(4_000, seed=1)
+    census = load("census")
+    survey = read_table(DATASETS["census"].path.with_name("sdc_survey.csv"))
+    survey = survey.select([*KEYS, "expend", "income"])
+    return {
+        "Adult": (
+            adult,
+            ["income"],
+            ["age", "workclass", "education", "marital_status", "occupation", "race", "sex"],
+        ),
+        "Census": (census, [census.columns[-1]], census.columns[:4]),
+        "sdc_survey": (survey, ["income"], KEYS),
+    }
+
+
+def declared(frame: pl.DataFrame) -> Schema:
+    """Bounds and levels as a codebook would declare them; here they are taken from the table, for the measurement only."""
+    columns = {}
+    for name in frame.columns:
+        cells = frame[name]
+        if cells.dtype == pl.String or cells.n_unique() <= 20:
+            columns[name] = Column(name, "quasi", "category", levels=tuple(cells.unique().sort().to_list()))
+        else:
+            low, high = float(cells.min()), float(cells.max())
+            columns[name] = Column(
+                name, "quasi", "number", bounds=(low, high), step=max((high - low) / 40, 1e-9)
+            )
+    return Schema(columns, id="measured", budget=100.0)
+
+
+def masked(
+    frame: pl.DataFrame, mask: dict | str | None, sensitive: list[str], keys: list[str], schema: Schema
+):
+    if mask is None:
+        return frame
+    if mask == "private":
+        from shoal.release import release_marginals
+
+        return release_marginals(frame, schema, 1.0, rows=frame.height).frame
+    asked = dict(mask)
+    if asked.get("method"):
+        asked |= {
+            "columns": keys,
+            "leave": [n for n in frame.columns if n not in keys and n not in sensitive],
+        }
+    return shoal.protect(frame, sensitive=sensitive, **asked).frame
+
+
+def run(full: bool = False) -> list[dict]:
+    rows: list[dict] = []
+    for name, (frame, sensitive, keys) in tables(full).items():
+        order = np.random.default_rng(0).permutation(frame.height)
+        half = frame.height // 2
+        inside, outside = (frame[np.sort(part).tolist()] for part in (order[:half], order[half : 2 * half]))
+        schema = declared(frame)
+        for title, mask in MASKS.items():
+            start = time.process_time()
+            try:
+                with warnings.catch_warnings():
+                    warnings.simplefilter("ignore")
+                    made = masked(inside, mask, sensitive, keys, schema)
+            except ShoalError as error:
+                print(f"{name}, {title}: {error}")
+                continue
+            mid = time.process_time()
+            found = shoal.attack(
+                made, inside, control=outside, sensitive=sensitive, rows="unrelated" if mask == "private" else "same",
+                epsilon=1.0 if mask == "private" else None,
+            )  # fmt: skip
+            seconds = time.process_time() - mid
+            print(
+                f"{name}, {title}: status {found.status}, mask {mid - start:.0f} s, attacks {seconds:.0f} s",
+                flush=True,
+            )
+            for each in found.results:
+                told = each.to_dict()
+                rows.append(
+                    {
+                        "table": name, "mask": title, "attack": each.name, "rate": told["rate"],
+                        "baseline": told["baseline"], "control": told["control"], "excess": told["excess"],
+                        "status": each.colour, "records": half, "attack CPU s": round(seconds, 1),
+                    }
+                )  # fmt: skip
+    return rows

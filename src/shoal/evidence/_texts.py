@@ -1,0 +1,94 @@
+"""The parts of a dossier that are words: the three criteria, the standard's contents, the expert's statement."""
+
+from __future__ import annotations
+
+from markupsafe import Markup
+
+from shoal.report import Section, table
+from shoal.scenarios import ReleaseType
+
+BLANK = Markup('<span class="blank">________________________________</span>')
+_ISO = (
+    ("Context assessment", "Who receives the data, what they know, what holds them back (threats, transparency, impact)",
+     "Release and scenario; the impact on people is for the officer: "),
+    ("Data assessment", "What the data is: people, columns, roles, what identifies",
+     "Columns and their roles in the internal report; codebook"),
+    ("Identifiability assessment", "How far people can be singled out, linked or inferred about",
+     "Risk before and after; attacks"),
+    ("Mitigation", "What was done about it", "Methods and parameters; verdicts on what is published"),
+    ("Governance before release", "Roles, responsibilities, approval", "Approved by: "),
+    ("Governance while data is available", "Monitoring, access, incidents", "Responsible, and how often it is looked at: "),
+    ("Governance afterwards", "Review, end of availability, deletion", "Date of review: "),
+)  # fmt: skip
+_EXPERT = (
+    "I have appropriate knowledge of and experience with generally accepted statistical and scientific principles and "
+    "methods for rendering information not individually identifiable.",
+    "I have applied these principles and methods to the table described in this dossier, and have determined that the "
+    "risk is very small that the information could be used, alone or in combination with other reasonably available "
+    "information, by an anticipated recipient to identify an individual who is a subject of the information.",
+    "The methods and the results that justify this determination are documented in this dossier.",
+)
+
+
+def release_section(limits: ReleaseType, purpose: str = "") -> Section:
+    """To whom, against whom, under which conditions."""
+    rows: list[list[str | Markup]] = [
+        ["Release type", f"{limits.name}: {limits.title}"],
+        ["Intruder taken to try", limits.intruder],
+        ["Thresholds", limits.rule],
+        ["Conditions", " ".join(limits.conditions) or "none stated: no release type was chosen"],
+        ["Purpose of the release", purpose or BLANK],
+        ["Legal basis", BLANK],
+        ["Recipients", BLANK],
+    ]
+    return Section("Release and scenario", table(["", ""], rows))
+
+
+def iso_section() -> Section:
+    """What the standard asks for, and where it is."""
+    rows = [
+        [name, what, Markup("{}{}").format(where, BLANK if where.endswith(": ") else "")]
+        for name, what, where in _ISO
+    ]
+    return Section(
+        "Contents by ISO/IEC 27559", table(["part", "asked for", "in this dossier"], rows),
+        "What only a person can decide is left open.",
+    )  # fmt: skip
+
+
+def statement_section() -> Section:
+    """The expert's statement, with blanks that only a person may fill."""
+    words = Markup("").join(Markup("<p>{}</p>").format(sentence) for sentence in _EXPERT)
+    rows = [
+        [name, BLANK]
+        for name in (
+            "Name",
+            "Qualification",
+            "Determination holds until",
+            "Reservations",
+            "Place and date",
+            "Signature",
+        )
+    ]
+    return Section(
+        "Expert's statement", words + table(["", ""], rows),
+        "Not a statement of the software. It becomes one when an expert who agrees with every sentence signs it.",
+    )  # fmt: skip
+
+
+def residual_section(status: str, reasons: tuple[str, ...], limits: ReleaseType) -> Section:
+    """What is left, and what must hold for it to be enough."""
+    rows = [[reason] for reason in reasons] or [["No condition was missed."]]
+    conditions = [[each] for each in limits.conditions] or [
+        ["No release type was chosen, so none is stated."]
+    ]
+    fixed = [
+        ["Attacks were tried with the knowledge described here; other knowledge can find more."],
+        ["k-anonymity says nothing about columns left as they are, nor about membership in the table."],
+        ["A second release of the same people can be combined with this one: judge it again then."],
+    ]
+    return Section(
+        "Residual risk and conditions",
+        table([f"status {status}, because"], rows) + table(["conditions of the release type"], conditions)
+        + table(["what no figure here covers"], fixed),
+    )  # fmt: skip

@@ -1,0 +1,239 @@
+"""Saved runs, dossiers and the commands: what they hold, and what the public part never holds."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import replace
+from xml.etree import ElementTree
+
+import numpy as np
+import polars as pl
+import pytest
+
+import shoal
+from shoal import cli
+from shoal.errors import InputError
+from shoal.evidence import dossier, read_run, registry_tiers, run_of_protection, run_of_release
+from shoal.io import Variable, ddi_codebook
+from shoal.schema import Column, Indicator, Schema
+
+SEED = 987654321
+DDI = "{ddi:codebook:2_5}"
+
+
+def survey(n=240, seed=0):
+    rng = np.random.default_rng(seed)
+    return pl.DataFrame(
+        {
+            "age": rng.integers(18, 90, n),
+            "income": np.round(rng.lognormal(7, 0.6, n), 2),
+            "region": rng.choice(["north", "south", "east"], n),
+            "disease": rng.choice(["none", "flu"], n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """A run on files, saved."""
+    folder = tmp_path_factory.mktemp("run")
+    frame = survey()
+    frame.write_csv(folder / "in.csv")
+    schema = Schema(
+        {"disease": Column("disease", role="sensitive", kind="category")}, id="health",
+        indicators=(Indicator("mean", column="income", by="region"),),
+    )  # fmt: skip
+    done = shoal.protect(
+        frame, k=5, method="mdav", schema=schema, random_state=SEED, release_type="scientific"
+    ).placed("in.csv", "out.csv")
+    done.frame.write_csv(folder / "out.csv")
+    run_of_protection(done).save(folder / "run.json")
+    return folder
+
+
+def command(monkeypatch, capsys, *words):
+    monkeypatch.setattr(sys, "argv", ["shoal", *map(str, words)])
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    told = capsys.readouterr()
+    return left.value.code, told.out, told.err
+
+
+def test_a_run_reads_back_as_it_was_saved(saved):
+    run = read_run(saved / "run.json")
+    assert run.job == "protect"
+    assert run.protection_request().k == 5
+    assert run.protection_request().release_type == "scientific"
+    assert run.facts["settings"]["random_state"] == SEED
+    assert run.to_dict() == json.loads((saved / "run.json").read_text())
+    assert sum(size * count for size, count in run.sizes.items()) == 240
+
+
+def test_a_dossier_holds_what_it_lists(saved):
+    made = dossier(saved / "run.json", saved / "dossier", targets=60)
+    for name in made.files:
+        assert (saved / "dossier" / name).stat().st_size > 100, name
+    index = (saved / "dossier" / "index.html").read_text()
+    for words in ("Singling out", "Linkability", "Inference", "ISO/IEC 27559", "Expert&#39;s statement", "____",
+                  "Residual risk", "Fitness for use", "Risk before and after", "Release type scientific"):  # fmt: skip
+        assert words in index, words
+    assert "<script" not in index
+
+
+def test_the_public_part_is_the_same_whatever_the_original_was(saved):
+    """Nothing in it may be computed from the original: another original with the same published table changes nothing."""
+    other = survey(240, seed=5)
+    other.write_csv(saved / "other.csv")
+    told = {}
+    for name in ("in.csv", "other.csv"):
+        run = read_run(saved / "run.json")
+        facts = dict(run.facts)
+        if name == "other.csv":  # figures of the original are other ones too
+            facts |= {"information_loss": 77.7, "notes": ["a note"], "at_risk": 0.5, "dld": 0.9}
+        folder = saved / f"public-{name}"
+        made = dossier(replace(run, facts=facts, request=dict(run.request) | {"order": "shuffle"}), folder,
+                       original=saved / name, targets=20)  # fmt: skip
+        texts = {each: (folder / each).read_text() for each in made.files if each.startswith("public/")}
+        told[name] = {
+            each: re.sub(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}( UTC)?", "", text) for each, text in texts.items()
+        }
+    assert told["in.csv"] == told["other.csv"]
+    assert set(told["in.csv"]) == {
+        f"public/{name}" for name in ("index.html", "report.html", "codebook.xml", "methods.json")
+    }
+
+
+def test_the_seed_is_in_no_public_file(saved):
+    made = dossier(saved / "run.json", saved / "seedless", targets=20)
+    texts = {name: (saved / "seedless" / name).read_text() for name in made.files}
+    assert all(str(SEED) not in text for name, text in texts.items() if name.startswith("public/"))
+    assert str(SEED) in texts["internal/run.json"]
+
+
+def test_what_is_allowed_is_told_in_public(saved):
+    dossier(saved / "run.json", saved / "open", targets=20, allow=("attacks", "indicators"))
+    text = (saved / "open" / "public" / "index.html").read_text()
+    assert "Linking two halves" in text
+    assert "mean of income" in text
+    with pytest.raises(InputError, match="may be allowed in public is attacks, indicators, loss. Got 'all'"):
+        dossier(saved / "run.json", saved / "open", allow=("all",))
+
+
+def test_the_codebook_is_ddi(saved):
+    dossier(saved / "run.json", saved / "book", targets=20)
+    root = ElementTree.parse(saved / "book" / "public" / "codebook.xml").getroot()
+    assert root.tag == f"{DDI}codeBook"
+    variables = root.findall(f".//{DDI}var")
+    assert [each.get("name") for each in variables] == ["age", "income", "region", "disease"]
+    regions = [each.findtext(f"{DDI}catValu") for each in variables[2].findall(f"{DDI}catgry")]
+    assert regions == ["east", "north", "south"]
+    assert root.findtext(f".//{DDI}caseQnty") == "240"
+
+
+def test_names_and_texts_of_a_codebook_are_escaped():
+    text = ddi_codebook('A & "B" <c>\x00', [Variable("x<y", "l&m", categories=(("a<b", "", 3),))])
+    root = ElementTree.fromstring(text)
+    assert root.find(f".//{DDI}var").get("name") == "x<y"
+    assert root.findtext(f".//{DDI}titl") == 'A & "B" <c>'
+
+
+def test_the_registry_has_three_tiers_each_with_more():
+    schema = Schema({"age": Column("age", bounds=(0, 110))}, id="health")
+    facts = {
+        "stamp": "guarantee: epsilon-DP, add or remove one record",
+        "epsilon": 1.0,
+        "method": "marginals",
+    }
+    tiers = registry_tiers(run_of_release(facts, schema, {"epsilon": 1.0}, "in.csv", "out.csv"))
+    parts = [set(tiers[f"tier_{tier}"]["deployment"]) for tier in (1, 2, 3)]
+    assert parts[0] < parts[1] < parts[2]
+    assert tiers["tier_1"]["deployment"]["privacy_loss"]["privacy_parameters"] == {"epsilon": 1.0}
+    json.dumps(tiers)
+
+
+def test_private_answers_and_releases_have_dossiers(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("opendp")
+    survey(120).select("age", "region").write_csv(tmp_path / "in.csv")
+    schema = Schema(
+        {
+            "age": Column("age", bounds=(0, 110), step=10),
+            "region": Column("region", kind="category", levels=("north", "south", "east")),
+        },
+        id="private", budget=4.0,
+    )  # fmt: skip
+    (tmp_path / "s.toml").write_text(schema.to_toml())
+    for words in (
+        ("ask", tmp_path / "in.csv", "SELECT COUNT(*) FROM t", "--schema", tmp_path / "s.toml", "--epsilon", "1",
+         "--save-run", tmp_path / "ask.json"),
+        ("release", tmp_path / "in.csv", "--epsilon", "1", "--schema", tmp_path / "s.toml", "-o", tmp_path / "out.csv",
+         "--save-run", tmp_path / "release.json"),
+    ):  # fmt: skip
+        assert command(monkeypatch, capsys, *words)[0] == 0
+    for name in ("ask", "release"):
+        made = dossier(tmp_path / f"{name}.json", tmp_path / name, targets=20)
+        assert "public/registry.json" in made.files
+        assert "guarantee: epsilon-DP" in (tmp_path / name / "public" / "index.html").read_text()
+    attacks = json.loads((tmp_path / "release" / "internal" / "attacks.json").read_text())
+    assert [each["name"] for each in attacks["attacks"]].count("membership") == 1
+    assert {each["criterion"] for each in attacks["attacks"]} >= {"singling out", "linkability", "membership"}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("{", "must be JSON"), ("[]", "lacks 'layout'"), ('{"layout": 9}', "lacks 'job'"), ("", "must be JSON")],
+)
+def test_files_that_are_no_runs_are_refused_in_one_sentence(tmp_path, text, words):
+    (tmp_path / "run.json").write_text(text)
+    with pytest.raises(InputError, match=words):
+        read_run(tmp_path / "run.json")
+    with pytest.raises(InputError, match="No file"):
+        read_run(tmp_path / "none.json")
+
+
+def test_a_run_whose_tables_are_gone_is_refused(saved, tmp_path):
+    run = replace(read_run(saved / "run.json"), folder=tmp_path)
+    with pytest.raises(InputError, match="'out.csv', the output of the run, is not there"):
+        dossier(run, tmp_path / "d")
+
+
+def test_the_attack_command_tells_the_status_first_and_leaves_with_1_on_red(saved, monkeypatch, capsys):
+    code, out, _ = command(monkeypatch, capsys, "attack", saved / "in.csv", "--original", saved / "in.csv",
+                           "--run", saved / "run.json", "--targets", "50")  # fmt: skip
+    assert code == 1
+    assert out.startswith("status red")
+    code, out, _ = command(monkeypatch, capsys, "attack", saved / "out.csv", "--original", saved / "in.csv",
+                           "--schema", saved / "none.toml", "--json")  # fmt: skip
+    assert code == 2
+    code, out, _ = command(monkeypatch, capsys, "attack", saved / "out.csv", "--original", saved / "in.csv",
+                           "--sensitive", "disease", "--targets", "50", "--json", "--report", saved / "a.html")  # fmt: skip
+    told = json.loads(out)
+    assert code == 0
+    assert {"rate", "baseline", "control", "interval"} <= set(told["attacks"][0])
+    assert "Custodian only" in (saved / "a.html").read_text()
+
+
+def test_bad_input_of_the_attack_command_is_one_sentence(saved, tmp_path, monkeypatch, capsys):
+    (tmp_path / "empty.csv").write_text("")
+    for words in (
+        (tmp_path / "empty.csv", "--original", saved / "in.csv"),
+        (saved / "out.csv", "--original", tmp_path / "none.csv"),
+        (saved / "out.csv", "--original", saved / "in.csv", "--control", saved / "in.csv"),
+        (saved / "out.csv", "--original", saved / "in.csv", "--sensitive", "gone"),
+        (saved / "out.csv", "--original", saved / "in.csv", "--release-type", "secret"),
+    ):
+        code, out, err = command(monkeypatch, capsys, "attack", *words)
+        assert (code, out) == (2, ""), words
+        assert err.startswith("shoal: ")
+        assert err.count("\n") == 1
+
+
+def test_a_release_type_stands_in_the_rule_and_refuses_a_smaller_k():
+    from shoal.errors import GuaranteeError
+
+    with pytest.raises(GuaranteeError, match="k = 5 is below the 11 of the release type public"):
+        shoal.protect(survey(), k=5, method="mdav", release_type="public")
+    done = shoal.protect(survey(), k=11, method="mdav", release_type="public")
+    assert "Release type public" in done.rule
+    assert "--release-type public" in done.placed("a.csv", "b.csv").command()
