@@ -157,7 +157,7 @@ class _Reader(CallParser):
         if self.now.word not in ("DIFFERENTIAL_PRIVACY", "ANONYMIZATION"):
             self.wrong("DIFFERENTIAL_PRIVACY")
         self.take()
-        found: list[tuple[str, Any]] = []
+        found: list[tuple[str, Any]] = [("privacy_clause", True)]
         if self.skip("OPTIONS"):
             self.expect("(")
             while not self.skip(")"):
@@ -522,7 +522,8 @@ def _query(statement: Statement, tables: tuple[str, ...]) -> Query:
         if place is not None:
             labels[place] = labels[place] or item.alias
         else:
-            outputs.append(Output(labelled(item.value), item.alias))
+            others = [each for each in items if each is not item]
+            outputs.append(Output(labelled(_unaliased(item.value, others)), item.alias))
     if not any(has_figure(each.value) for each in outputs):
         _no_figures(outputs)
     having = None if statement.having is None else labelled(_unaliased(statement.having, items))

@@ -139,7 +139,8 @@ def _coarsened(original: pl.Series, protected: pl.Series) -> bool:
     if protected.dtype != pl.String:
         return False
     return (
-        original.dtype != pl.String or not protected.drop_nulls().is_in(original.drop_nulls().unique()).all()
+        original.dtype != pl.String
+        or not protected.drop_nulls().is_in(original.drop_nulls().unique().implode()).all()
     )
 
 

@@ -13,6 +13,7 @@ import polars as pl
 from shoal import privacy, rules
 from shoal.engine.roles import row_codes
 from shoal.errors import InputError, ParameterError
+from shoal.publish.earlier import with_earlier
 from shoal.publish.executors import Executor, Progress
 from shoal.publish.replacing import needed_table, outcome_of, refuse_executor
 from shoal.publish.request import ProtectionRequest, refuse_fields
@@ -21,7 +22,7 @@ from shoal.publish.stages import check
 from shoal.publish.stages.decode import decoded_facts
 from shoal.publish.stages.release import hidden
 from shoal.publish.stages.roles import Roles, settle_roles
-from shoal.publish.stages.survey import weights_of
+from shoal.publish.stages.survey import ROW, weights_of
 from shoal.publish.status import Status, refuse_red, status_of
 from shoal.publish.steps.figures import Settled, figures_of, order_notes
 from shoal.publish.steps.treat import Task, Treated, check_methods, treat
@@ -104,6 +105,9 @@ def run_steps(
         made = outcome_of(rows, settled, table, new, key)
         exposure = check.exposure_of(made.classes, settled)
         status = _with_readings(status_of(verdicts, exposure, request.k, request.limits), ran)
+        told: tuple[str, ...] = ()
+        if made.whole is not None:
+            status, told = with_earlier(status, request, roles, made.whole, table[ROW])
         refuse_red(status, accepted=request.accept_risk)
         tell("measuring", 0, 0)
         figures = figures_of(table, protected, settled, ran, kept.kept, exposure, labels)
@@ -119,7 +123,7 @@ def run_steps(
         reasons=status.reasons,
         request=request,
         roles=roles,
-        notes=(*rows.notes, *roles.notes, *_notes(settled, ran, table, kept.kept)),
+        notes=(*rows.notes, *roles.notes, *told, *_notes(settled, ran, table, kept.kept)),
         sizes=np.bincount(labels).astype(np.int64),
         original=made.original,
         published=made.published,
