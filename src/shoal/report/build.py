@@ -311,7 +311,8 @@ def _how(
         if sizes.min() == sizes.max()
         else f"of {sizes.min():,} to {sizes.max():,} records, {sizes.mean():.3g} on average"
     )
-    unit = "households" if settings.get("households") else "records"
+    apart = name in ("steps", "suppress", "generalize")  # these count records unless a step says otherwise
+    unit = "households" if settings.get("households") and not apart else "records"
     rows = [
         ("Method", f"{name} ({what.rstrip('.')})" if what else name),
         ("k", f"every group has at least {settings.get('k', sizes.min())} {unit}"),
