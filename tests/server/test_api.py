@@ -346,3 +346,9 @@ def test_the_ledger_of_all_this_verifies(house):
     assert ledger.verify().holds
     ledger.close()
     assert isinstance(httpx.get(f"{house.url}/health").json()["version"], str)
+
+
+def test_slots_and_a_least_epsilon_are_on_by_default():
+    from shoal.server.config import Config
+
+    assert (Config().slot_seconds, Config().least_epsilon) == (0.1, 0.001)
