@@ -121,11 +121,14 @@ def counts(folder: Path) -> str:
     """How many printed figures are reached, by experiment."""
     lines = ["| experiment | printed | within 0.05 % | 0.5 % | 2 % | missed |", "|---|---|---|---|---|---|"]
     for path in sorted(folder.glob("reproduce-*.json")):
-        found = json.loads(path.read_text(encoding="utf-8")).get("agreement")
+        facts = json.loads(path.read_text(encoding="utf-8"))
+        found, name = facts.get("agreement"), path.stem.removeprefix("reproduce-")
         if found and found["cells"]:
-            lines.append(
-                f"| {path.stem.removeprefix('reproduce-')} | {' | '.join(str(each) for each in found.values())} |"
-            )
+            lines.append(f"| {name} | {' | '.join(str(each) for each in found.values())} |")
+        ranked = [row for row in facts["rows"] if row.get("rank_published")]
+        if ranked:
+            equal = sum(row["rank_published"] == row["rank_ours"] for row in ranked)
+            lines.append(f"| {name} (ranks) | {len(ranked)} | {equal} equal | | | {len(ranked) - equal} |")
     return "\n".join(lines)
 
 

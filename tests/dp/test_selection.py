@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 import random
 from decimal import Decimal, localcontext
 from fractions import Fraction
@@ -176,3 +177,20 @@ def test_tau_has_its_exact_distribution():
     draws = draw_tau(apart, 800_000, 30_000)
     expected = 4.0 ** -np.arange(STEPS) * np.exp(-0.4 * (apart - apart.min()))
     assert fits(np.bincount(draws, minlength=STEPS), expected / expected.sum()) > 1e-5
+
+
+@pytest.mark.parametrize("sampler", [exponential, permute_and_flip])
+def test_as_many_random_bytes_are_drawn_whatever_the_distances(sampler):
+    """Work that depends on the number of candidates alone: near ones, far ones, all alike, all different."""
+    drawn = []
+    for distances in (np.zeros(500), np.arange(500) * 1000, np.repeat([0, 10**9], 250), np.arange(500)):
+        asked = []
+
+        def source(count, asked=asked):
+            asked.append(count)
+            return os.urandom(count)
+
+        sampler(distances.astype(np.int64), Fraction(1), draws=3, _source=source)
+        drawn.append(asked[0])
+    assert len(set(drawn)) == 1
+    assert drawn[0] >= 3 * 8 * (1 if sampler is exponential else 500)

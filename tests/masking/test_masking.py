@@ -7,15 +7,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import shoal
-from shoal import privacy
 from shoal.comparison import compare
 from shoal.engine.columns import TypedColumn
 from shoal.errors import ParameterError, SchemaError, ShoalError
-from shoal.masking import add_noise, code_ends, mask, pram, rank_swap, recode, suppress
+from shoal.masking import add_noise, code_ends, mask, pram, rank_swap, recode
 from shoal.schema import Column, Schema
 
 
@@ -53,30 +50,6 @@ def test_pram_keeps_the_shares():
     after = pram(codes, 0.5, np.random.default_rng(5))
     np.testing.assert_allclose(np.bincount(after.astype(int)) / 30_000, [0.7, 0.2, 0.1], atol=0.01)
     assert 0.15 < (after != codes).mean() < 0.3
-
-
-@settings(max_examples=50, deadline=None)
-@given(n=st.integers(2, 40), q=st.integers(1, 4), k=st.integers(2, 5), seed=st.integers(0, 10**6))
-def test_suppression_reaches_k(n, q, k, seed):
-    k = min(k, n)
-    codes = np.random.default_rng(seed).integers(0, 4, size=(n, q))
-    gone = suppress(codes, k)
-    frame = pl.DataFrame(np.where(gone, -1, codes), schema=[f"c{j}" for j in range(q)])
-    assert privacy.k_anonymity(frame, frame.columns).value >= k
-
-
-def test_suppression_leaves_common_classes_alone():
-    codes = np.array([[0, 0]] * 5 + [[1, 1]] * 5 + [[0, 1]])
-    gone = suppress(codes, 3)
-    # The record alone loses both cells, and so do two of the five that a common class can spare.
-    assert gone[10].all()
-    assert gone.sum() == 6
-    assert not gone[5:10].any()
-    assert not suppress(codes[:10], 3).any()
-    # Nobody can spare a record where classes are just large enough: the smallest class joins as a whole.
-    gone = suppress(np.array([[0, 0]] * 4 + [[1, 1]] * 3 + [[0, 1]]), 3)
-    assert gone.all(axis=1).tolist() == [False] * 4 + [True] * 4
-    assert gone.sum() == 8
 
 
 def test_ends_and_hierarchies_as_steps_of_the_schema():
@@ -171,7 +144,7 @@ def test_masks_of_columns_leave_missing_cells_out():
         Column("s", kind="category"), np.where(holes, 0.0, 1.0), holes, pl.Series(["a", "b"]), pl.String()
     )
     for name in ("noise", "correlated-noise", "rank-swap", "pram"):
-        for after in mask(name, [column, level], 2, 1.0):
+        for after in mask(name, [column, level], 1.0):
             np.testing.assert_array_equal(after.missing, holes)
             assert (after.values[~holes] != 0).all()
 
@@ -191,11 +164,6 @@ def test_series_of_levels_keep_their_kind():
     assert recode(["a", "b"], (("a", "b"),)) == ["a|b", "a|b"]
     assert code_ends(np.array([1, 50]), top=9).tolist() == [1, 9]
     assert code_ends(pd.Series([1.5, None]), bottom=2).tolist()[0] == 2
-    assert suppress(pd.DataFrame({"x": ["a", "a", "b"], "y": [1, 1, 1]}), 2)["x"].tolist() == [
-        True,
-        True,
-        True,
-    ]
 
 
 @pytest.mark.parametrize(

@@ -85,6 +85,8 @@ class Pounders:
                 self.answered.append((str(place), json.loads(text)["value"]))
             else:
                 self.refused[got.status] = self.refused.get(got.status, 0) + 1
+                if got.status == 429:  # too many tokens that are new at once
+                    time.sleep(0.5)
         client.close()
 
 
@@ -106,8 +108,8 @@ def load(house: House, analysts: int, seconds: float, where: str | Path | None =
     pounders = Pounders([house], analysts)
     pounders.begin()
     until = time.monotonic() + 60
-    while len(pounders.answered) < 2 * analysts and time.monotonic() < until:
-        time.sleep(0.05)
+    while len({place[:-4] for place, _ in pounders.answered}) < analysts and time.monotonic() < until:
+        time.sleep(0.05)  # until all are known
     first, used, started = len(pounders.answered), cpu(house), time.monotonic()
     time.sleep(seconds)
     answers, used, took = len(pounders.answered) - first, cpu(house) - used, time.monotonic() - started

@@ -14,6 +14,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from .conftest import House
 
 FIGURES = ", ".join(f"QUANTILE(income, 0.{i}5)" for i in range(10))
@@ -115,6 +117,8 @@ def _judge(times: dict[tuple[int, int], list[float]], people: int, together: int
         for mark in marks(person, present)
     ]
     accuracy = sum(guesses) / len(guesses)
+    sides = [np.array([t for who in asked for t in times[who, side]]) for side in (0, 1)]
+    rank = float((sides[1][:, None] > sides[0]).mean() + (sides[1][:, None] == sides[0]).mean() / 2)
     spread = 2 * (0.25 / len(guesses)) ** 0.5
     present, absent = (
         statistics.median(t for (_, p), each in times.items() if p == side for t in each) for side in (1, 0)
@@ -123,5 +127,6 @@ def _judge(times: dict[tuple[int, int], list[float]], people: int, together: int
         "accuracy on people held out": round(accuracy, 3),
         "guessing": f"0.5 +- {spread:.2f}",
         "guesses": len(guesses),
+        "answer present slower than absent, single answers": f"{rank:.3f} (0.5 +- {2 * (len(sides[0]) * 6) ** -0.5:.3f})",
         "median ms, present and absent": [round(1000 * present, 2), round(1000 * absent, 2)],
     }

@@ -299,8 +299,46 @@ _HEURISTIC = (
         {"degrees": (_PAIR, np.eye(3))},
     ),
 )
+_ROLLUP = "SELECT level, COUNT(*) AS n FROM t GROUP BY ROLLUP(level)"
+_COMPUTED = (
+    _dp(
+        "a computed row beyond its bounds",
+        "SELECT SUM(x * x - big) FROM t",
+        _BASE,
+        [{"x": -1e9, "big": 9e99}],
+    ),
+    _dp(
+        "a row divided by nothing", "SELECT SUM(CLAMP(big / x, 0, 5)) FROM t", _BASE, [{"x": 0.0, "big": 1.0}]
+    ),
+    _dp("a row of a computed group", "SELECT COUNT(*) FROM t GROUP BY FLOOR(x / 30)", _BASE, _rows(10.0)),
+    _dp("a row in every grouping set", _ROLLUP, _LEVELS, [{"x": 1.0, "level": "a"}]),
+    _dp("a value that no other row shows", "SELECT COUNT(DISTINCT x) FROM t", _rows(1.0), _rows(-50.0)),
+    _dp("a covariance", "SELECT COVAR_POP(x, big) FROM t", _rows(10.0), [{"x": -50.0, "big": 2e16}]),
+)
+_RELATED = tuple(
+    _dp(f"a person of several rows: {name}", sql, _rows(1.0, 4.0, unit="q"), rows, **_PERSON)
+    for name, sql, rows in (
+        ("counted once", "SELECT COUNT(DISTINCT unit) FROM t", _rows(1.0, 2.0, 3.0, unit="p")),
+        ("more values than count", "SELECT COUNT(DISTINCT x) FROM t", _rows(*range(-9, 0), unit="p")),
+        (
+            "added up below the noise",
+            "SELECT SUM(s) FROM (SELECT unit, SUM(x) AS s FROM t GROUP BY unit) q",
+            _rows(-50.0, -50.0, -50.0, unit="p"),
+        ),
+        (
+            "joined with itself",
+            "SELECT COUNT(*) FROM t a JOIN t b ON a.unit = b.unit",
+            _rows(*[1.0] * 5, unit="p"),
+        ),
+        (
+            "kept by one of its rows",
+            "SELECT COUNT(*) FROM t WHERE unit IN (SELECT unit FROM t WHERE x > 3)",
+            _rows(1.0, 2.0, 4.0, unit="p"),
+        ),
+    )
+)
 CASES: dict[str, tuple[Case, ...]] = {
-    "dp": _DP + _PERSONS + _LOOSELY,
+    "dp": _DP + _PERSONS + _LOOSELY + _COMPUTED + _RELATED,
     "group": _GROUP,
     "correlated": (*_WHOLE_CELLS, *_ONE_ROW, _ONE_SWAP),
     "heuristic": _HEURISTIC,

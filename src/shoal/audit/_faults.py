@@ -89,6 +89,23 @@ def _uncut(case: Case, epsilon: float) -> Mechanism:
     return mechanism(case, epsilon, computed=whole, drawn=whole)
 
 
+@_fault("values-of-a-person-not-cut")
+def _values_uncut(epsilon: float) -> Mechanism:
+    return _uncut(case_named("dp", "a person of several rows: more values than count"), epsilon)
+
+
+@_fault("joined-rows-not-cut")
+def _joined_uncut(epsilon: float) -> Mechanism:
+    return _uncut(case_named("dp", "a person of several rows: joined with itself"), epsilon)
+
+
+@_fault("grouping-sets-charged-once")
+def _sets_once(epsilon: float) -> Mechanism:
+    """Noise as if a row were in one grouping set only."""
+    case = case_named("dp", "a row in every grouping set")
+    return mechanism(case, epsilon, drawn=lambda plan: with_releases(plan, micro=plan.micro))
+
+
 @_fault("limit-read-from-the-table")
 def _limit_read(epsilon: float) -> Mechanism:
     """Each unit counts in full, with noise for the largest there is."""

@@ -53,6 +53,10 @@ def ask(
         str | None,
         typer.Option(help="The owner's word for this state of the table; answers are kept under it."),
     ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="A further table of the schema's links, as NAME=FILE:SCHEMA; may be repeated."),
+    ] = None,
     expects: Annotated[
         str | None, typer.Option(help="A head of the ledger kept elsewhere, which it must hold.")
     ] = None,
@@ -97,6 +101,7 @@ def ask(
             return
         given = {"budget": budget, "analyst": analyst, "unit": unit, "model": alike, "tau": tau}
         given["data_version"] = data_version
+        given["tables"] = _tables(table or [])
         session = _session(file, facts, mode, opened, given)
         if tau_epsilon is not None and mode == "correlated":
             session.buy_tau(tau_epsilon)
@@ -114,13 +119,32 @@ def ask(
         opened.close()
 
 
+def _tables(given: list[str]) -> dict[str, Any]:
+    """Further tables, each read by its own schema."""
+    from shoal.dp.sources import read_private
+    from shoal.errors import ParameterError
+    from shoal.schema import Schema
+
+    found = {}
+    for each in given:
+        name, _, rest = each.partition("=")
+        file, _, facts = rest.rpartition(":")
+        if not (name and file and facts):
+            raise ParameterError(f"'--table' must be NAME=FILE:SCHEMA. Got {each!r}.")
+        schema = Schema.from_toml(Path(facts))
+        found[name] = (read_private(Path(file), schema, also=True), schema)
+    return found
+
+
 def _session(file: Path, schema: Schema, mode: str, ledger: Ledger, given: dict[str, Any]) -> Session:
     from shoal.dp.session import FewCellsWarning, Session
     from shoal.dp.sources import read_private
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewCellsWarning)  # the answer's notes say it
-        return Session(read_private(file, schema), schema, mode, ledger=ledger, **given)
+        return Session(
+            read_private(file, schema, also=bool(given["tables"])), schema, mode, ledger=ledger, **given
+        )
 
 
 def _reproduce(

@@ -190,6 +190,8 @@ def _risk(
         figures["population_uniqueness"] = unique.to_dict()
     elif households is None:
         figures.pop("expected_reidentifications")
+    if households is not None:
+        figures["composition"] = risk.composition(frame, known, households).to_dict()
     return figures
 
 
@@ -222,6 +224,7 @@ def _linkage(
 
 
 def _tell(verdicts: list[Verdict], figures: dict[str, Any]) -> None:
+    _tell_expected(figures["risk"])
     for verdict in verdicts:
         mark = {True: "holds", False: "FAILS", None: "-----"}[verdict.holds]
         typer.echo(f"{mark}  {verdict}")
@@ -254,9 +257,19 @@ def _tell(verdicts: list[Verdict], figures: dict[str, Any]) -> None:
 def _tell_risk(figures: dict[str, Any], start: str) -> None:
     counts = ", ".join(f"{size}: {figures[f'below_{size}']:,}" for size in (2, 3, 5))
     typer.echo(f"{start} {counts}.")
+    if start.strip()[0].islower():
+        _tell_expected(figures, "       ")
+    homes = figures.get("composition")
+    if homes is not None:
+        told = ", ".join(f"{size}: {homes[f'below_{size}']:,}" for size in (2, 3, 5))
+        typer.echo(f"Households of {homes['households']:,} whose composition fewer share than {told}.")
+
+
+def _tell_expected(figures: dict[str, Any], start: str = "") -> None:
+    """The headline: how many people would be found."""
     if "expected_reidentifications" not in figures:
         return
-    line = f"Expected re-identifications {figures['expected_reidentifications']:.4g}"
+    line = f"{start}Expected re-identifications {figures['expected_reidentifications']:.4g}"
     if "expected_with_households" in figures:
         line += f", {figures['expected_with_households']:.4g} with households"
     line += f" (by {figures['source']})."

@@ -14,8 +14,11 @@ import numpy as np
 import polars as pl
 
 from shoal.comparison._preference import SEARCHED, Preference
+from shoal.engine.columns import TypedColumn
 from shoal.errors import ParameterError
-from shoal.masking import MASKS, mask
+from shoal.generalization import Suppress
+from shoal.masking import MASKS as PERTURBING
+from shoal.masking import mask
 from shoal.microaggregation import GivenPartition, Microaggregator, methods, resolve_method
 from shoal.params import AnyOf, Interval, Nothing, check_params
 from shoal.publish.executors import Progress
@@ -27,6 +30,8 @@ from shoal.publish.stages.partition import Groups
 from shoal.report.figures import MapPoint, pareto_front
 from shoal.schema import Schema
 
+SUPPRESSION = "suppression"
+MASKS = (*PERTURBING, SUPPRESSION)
 # A spread over the families, each fast enough for a first look.
 DEFAULT_METHODS = ("mdav", "cbfs", "mdav-mhm", "fdm", "gsms-t2", "k-ward", "kckw", "anneal")
 
@@ -393,14 +398,26 @@ def _masked(
 ) -> list[Cell]:
     """A point of reference: masking without groups; its classes are what they are."""
     cells = []
-    for k in ks if base == "suppression" else ks[:1]:
+    for k in ks if base == SUPPRESSION else ks[:1]:
         start = time.perf_counter()
-        after = mask(base, ready.part.filled, k, strength, random_state)
+        after = (
+            _suppressed(ready, k)
+            if base == SUPPRESSION
+            else mask(base, ready.part.filled, strength, random_state)
+        )
         cells_of_row = np.stack([np.where(column.missing, np.inf, column.values) for column in after], axis=1)
         labels = np.unique(cells_of_row, axis=0, return_inverse=True)[1].reshape(-1)
         reached = int(np.bincount(labels).min())
         cells.append(_cell(ready.figures(after, labels), name, reached, labels, time.perf_counter() - start))
     return cells
+
+
+def _suppressed(ready: Prepared, k: int) -> list[TypedColumn]:
+    """The columns with single cells made missing until every combination occurs k times."""
+    columns = ready.part.filled
+    cells = np.stack([np.where(column.missing, np.inf, column.values) for column in columns], axis=1)
+    gone = Suppress(k=k, certify=False).fit(cells).mask_
+    return [replace(column, missing=column.missing | gone[:, j]) for j, column in enumerate(columns)]
 
 
 def _asked(

@@ -182,7 +182,8 @@ class Literal(Expr):
     value: Any
 
     def __str__(self) -> str:
-        return constant_text(self.value)
+        text = constant_text(self.value)
+        return f"DATE {text}" if isinstance(self.value, datetime.date) else text
 
 
 @dataclass(frozen=True, eq=False)

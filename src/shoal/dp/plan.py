@@ -250,6 +250,15 @@ def check_options(query: Query, protected: Protected, micro: int) -> list[str]:
                     "CLAMPED BETWEEN and contribution_bounds_per_group bound what all rows of a unit add, which is done here by the "
                     "schema's rows: write contribution_bounds_per_row => (low, high), or CLAMP(x, low, high)."
                 )
+        elif name == "privacy_clause":
+            several = protected.kind in ("column", "cell") and protected.rows > 1
+            if several and any(each.kind in ("avg", "quantile") for each in query.aggregates):
+                raise QueryError(
+                    "WITH DIFFERENTIAL_PRIVACY averages and ranks what each unit gives, not rows: write a sub-query that "
+                    "groups by the unit, or leave the clause out."
+                )
+        elif name == "group_selection_strategy" and str(value).upper() == "PUBLIC_GROUPS":
+            pass
         elif name in ("delta", "kappa", "k_threshold", "max_groups_contributed", "max_rows_contributed"):
             said.append(
                 f"option {name} is not needed: groups are declared, and what a unit adds is bounded by the schema"

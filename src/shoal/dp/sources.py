@@ -25,7 +25,7 @@ _ODD = "\udfff"  # stands where bytes could not be decoded; no text can hold it
 codecs.register_error("shoal-odd", lambda error: (_ODD, getattr(error, "end", 0)))
 
 
-def read_private(path: str | Path, schema: Schema) -> pl.DataFrame:
+def read_private(path: str | Path, schema: Schema, *, also: bool = False) -> pl.DataFrame:
     r"""The cells of a private file, as texts or as stored.
 
     Parameters
@@ -34,6 +34,8 @@ def read_private(path: str | Path, schema: Schema) -> pl.DataFrame:
         CSV, Parquet, Arrow, Excel, SPSS, Stata or SAS.
     schema : Schema
         Its ``[file]`` says how a text file is read: UTF-8, commas and decimal points if left open (tabs in ``.tsv``).
+    also : bool, default False
+        Read the other columns as well: a table that is linked to others may have keys that its schema does not declare.
 
     Returns
     -------
@@ -62,14 +64,14 @@ def read_private(path: str | Path, schema: Schema) -> pl.DataFrame:
     try:
         if ending not in TEXT:
             stored = read_stored(path, ending)
-            return stored.select(name for name in stored.columns if name in wanted)
+            return stored if also else stored.select(name for name in stored.columns if name in wanted)
         data = path.read_bytes()
     except PermissionError:
         raise InputError(f"The file {str(path)!r} cannot be read: no permission.") from None
     except pl.exceptions.PolarsError as error:
         raise InputError(f"The file {str(path)!r} cannot be read as {ending}: {first_line(error)}") from None
     file = _format(schema, ending)
-    cells = read_cells(data, file, wanted, repr(str(path)))
+    cells = read_cells(data, file, None if also else wanted, repr(str(path)))
     return cells if file.decimal == "." else _with_points(cells, schema)
 
 
@@ -80,8 +82,8 @@ def wanted_columns(schema: Schema) -> set[str]:
     return {*schema.columns, *(name for name in named if name)}
 
 
-def read_cells(data: bytes, file: FileFormat, wanted: set[str], name: str) -> pl.DataFrame:
-    """The wanted columns of a text file, every cell a text or NULL."""
+def read_cells(data: bytes, file: FileFormat, wanted: set[str] | None, name: str) -> pl.DataFrame:
+    """The wanted columns of a text file, or all, every cell a text or NULL."""
     lines = iter(_lines(data, file.encoding))
     first = next((line for line in lines if line.strip()), "")
     names = _header(first, file.separator, name)
@@ -90,7 +92,7 @@ def read_cells(data: bytes, file: FileFormat, wanted: set[str], name: str) -> pl
     columns = _split([rows[at] for at in plain], file.separator, names)
     if len(plain) < len(rows):
         columns = _with_odd(columns, rows, plain, file.separator, names)
-    chosen = columns.select(each for each in names if each in wanted)
+    chosen = columns.select(each for each in names if wanted is None or each in wanted)
     return chosen.with_columns(pl.all().replace({"": None}))
 
 

@@ -1,7 +1,7 @@
 """Other ways to mask a table, as company and as points of reference beside microaggregation.
 
-Recoding, top and bottom coding go before the groups are formed (steps of the schema); noise, rank swapping,
-PRAM, synthetic records and local suppression are methods of their own in `shoal compare`. Only local suppression keeps k.
+Recoding, top and bottom coding go before the groups are formed; noise, rank swapping, PRAM and synthetic records are
+points of reference in `shoal compare`, and with shuffling, rounding and record swapping steps of a run. None keeps k.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from shoal.masking._perturb import MASKS, add_noise, invariant_matrix, mask, pra
 from shoal.masking._records import Swapped, swap_records
 from shoal.masking._shuffle import shuffle
 from shoal.masking._steps import code_ends, recode, round_to
-from shoal.masking._suppress import suppress
 from shoal.masking._synthetic import hybrid, synthetic
 
 __all__ = [
@@ -26,7 +25,6 @@ __all__ = [
     "recode",
     "round_to",
     "shuffle",
-    "suppress",
     "swap_records",
     "synthetic",
 ]

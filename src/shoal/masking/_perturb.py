@@ -13,7 +13,6 @@ import polars as pl
 from shoal.engine.columns import TypedColumn
 from shoal.errors import ParameterError
 from shoal.masking._kinds import changed_cells, perturbed
-from shoal.masking._suppress import suppress
 from shoal.masking._synthetic import hybrid, synthetic
 from shoal.params import Interval, check_params
 
@@ -25,27 +24,20 @@ MASKS: dict[str, tuple[float | None, str]] = {
     "pram": (0.1, "probability that a level is drawn anew"),
     "synthetic": (None, "none: normal records with the means and covariances of the original"),
     "hybrid": (0.5, "correlation of what is published with the original, between 0 and 1"),
-    "suppression": (None, "none: cells are made missing until every class has k records"),
 }
 
 
 def mask(
-    name: str, columns: Sequence[TypedColumn], k: int, strength: float | None = None, random_state: int = 0
+    name: str, columns: Sequence[TypedColumn], strength: float | None = None, random_state: int = 0
 ) -> list[TypedColumn]:
     """Mask columns by one of `MASKS`.
 
     Numbers, dates and ordered kinds are perturbed by noise and rank swapping or drawn anew, categories by PRAM; columns of
-    another kind stay as they are. Suppression takes all.
+    another kind stay as they are.
     """
     if name not in MASKS:
         raise ParameterError(f"The masking must be one of {', '.join(MASKS)}. Got {name!r}.")
     rng = np.random.default_rng(random_state)
-    if name == "suppression":
-        codes = np.stack(
-            [np.unique(_cells(column), return_inverse=True)[1].reshape(-1) for column in columns], axis=1
-        )
-        gone = suppress(codes, k)
-        return [replace(column, missing=column.missing | gone[:, j]) for j, column in enumerate(columns)]
     amount: float = (MASKS[name][0] or 0.0) if strength is None else strength
     check_params(name, {"strength": Interval(Real, 0)}, {"strength": amount})
     out = list(columns)
@@ -301,8 +293,3 @@ def _by_matrix(
     rows = np.zeros(cells.len(), np.int64)
     rows[here] = new
     return order.gather(rows).set(known.is_null(), None).alias(cells.name)
-
-
-def _cells(column: TypedColumn) -> np.ndarray:
-    """Values with one number of its own for missing cells."""
-    return np.where(column.missing, np.inf, column.values)

@@ -17,6 +17,7 @@ import polars as pl
 from shoal import privacy, rules
 from shoal.errors import InputError, InternalError
 from shoal.generalization import Generalize, Hierarchy, Recoder, Suppress, read_hierarchies
+from shoal.publish.earlier import with_earlier
 from shoal.publish.executors import Executor, Progress
 from shoal.publish.replacing import needed_table, outcome_of, refuse_executor
 from shoal.publish.request import ProtectionRequest, refuse_fields
@@ -26,7 +27,7 @@ from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.identification import identification
 from shoal.publish.stages.measure import Figures
 from shoal.publish.stages.roles import Roles, settle_roles
-from shoal.publish.stages.survey import weights_of
+from shoal.publish.stages.survey import ROW, weights_of
 from shoal.publish.status import Status, refuse_red, status_of
 from shoal.schema import Column
 
@@ -84,6 +85,9 @@ def change(
         check.refuse_broken(verdicts)
         exposure = check.exposure_of(made.classes, settled)
         status = _with_reading(status_of(verdicts, exposure, request.k, request.limits), recoder)
+        told: tuple[str, ...] = ()
+        if made.whole is not None:
+            status, told = with_earlier(status, request, roles, made.whole, table[ROW])
         refuse_red(status, accepted=request.accept_risk)
         tell("measuring", 0, 0)
         figures = _figures(table, changed, settled, recoder, exposure)
@@ -100,7 +104,7 @@ def change(
         reasons=status.reasons,
         request=request,
         roles=roles,
-        notes=(*rows.notes, *roles.notes, *_notes(settled, recoder)),
+        notes=(*rows.notes, *roles.notes, *told, *_notes(settled, recoder)),
         sizes=_sizes(recoder),
         original=made.original,
         published=made.published,

@@ -13,7 +13,9 @@ from dataclasses import replace
 
 from shoal.engine.compile import needs_compiling
 from shoal.microaggregation import Microaggregator, resolve_method
+from shoal.publish.earlier import with_earlier
 from shoal.publish.executors import Draft, Executor, Progress, Rows
+from shoal.publish.executors.memory import MemoryRows
 from shoal.publish.request import CHANGING, ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
 from shoal.publish.stages.check import exposure_of, refuse_broken
@@ -22,7 +24,7 @@ from shoal.publish.stages.identification import NOT_MEASURED
 from shoal.publish.stages.plan import Plan, draft_plan, finished_plan, small_strata
 from shoal.publish.stages.roles import Roles, settle_roles
 from shoal.publish.stages.routing import centres_of, stratum_sums
-from shoal.publish.stages.survey import survey_batch, surveyed
+from shoal.publish.stages.survey import ROW, survey_batch, surveyed
 from shoal.publish.status import Status, refuse_red, status_of
 from shoal.rules import edits_of, refuse_contradiction
 
@@ -83,7 +85,7 @@ def protect(
         rows.solve(plan)
         tell("checking", 0, 0)
         draft = rows.draft(plan, key)
-        status = settle_status(draft, plan)
+        status, told = settle_status(rows, draft, plan)
         tell("measuring", 0, 0)
         figures = rows.measured(plan, draft.tally.figures())
         exposure = exposure_of(draft.classes, plan)
@@ -94,7 +96,8 @@ def protect(
         figures, at_risk=exposure.at_risk, attribute_disclosure=dict(exposure.attributes),
         seconds=time.perf_counter() - started,
     )  # fmt: skip
-    notes = rows.notes if figures.identification is not None else (*rows.notes, NOT_MEASURED)
+    said = (*rows.notes, *told)
+    notes = said if figures.identification is not None else (*said, NOT_MEASURED)
     return Protection.of(plan, draft, status, figures, given, notes)
 
 
@@ -136,15 +139,18 @@ def plan_rows(rows: Rows, roles: Roles, request: ProtectionRequest, method: Micr
     return finished_plan(draft, found, rows.part_rows(roles), centres)
 
 
-def settle_status(draft: Draft, plan: Plan) -> Status:
-    """The status of what would be published; raises where it must not be given out."""
+def settle_status(rows: Rows, draft: Draft, plan: Plan) -> tuple[Status, tuple[str, ...]]:
+    """The status of what would be published and notes on it; raises where it must not be given out."""
     request = plan.request
     if draft.tally.interrupted and not request.keep_best:
         raise KeyboardInterrupt
     refuse_broken(draft.verdicts)
     status = status_of(draft.verdicts, exposure_of(draft.classes, plan), request.k, request.limits)
+    told: tuple[str, ...] = ()
+    if isinstance(rows, MemoryRows):
+        status, told = with_earlier(status, request, plan.roles, rows.published, rows.table[ROW])
     refuse_red(status, accepted=request.accept_risk)
-    return status
+    return status, told
 
 
 def first_use(method: Microaggregator) -> str:

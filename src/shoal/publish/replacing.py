@@ -45,12 +45,15 @@ class Outcome:
         An even selection of rows before and after.
     give : callable
         Gives it out.
+    whole : polars.DataFrame or None
+        All rows as published, where they are in memory.
     """
 
     classes: pl.DataFrame
     original: pl.DataFrame
     published: pl.DataFrame
     give: Callable[[np.ndarray], Given]
+    whole: pl.DataFrame | None = None
 
 
 def refuse_executor(request: ProtectionRequest, executor: Executor) -> None:
@@ -133,7 +136,7 @@ def _in_memory(
         frame = rows.given.taken(table[ROW].to_numpy())
         made = frame.without(hidden(roles) if request.identifiers == "drop" else []).replaced(cells)
         if request.order == "shuffle":
-            order = shuffled(published)
+            order = shuffled(Frame(made).to_polars())
             return Given(Frame(made).narwhals[order.tolist()].to_native(), labels[order])
         return Given(made, labels)
 
@@ -142,6 +145,7 @@ def _in_memory(
         original_cells(table, roles)[::step],
         published[::step],
         give,
+        published,
     )
 
 

@@ -191,6 +191,10 @@ class ProtectionRequest:
         "To whom the table is given: public, scientific or enclave; its thresholds decide the status.", "text",
         "--release-type", page=True,
     )  # fmt: skip
+    earlier: str | Path | None = option(
+        None, PATH, "An earlier release of the same rows, in the same order: what both tell together is checked.",
+        "path", "--earlier",
+    )  # fmt: skip
     order: str = option(
         "keep", Options(("keep", "shuffle")),
         "Rows in the order of the input (keep), or in one that tells nothing of it (shuffle).", "text", "--order", page=True,

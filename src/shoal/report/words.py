@@ -165,6 +165,16 @@ IDENTIFICATION = (
         "share",
         "The same for the weakest household.",
     ),
+    *(
+        (
+            f"households_below_{size}",
+            f"Households below {size}",
+            "count",
+            f"Households whose size and members, taken together, fewer than {size} households share: found by "
+            "whoever can tell which rows are one household.",
+        )
+        for size in (2, 3, 5)
+    ),
     (
         "special_uniques",
         "Special uniques (SUDA)",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from shoal.risk._composition import Composition, composition
+from shoal.risk._earlier import Intersection, intersection
 from shoal.risk._loglinear import ModelRisk, log_linear_risk
 from shoal.risk._measure import Risk, column_risks, measure, survey_weights
 from shoal.risk._population import PopulationUniqueness, population_uniqueness
@@ -10,11 +12,15 @@ from shoal.risk._uniques import MOST_SUBSETS, Suda, suda
 
 __all__ = [
     "MOST_SUBSETS",
+    "Composition",
+    "Intersection",
     "ModelRisk",
     "PopulationUniqueness",
     "Risk",
     "Suda",
     "column_risks",
+    "composition",
+    "intersection",
     "log_linear_risk",
     "measure",
     "population_uniqueness",

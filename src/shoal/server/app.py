@@ -24,6 +24,7 @@ from starlette.staticfiles import StaticFiles
 from shoal import __version__, errors
 from shoal.errors import ShoalError
 from shoal.server import api, pages, publish
+from shoal.server import log as log_views
 from shoal.server.accounts import Accounts
 from shoal.server.config import Config
 from shoal.server.desk import Buckets, Desk
@@ -59,6 +60,7 @@ WAYS = (
     Way("GET", "/api/v1/datasets/{dataset}/answers", api.answers, _ANALYST),
     Way("GET", "/api/v1/datasets/{dataset}/spending", api.spending, _OWNER),
     Way("GET", "/api/v1/log", api.entries, _AUDITOR),
+    Way("GET", "/api/v1/log/questions", log_views.questions, _AUDITOR),
     Way("GET", "/api/v1/log/check", api.check, _AUDITOR),
     Way("GET", "/", pages.home, _SIGNED_IN),
     Way("GET", "/sign-in", pages.sign_in_page, ANYONE),
@@ -71,7 +73,8 @@ WAYS = (
     Way("GET", "/owner", pages.owner, _OWNER),
     Way("POST", "/owner/users", pages.add_user, _OWNER),
     Way("POST", "/owner/users/revoke", pages.revoke_user, _OWNER),
-    Way("GET", "/audit", pages.audit, _AUDITOR),
+    Way("GET", "/audit", log_views.page, _AUDITOR),
+    Way("GET", "/audit/{name}", log_views.export, _AUDITOR),
     Way("GET", "/publish", publish.upload_page, _OWNER),
     Way("POST", "/publish", publish.upload, _OWNER),
     Way("GET", "/publish/{job}", publish.job_page, _OWNER),

@@ -144,14 +144,6 @@ async def revoke_user(request: Request) -> Response:
     return RedirectResponse("/owner#users", 303)
 
 
-def audit(request: Request, last: int = api._LAST) -> Response:
-    """The auditor's page: the log, and whether its chain holds, replayed now."""
-    desk = api.desk_of(request)
-    return render(
-        request, "audit.html.j2", check=desk.ledger.verify(), entries=api.log_of(desk, last)[::-1], last=last
-    )
-
-
 def render(request: Request, template: str, code: int = 200, **facts: Any) -> HTMLResponse:
     """A page from its template."""
     visitor = getattr(request.state, "visitor", None)

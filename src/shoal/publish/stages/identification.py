@@ -86,6 +86,9 @@ def _figures(table: pl.DataFrame, plan: Decided, suda_size: int, fraction: float
     roles = plan.roles
     found = risk.measure(table, roles.known, weights=roles.weight, households=roles.household)
     figures = {name: value for name, value in found.to_dict().items() if name != "source"}
+    if roles.household is not None:
+        homes = risk.composition(table, roles.known, roles.household)
+        figures |= {f"households_below_{size}": count for size, count in homes.below.items()}
     if suda_size:
         special = risk.suda(table, roles.known, max_size=suda_size, sampling_fraction=fraction)
         figures["special_uniques"] = int((special.n_minimal > 0).sum())

@@ -13,6 +13,7 @@ import polars as pl
 from shoal import privacy, rules
 from shoal.engine.roles import row_codes
 from shoal.errors import InputError, ParameterError
+from shoal.publish.earlier import with_earlier
 from shoal.publish.executors import Executor, Progress
 from shoal.publish.replacing import needed_table, outcome_of, refuse_executor
 from shoal.publish.request import ProtectionRequest, refuse_fields
@@ -21,7 +22,7 @@ from shoal.publish.stages import check
 from shoal.publish.stages.decode import decoded_facts
 from shoal.publish.stages.release import hidden
 from shoal.publish.stages.roles import Roles, settle_roles
-from shoal.publish.stages.survey import weights_of
+from shoal.publish.stages.survey import ROW, weights_of
 from shoal.publish.status import Status, refuse_red, status_of
 from shoal.publish.steps.figures import Settled, figures_of, order_notes
 from shoal.publish.steps.treat import Task, Treated, check_methods, treat
@@ -95,7 +96,10 @@ def run_steps(
         assert labels is not None
         if roles.weight is not None:
             # The mean of a class's weights: totals of the class hold, and the weight tells nobody apart.
-            means = np.bincount(labels, weights_of(table, roles.weight)) / np.bincount(labels)
+            weights = weights_of(table, roles.weight)
+            if not weights.sum() > 0:
+                raise InputError(f"The weights {roles.weight!r} must be at least 0, some above 0. All are 0.")
+            means = np.bincount(labels, weights) / np.bincount(labels)
             new[roles.weight] = pl.Series(roles.weight, means[labels])
         tell("checking", 0, 0)
         protected = table.with_columns(new.values())
@@ -104,6 +108,9 @@ def run_steps(
         made = outcome_of(rows, settled, table, new, key)
         exposure = check.exposure_of(made.classes, settled)
         status = _with_readings(status_of(verdicts, exposure, request.k, request.limits), ran)
+        told: tuple[str, ...] = ()
+        if made.whole is not None:
+            status, told = with_earlier(status, request, roles, made.whole, table[ROW])
         refuse_red(status, accepted=request.accept_risk)
         tell("measuring", 0, 0)
         figures = figures_of(table, protected, settled, ran, kept.kept, exposure, labels)
@@ -119,7 +126,7 @@ def run_steps(
         reasons=status.reasons,
         request=request,
         roles=roles,
-        notes=(*rows.notes, *roles.notes, *_notes(settled, ran, table, kept.kept)),
+        notes=(*rows.notes, *roles.notes, *told, *_notes(settled, ran, table, kept.kept)),
         sizes=np.bincount(labels).astype(np.int64),
         original=made.original,
         published=made.published,
@@ -182,7 +189,7 @@ def _run(
             k,
             within,
             table,
-            _now(facts, table),
+            _now(facts, table, ran),
             roles.household,
             roles.weight,
             zeros,
@@ -195,12 +202,12 @@ def _run(
     return ran
 
 
-def _now(facts: Mapping[str, Column], table: pl.DataFrame) -> dict[str, Column]:
+def _now(facts: Mapping[str, Column], table: pl.DataFrame, ran: list[Ran]) -> dict[str, Column]:
     """The facts of columns as the steps before left them: a coarsened number is a category."""
+    coarse = {name for each in ran if each.step.is_truthful for name in each.step.columns}
     return {
         name: replace(fact, kind="category", bounds=None, breaks=None, step=None, levels=None, aggregate=None)
-        if fact.kind == "number" and name in table.columns and table.schema[name] == pl.String
-        and table[name].cast(pl.Float64, strict=False).null_count() > table[name].null_count()
+        if fact.kind == "number" and name in coarse and table.schema[name] == pl.String
         else fact
         for name, fact in facts.items()
     }  # fmt: skip

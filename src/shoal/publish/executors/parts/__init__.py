@@ -37,6 +37,7 @@ LARGEST_PART = 100_000
 COPIES = 10
 _CANNOT = {
     "certify": "the bound needs all records at once",
+    "earlier": "both releases must be in one memory to be laid side by side",
     "keep_best": "an interrupted run goes on with --resume instead",
 }
 

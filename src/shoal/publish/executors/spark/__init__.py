@@ -57,6 +57,7 @@ PART_ROWS = 100_000
 MEASURED = 500
 _CANNOT = {
     "certify": "the bound needs all records at once",
+    "earlier": "both releases must be in one memory to be laid side by side",
     "keep_best": "Spark runs a lost task again",
     "resume": "Spark runs a lost task again",
     "labels": "groups are not numbered over the cluster",

@@ -1,0 +1,162 @@
+"""The auditor's views: the log by question, found by filters, page by page; export; and a kept hash compared."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import Query, Request
+from fastapi.responses import Response, StreamingResponse
+
+from shoal.dp.budget import epsilon as epsilon_of
+from shoal.dp.claims import Caps
+from shoal.dp.entries import Entry
+from shoal.dp.ledger import Ledger
+from shoal.dp.log import MOST, STATES, Filters, Row, read_log
+from shoal.server import api, pages
+from shoal.server.desk import UnknownError
+
+_COLUMNS = ("seq", "at", "state", "dataset", "analyst", "epsilon", "total", "unit", "text", "entry", "hash")
+Text = Annotated[str, Query(max_length=200)]
+Before = Annotated[int | None, Query(ge=1, le=2**62, description="'older' of the page before.")]
+
+
+def page(
+    request: Request,
+    dataset: Text = "",
+    analyst: Text = "",
+    state: Text = "",
+    text: Text = "",
+    since: Text = "",
+    until: Text = "",
+    expects: Text = "",
+    before: Before = None,
+) -> Response:
+    """The auditor's page: whether the chain holds, replayed now, and the questions that the filters find."""
+    ledger, typed = api.desk_of(request).ledger, _typed(dataset, analyst, state, text, since, until)
+    found = read_log(ledger, Filters(**typed), before=before)
+    return pages.render(
+        request,
+        "audit.html.j2",
+        check=ledger.verify(expects.strip().lower() or None),
+        expects=expects.strip(),
+        rows=[_shown(row) for row in found.rows],
+        typed=typed,
+        datasets=list(request.app.state.config.datasets),
+        states=STATES,
+        same=urlencode({name: value for name, value in typed.items() if value}),
+        older=found.older,
+        newest=before is None,
+    )
+
+
+def questions(
+    request: Request,
+    dataset: Text = "",
+    analyst: Text = "",
+    state: Text = "",
+    text: Text = "",
+    since: Text = "",
+    until: Text = "",
+    before: Before = None,
+    most: int = Query(100, ge=1, le=MOST),
+) -> dict[str, Any]:
+    """For auditors: one row for each question with what became of it, newest first, page by page."""
+    filters = Filters(**_typed(dataset, analyst, state, text, since, until))
+    found = read_log(api.desk_of(request).ledger, filters, before=before, most=most)
+    return {"rows": [_shown(row) for row in found.rows], "older": found.older}
+
+
+def export(
+    request: Request,
+    name: str,
+    dataset: Text = "",
+    analyst: Text = "",
+    state: Text = "",
+    text: Text = "",
+    since: Text = "",
+    until: Text = "",
+) -> Response:
+    """All that the filters find as `log.csv` or `log.jsonl`; `entries.jsonl` is every entry, from which the chain can be replayed."""
+    ledger = api.desk_of(request).ledger
+    filters = Filters(**_typed(dataset, analyst, state, text, since, until))
+    made = {
+        "log.csv": (lambda: _csv(ledger, filters), "text/csv; charset=utf-8"),
+        "log.jsonl": (lambda: _lines(ledger, filters), "application/x-ndjson"),
+        "entries.jsonl": (lambda: _entries(ledger), "application/x-ndjson"),
+    }
+    if name not in made:
+        raise UnknownError("There is no such file.")
+    write, kind = made[name]
+    headers = {"content-disposition": f'attachment; filename="{name}"'}
+    return StreamingResponse(write(), media_type=kind, headers=headers)
+
+
+def _typed(
+    dataset: str, analyst: str, state: str, text: str, since: str, until: str
+) -> dict[str, str | None]:
+    given = {
+        "dataset": dataset, "analyst": analyst, "state": state, "text": text, "since": since, "until": until,
+    }  # fmt: skip
+    return {name: value.strip() or None for name, value in given.items()}
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    entry = row.entry
+    return {
+        "seq": entry.seq,
+        "at": entry.at,
+        "state": row.state,
+        "dataset": entry.dataset,
+        "analyst": entry.analyst,
+        "epsilon": epsilon_of(entry.micro),
+        "total": epsilon_of(entry.dataset_total),
+        "unit": entry.unit,
+        "text": _words(entry),
+        "entry": entry.name,
+        "hash": entry.hash,
+    }
+
+
+def _words(entry: Entry) -> str:
+    """What an entry says, in words where it holds none; the export of the chain has it as it is."""
+    if entry.kind == "caps":
+        caps = Caps.from_json(entry.body)
+        return f"budget {epsilon_of(caps.total):g}, per analyst {epsilon_of(caps.per_analyst):g} ({caps.currency})"
+    return "mark of the ledger's secret" if entry.kind == "secret" else entry.body
+
+
+def _all(ledger: Ledger, filters: Filters) -> Iterator[dict[str, Any]]:
+    """Every row, piece by piece, so that a long log is not held in memory."""
+    before = None
+    while True:
+        found = read_log(ledger, filters, before=before, most=MOST)
+        yield from (_shown(row) for row in found.rows)
+        before = found.older
+        if before is None:
+            return
+
+
+def _csv(ledger: Ledger, filters: Filters) -> Iterator[str]:
+    yield _line(_COLUMNS)
+    for row in _all(ledger, filters):
+        yield _line([pages.escape_cell(row[name]) for name in _COLUMNS])
+
+
+def _line(cells: Any) -> str:
+    file = io.StringIO()
+    csv.writer(file).writerow(cells)
+    return file.getvalue()
+
+
+def _lines(ledger: Ledger, filters: Filters) -> Iterator[str]:
+    return (json.dumps(row) + "\n" for row in _all(ledger, filters))
+
+
+def _entries(ledger: Ledger) -> Iterator[str]:
+    return (json.dumps(asdict(each.shown())) + "\n" for each in ledger.entries())

@@ -1,0 +1,78 @@
+"""An earlier release of the same rows, and households by their composition."""
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import shoal
+from shoal import risk
+from shoal.errors import GuaranteeError, InputError, ParameterError
+from shoal.publish import protect_file
+
+COLUMNS = {"columns": ["age", "income"], "method": "mdav"}
+
+
+def people(n=120):
+    rng = np.random.default_rng(2)
+    return pl.DataFrame({"age": rng.integers(18, 80, n), "income": rng.lognormal(3, 1, n).round(1)})
+
+
+def test_two_independent_versions_are_refused_and_a_coarsened_one_is_not(tmp_path):
+    frame = people()
+    made = shoal.protect(frame, k=3, **COLUMNS)
+    first = made.frame
+    first.write_parquet(tmp_path / "first.parquet")
+    with pytest.raises(GuaranteeError, match="together with the earlier release"):
+        shoal.protect(frame, k=4, earlier=tmp_path / "first.parquet", **COLUMNS)
+    # Made from the first release with its groups kept whole, classes only join.
+    whole = first.with_columns(group=pl.Series(made.labels))
+    coarse = shoal.protect(whole, k=3, households="group", earlier=tmp_path / "first.parquet", **COLUMNS)
+    assert coarse.status == "green"
+    assert coarse.figures.smallest_group >= 9
+    assert "adds nothing" in " ".join(coarse.notes)
+    again = shoal.protect(frame, k=3, earlier=tmp_path / "first.parquet", **COLUMNS)
+    assert again.status == "green"
+    with pytest.raises(InputError, match="must have the rows"):
+        shoal.protect(
+            frame.head(50), k=3, earlier=tmp_path / "first.parquet", **(COLUMNS | {"method": "suppress"})
+        )
+    with pytest.raises(ParameterError, match="'earlier'"):
+        protect_file(
+            tmp_path / "first.parquet",
+            tmp_path / "o.parquet",
+            k=3,
+            earlier=tmp_path / "first.parquet",
+            n_jobs=1,
+        )
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 2)), min_size=1, max_size=12), st.integers(2, 4))
+def test_intersection_equals_counting_by_hand(rows, k):
+    old = pl.DataFrame({"a": [str(a) for a, _ in rows]})
+    new = pl.DataFrame({"a": [str(b) for _, b in rows]})
+    found = risk.intersection(old, new, k, columns="a", earlier_columns="a")
+    counts = [rows.count(row) for row in rows]
+    assert found.k == min(counts)
+    assert found.below == sum(count < k for count in counts)
+    maps = {b: {x for x, y in rows if y == b} for _, b in rows}
+    finer_new = all(len(each) == 1 for each in maps.values())
+    assert finer_new == (found.nested in ("new in earlier", "equal"))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from("fm")), min_size=1, max_size=14))
+def test_composition_equals_counting_by_hand(rows):
+    table = pl.DataFrame({"home": [a for a, _ in rows], "sex": [b for _, b in rows]})
+    homes = {}
+    for home, sex in rows:
+        homes.setdefault(home, []).append(sex)
+    kinds = [tuple(sorted(members)) for members in homes.values()]
+    found = risk.composition(table, "sex", "home")
+    assert found.households == len(kinds)
+    assert found.compositions == len(set(kinds))
+    assert found.below == {size: sum(kinds.count(kind) < size for kind in kinds) for size in (2, 3, 5)}
+    lengths = [len(kind) for kind in kinds]
+    assert found.by_size == {size: sum(lengths.count(each) < size for each in lengths) for size in (2, 3, 5)}
