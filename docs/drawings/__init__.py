@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from drawings import figures, house, partitions
+from drawings import attacks, figures, house, partitions
 
 PICTURES: dict[str, Callable[[], str]] = {
     **{f"family-{name}": (lambda name=name: partitions.family(name)) for name in partitions.FAMILIES},
@@ -24,6 +24,16 @@ PICTURES: dict[str, Callable[[], str]] = {
     "risk-utility": figures.risk_utility,
     "correlated-noise": figures.correlated_noise,
     "house": house.house,
+    **{
+        f"attack-{each.__name__.replace('_', '-')}": each
+        for each in (
+            attacks.singling_out,
+            attacks.linkability,
+            attacks.inference,
+            attacks.record_linkage,
+            attacks.membership,
+        )
+    },
 }
 
 # The page's colours, for pictures that stand alone (the README shows one).

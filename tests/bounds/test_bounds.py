@@ -16,10 +16,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from scipy import optimize
 
-from shoal.bounds import Bound, information_loss_bound, partition_loss
+from shoal.bounds import Bound, forecast, information_loss_bound, partition_loss
 from shoal.engine.encode import standardise, sum_of_squares
 from shoal.errors import InputError, ParameterError
+from shoal.microaggregation import MDAV
+from shoal.relaxation.ascent import Ascent
+from shoal.relaxation.cheap import cheap_duals
 from shoal.relaxation.master import Master
+from shoal.relaxation.rooted import Surroundings
 
 TOLERANCE = 1e-7
 
@@ -178,13 +182,54 @@ def test_published_tables_are_bounded_within_half_a_per_cent(name, least, best, 
 
 
 def test_cheap_bound_of_many_records():
-    X = np.random.default_rng(1).normal(size=(20_000, 3))
+    X = np.random.default_rng(1).normal(size=(200_001, 2))
     found = information_loss_bound(X, 5)
-    assert found.method == "cheap"
-    assert "5000" in found.note
+    assert found.method == forecast(200_001, 2, 5).method == "cheap"
+    assert "200000" in found.note
     assert 0 < found.bound < 100
     assert found.information_loss is None
     assert found.gap is None
+
+
+def test_dual_ascent_bounds_tables_beyond_the_linear_programme():
+    rng = np.random.default_rng(2)
+    X = 5 * rng.normal(size=(30, 3))[rng.integers(0, 30, 5_001)] + rng.normal(size=(5_001, 3))
+    labels = MDAV(k=3).fit(X).labels_
+    assert forecast(5_001, 3, 3).method == "ascent"
+    found = information_loss_bound(X, 3, labels=labels)
+    cheap = information_loss_bound(X, 3, "cheap")
+    assert found.method == "ascent"
+    assert 1.1 * cheap.bound < found.bound < found.information_loss
+    assert found.proven
+
+
+@settings(max_examples=25, deadline=None)
+@given(tables, st.integers(2, 4))
+def test_dual_ascent_is_below_the_optimum(X, k):
+    Z = standardise(X)
+    duals = cheap_duals(Z, k) if len(Z) >= 2 * k - 1 else np.zeros(len(Z))
+    ascent = Ascent(Surroundings.of(Z, k, 8 * k), duals, None, lambda: 99.0)
+    ascent.run(math.inf, lambda stage, value: None)
+    total = (Z * Z).sum()
+    assert ascent.value <= (optimum(X, k) / 100 + 1e-9) * total
+
+
+@pytest.mark.parametrize("unit", [1e300, 1e-300])
+def test_units_of_scaled_columns_do_not_matter(unit, blobs):
+    plain = information_loss_bound(blobs, 3, 20, scaled=True)
+    scaled = information_loss_bound(blobs * unit, 3, 20, scaled=True)
+    assert scaled.bound == pytest.approx(plain.bound, rel=1e-6)
+
+
+def test_a_forecast_is_one_sentence():
+    assert str(forecast(800, 13, 3)).startswith(
+        "A bound by a linear programme, perhaps a proof of the optimum, takes"
+    )
+    assert "minutes" in str(forecast(100_000, 10, 5))
+    assert forecast(100_000, 10, 5, 30).seconds == 30
+    assert forecast(100_000, 10, 30).method == "cheap"
+    with pytest.raises(ParameterError, match="'effort' of forecast"):
+        forecast(100, 2, 3, "great")
 
 
 def test_interrupted_search_gives_what_is_proven(census):

@@ -505,7 +505,7 @@ def test_figures_over_all_groups_are_bounded():
     levels = tuple(f"L{i}" for i in range(3000))
     schema = Schema({"z": Column("z", kind="category", levels=levels)}, id="many")
     s = Session(pl.DataFrame({"z": ["L1"]}), schema, budget=1.0)
-    figures = ", ".join(f"COUNT(*) AS a{i}" for i in range(40))
+    figures = ", ".join(f"COUNT(CASE WHEN z = 'L{i}' THEN 1 END) AS a{i}" for i in range(40))
     with pytest.raises(
         ShoalError, match="at most 100000 figures over all its groups. Got 40 for each of 3000"
     ):

@@ -292,3 +292,11 @@ def test_bad_input_is_one_sentence(call, message):
     frame = pl.DataFrame({"zip": [1], "s": [2]})
     with pytest.raises((InputError, ParameterError), match=message):
         call(frame)
+
+
+@pytest.mark.parametrize("value", [0, 2**62, 2**63 + 5, 2**64 - 1])
+def test_numbers_beyond_63_bits_are_told_apart(value):
+    others = [value] * 3 + [value - 1 if value else 1] * 2
+    table = pl.DataFrame({"x": pl.Series(others, dtype=pl.UInt64), "y": ["a"] * 5})
+    assert privacy.k_anonymity(table, ["x", "y"]).value == 2
+    assert privacy.k_anonymity(table[:3], ["x", "y"]).value == 3

@@ -181,3 +181,20 @@ def test_a_character_that_the_encoding_lacks_is_one_sentence(tmp_path):
     with pytest.raises(InputError, match="written in latin-1, as the input is"):
         io.write_table(pl.DataFrame({"a": ["≥ 65"]}), tmp_path / "o.csv", source)
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("mark", "cells", "read"),
+    [
+        (";", ["1,5", "2,25"], [1.5, 2.25]),
+        ("\t", ["1,5", "2,125"], [1.5, 2.125]),
+        ("|", ["0,1", "0,2"], [0.1, 0.2]),
+        ("\t", ["1,007", "2,125"], ["1,007", "2,125"]),  # thousands, perhaps
+        ("\t", ["1.5", "2.25"], [1.5, 2.25]),
+    ],
+)
+def test_what_was_written_with_a_comma_is_read_back(mark, cells, read, tmp_path):
+    ending = ".tsv" if mark == "\t" else ".csv"
+    path = tmp_path / f"t{ending}"
+    path.write_text("x" + mark + "y\n" + "".join(f"{cell}{mark}a\n" for cell in cells))
+    assert io.read_table(path)["x"].to_list() == read

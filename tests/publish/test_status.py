@@ -128,7 +128,10 @@ def test_a_red_table_is_not_written_and_ends_no_total(folder):
     facts = json.loads(done.stdout)
     assert facts["status"] == "red"
     assert facts["at_risk"] > 0.9
-    assert "Status red: do not publish" in (folder / "r.html").read_text()
+    report = (folder / "r.html").read_text()
+    assert "Status red: do not publish" in report
+    assert "with the columns left as they are" in report
+    assert facts["linkage"] > facts["dld"]
     public = (folder / "p.html").read_text()
     assert "Status red" in public
     assert "do not publish" not in public  # advice is for the custodian

@@ -185,3 +185,23 @@ def test_missing_cells_follow_their_policy():
     done = shoal.protect(frame, k=3, schema=schema(rules=[], wage={"on_missing": "category"}))
     assert done.frame["wage"].filter(frame["wage"].is_null()).null_count() == frame["wage"].null_count()
     assert smallest(done.frame, ["region", "roof", "sex", "relat", "wage", "pension", "income"]) >= 3
+
+
+def test_odd_cells_are_one_sentence():
+    frame = survey(60)
+    with pytest.raises(InputError, match="must hold numbers"):
+        shoal.protect(frame.with_columns(wage=pl.lit("x")), k=3, schema=schema(rules=[]))
+    with pytest.raises(InputError, match="All are 0"):
+        shoal.protect(frame.with_columns(w=pl.lit(0.0)), k=3, schema=schema())
+    with pytest.raises(InputError, match="none missing"):
+        shoal.protect(frame.with_columns(w=pl.lit(-1.0)), k=3, schema=schema())
+    with pytest.raises(InputError, match="must have a household"):
+        shoal.protect(frame.with_columns(home=pl.lit(None, dtype=pl.Int64)), k=3, schema=schema())
+
+
+def test_the_report_says_what_became_of_each_column(tmp_path):
+    shoal.protect(survey(60), k=3, schema=schema()).report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "treated by step 1, suppress" in page
+    assert "mode of its group" not in page
+    assert "at least 3 households" not in page

@@ -9,10 +9,15 @@ from shoal.engine.compile import kernel
 from shoal.microaggregation import methods
 
 
-def incumbent(Z: np.ndarray, k: int, seconds: float) -> np.ndarray:
-    """Labels of a good partition: annealing where it is there, otherwise MDAV improved by exchanges."""
-    anneal = methods().get("anneal")
-    if anneal is not None and seconds > 0:
+def incumbent(Z: np.ndarray, k: int, seconds: float | None) -> np.ndarray:
+    """Labels of a good partition by annealing, for its default work where no seconds are given.
+
+    Given zero seconds, by MDAV improved by exchanges.
+    """
+    anneal = methods()["anneal"]
+    if seconds is None:
+        return anneal(k=k, random_state=0).fit(Z).labels_
+    if seconds > 0:
         return anneal(k=k, time_limit=seconds, random_state=0).fit(Z).labels_
     labels = methods()["mdav"](k=k).fit(Z).labels_
     near = cKDTree(Z).query(Z, k=min(Z.shape[0], 4 * k), workers=-1)[1]

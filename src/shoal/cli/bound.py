@@ -27,7 +27,8 @@ def bound(
         str | None, typer.Option(help="Columns to use, separated by commas; otherwise all numeric ones.")
     ] = None,
     effort: Annotated[
-        str, typer.Option(help="cheap, default (two minutes at most), optimal (ten), or seconds.")
+        str,
+        typer.Option(help="cheap, default (about what is printed first), optimal (ten minutes), or seconds."),
     ] = "default",
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -35,7 +36,7 @@ def bound(
 
     Example: shoal bound census.csv -k 3 --labels groups.csv
     """
-    from shoal.bounds import information_loss_bound, partition_loss
+    from shoal.bounds import forecast, information_loss_bound, partition_loss
     from shoal.engine.frame import Frame
     from shoal.io import read_table
 
@@ -46,6 +47,10 @@ def bound(
         table = table.select(chosen)
     given = None if labels is None else _read_labels(labels)
     loss = None if given is None else partition_loss(table, given, k)
+    width = len(Frame(table).numeric_columns())
+    plan = forecast(len(table), width, k, _as_effort(effort))
+    if width and len(table) >= k:
+        typer.echo(plan, err=True)
     with progress() as tell:
         tell("nearest neighbours")
         found = information_loss_bound(

@@ -135,6 +135,7 @@ def in_memory(
 ) -> Protection:
     """The table as a whole: read, protected, and all files of the run written together."""
     from shoal import io
+    from shoal.engine.frame import Frame
     from shoal.publish.executors.memory import Memory
     from shoal.publish.pipeline import protect as run
 
@@ -147,7 +148,8 @@ def in_memory(
     tell(f"reading {file}", 0, 0)
     source = io.read_source(file, request.file)
     result = run(request, Memory(source.frame, source.labelled()), tell)
-    result = result.placed(file, output, tuple(source.notes))
+    lost = io.lost_in_writing(Frame(result.frame).to_polars(), output, source) if output != "-" else ()
+    result = result.placed(file, output, (*source.notes, *lost))
     tell("writing", 0, 0)
     _write(result, source)
     return result

@@ -14,14 +14,19 @@ def register(app: typer.Typer) -> None:
 
 
 def schema(
-    file: Annotated[str, typer.Argument(help="The table.")],
+    file: Annotated[str, typer.Argument(help="The table, or a DDI codebook (.xml).")],
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="Where the schema goes; else it is printed.")
+    ] = None,
+    codebook: Annotated[
+        Path | None, typer.Option(help="Also write a DDI codebook (.xml), with the file's labels.")
     ] = None,
 ) -> None:
     """Guess a first schema, with reasons: roles and kinds to be checked by someone who knows the table.
 
     The encoding, separator and decimal mark of a text file are written down too, so that it is read the same way ever after.
+
+    A DDI codebook gives the schema that it documents, with roles left open.
 
     Example: shoal schema survey.csv -o survey.toml
     """
@@ -29,19 +34,31 @@ def schema(
 
     from shoal import io
     from shoal.engine.guess import guess_schema
+    from shoal.schema import read_codebook, write_codebook
 
-    if output is not None:
-        io.check_apart({"--output": output}, [file])
-        io.check_folder(output)
-    source = io.read_source(file)
-    name = Path(file).stem if file != "-" else "table"
-    guessed = replace(guess_schema(source.frame, source.labelled()), id=name, file=source.file)
-    text = (
-        "# Guessed: check every role and kind. Bounds and levels are left open on purpose; for private answers\n"
-        "# they must come from the codebook, not from the table.\n" + guessed.to_toml()
-    )
-    for note in source.notes:
-        typer.echo(f"note: {note}", err=True)
+    io.check_apart({"--output": output, "--codebook": codebook}, [file])
+    for path in (output, codebook):
+        if path is not None:
+            io.check_folder(path)
+    if Path(file).suffix.lower() == ".xml":
+        found, labels = read_codebook(file), {}
+        text = "# From a codebook: give every column its role.\n" + found.to_toml()
+    else:
+        source = io.read_source(file)
+        name = Path(file).stem if file != "-" else "table"
+        found, labels = (
+            replace(guess_schema(source.frame, source.labelled()), id=name, file=source.file),
+            source.labels,
+        )
+        text = (
+            "# Guessed: check every role and kind. Bounds and levels are left open on purpose; for private answers\n"
+            "# they must come from the codebook, not from the table.\n" + found.to_toml()
+        )
+        for note in source.notes:
+            typer.echo(f"note: {note}", err=True)
+    if codebook is not None:
+        write_codebook(found, codebook, labels)
+        typer.echo(f"written: {codebook}", err=output is None)
     if output is None:
         typer.echo(text, nl=False)
         return

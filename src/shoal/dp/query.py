@@ -271,7 +271,7 @@ class Query:
         if not isinstance(key, str):
             return as_expr(key)
         named = {each.name: each.value for each in self.figures}
-        return named.get(key) or col(key)
+        return named[key] if key in named else col(key)
 
     def _combined(self, operator: str, other: Any, mirrored: bool = False) -> Query:
         left, right = self.as_figure(), as_expr(other)

@@ -334,7 +334,7 @@ def _stored(left: Typed, value: Any) -> Any:
     kind = left.kind
     if isinstance(kind, Number):
         if isinstance(value, bool) or not (isinstance(value, (int, float)) or hasattr(value, "item")):
-            raise QueryError(f"{left.text} is compared with numbers. Got {value!r}.")
+            raise QueryError(f"{left.text} is compared with numbers. Got {repr(value)[:60]}.")
         return float(value)
     if isinstance(kind, Day):
         day = value if isinstance(value, datetime.date) else days.read_date(str(value), left.text)
@@ -342,7 +342,7 @@ def _stored(left: Typed, value: Any) -> Any:
     if isinstance(kind, Truth):
         if isinstance(value, bool) or value in (0, 1):
             return bool(value)
-        raise QueryError(f"{left.text} is compared with TRUE or FALSE. Got {value!r}.")
+        raise QueryError(f"{left.text} is compared with TRUE or FALSE. Got {repr(value)[:60]}.")
     if isinstance(kind, Levels):
         return _place(left, value)
     from shoal.dp.check import level_text
@@ -366,7 +366,9 @@ def _place(left: Typed, value: Any) -> int:
     shown = level_text(value)
     if shown in left.kind.texts:
         return left.kind.texts.index(shown)
-    raise QueryError(f"{left.text} is compared with {value!r}, which is not one of its declared levels.")
+    raise QueryError(
+        f"{left.text} is compared with {repr(value)[:60]}, which is not one of its declared levels."
+    )
 
 
 def _in(left: Typed, values: tuple[Any, ...]) -> pl.Expr:

@@ -168,12 +168,27 @@ def _pair(node: Expr, left: Relation, right: Relation) -> tuple[Known, Known] | 
     first = subject(node.column)
     if not isinstance(first, col):
         return None
-    for a, b in ((first, node.value), (node.value, first)):
-        try:
-            return left.find(a), right.find(b)
-        except QueryError:
-            continue
+    one, two = _sides(first, left, right), _sides(node.value, left, right)
+    if one[0] is not None and two[1] is not None:
+        return one[0], two[1]
+    if two[0] is not None and one[1] is not None:
+        return two[0], one[1]
     return None
+
+
+def _sides(node: col, left: Relation, right: Relation) -> tuple[Known | None, Known | None]:
+    """The column of either side that a name means; one that both sides have must say which."""
+    found: list[Known | None] = []
+    for relation in (left, right):
+        try:
+            found.append(relation.find(node))
+        except QueryError:
+            found.append(None)
+    if found[0] is not None and found[1] is not None:
+        raise QueryError(
+            f"Column {node.name!r} may be {found[0].place} or {found[1].place}: write the table before it."
+        )
+    return found[0], found[1]
 
 
 def _check_join(left: Relation, right: Relation, how: str, pairs: list[tuple[Known, Known]]) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from shoal.errors import QueryError
 
 LONGEST = 20_000
+LONGEST_TEXT = 1_000
 _TOKEN = re.compile(
     r"""(?P<space>\s+|--[^\n]*|/\*.*?\*/)
     |(?P<number>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
@@ -71,6 +72,8 @@ def _joined(inner: str) -> None:
 
 def _token(kind: str, inner: str) -> Token:
     if kind == "text":
+        if len(inner) > LONGEST_TEXT + 2:
+            raise QueryError(f"A text in a query must have at most {LONGEST_TEXT} characters.")
         return Token("text", inner[1:-1].replace("''", "'"))
     if kind == "quoted":
         return Token("quoted", inner[1:-1].replace('""', '"') if inner[0] == '"' else inner[1:-1])

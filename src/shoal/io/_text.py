@@ -65,7 +65,7 @@ def found_marks(sample: str, encoding: str, ending: str, notes: list[str]) -> Fi
     separator = "\t" if ending == ".tsv" else delimiter(sample)
     if separator not in (",", "\t"):
         notes.append(f"Columns are separated by {separator!r}.")
-    decimal = "," if separator == ";" and has_decimal_commas(sample) else "."
+    decimal = "," if has_decimal_commas(sample, separator) else "."
     if decimal == ",":
         notes.append("Decimals are written with a comma.")
     return FileFormat(encoding, separator, decimal)
@@ -193,13 +193,17 @@ def refuse_ragged(lines: Iterable[str], separator: str, width: int, name: str) -
         return  # a cell too long for this reader; the table's own reader decides
 
 
-def has_decimal_commas(text: str) -> bool:
-    """Whether numbers between semicolons are written with a comma."""
-    cells = [cell.strip() for line in text[:SAMPLE_BYTES].splitlines()[1:50] for cell in line.split(";")]
-    with_comma = [
-        cell for cell in cells if cell.count(",") == 1 and cell.replace(",", "").lstrip("-+").isdigit()
-    ]
-    with_point = [
-        cell for cell in cells if cell.count(".") == 1 and cell.replace(".", "").lstrip("-+").isdigit()
-    ]
-    return len(with_comma) > len(with_point)
+def has_decimal_commas(text: str, separator: str) -> bool:
+    """Whether numbers are written with a comma: between semicolons more of them than with a point.
+
+    Between tabs or bars 1,007 may well be a thousand and seven, so that some comma must stand before other than three
+    digits.
+    """
+    if separator == ",":
+        return False
+    lines = text[:SAMPLE_BYTES].splitlines()[1:50]
+    cells = [cell.strip().lstrip("-+") for line in lines for cell in line.split(separator)]
+    with_comma = [cell for cell in cells if cell.count(",") == 1 and cell.replace(",", "").isdigit()]
+    with_point = [cell for cell in cells if cell.count(".") == 1 and cell.replace(".", "").isdigit()]
+    sure = separator == ";" or any(len(cell.partition(",")[2]) != 3 for cell in with_comma)
+    return sure and len(with_comma) > len(with_point)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from scipy.special import ndtr
 
 from shoal.engine.encode import Standardiser
 from shoal.measures._arrays import pair
@@ -105,7 +105,7 @@ def _loss(moved: np.ndarray, variance: np.ndarray) -> np.ndarray:
     deviation = np.sqrt(np.maximum(variance, 0.0))
     with np.errstate(divide="ignore", invalid="ignore"):
         z = np.where(moved == 0.0, 0.0, moved / deviation)
-    return 2.0 * (ndtr(z) - 0.5)
+    return np.vectorize(math.erf, otypes=[float])(z / math.sqrt(2.0))
 
 
 def _of_correlations(

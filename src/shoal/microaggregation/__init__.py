@@ -16,11 +16,12 @@ from shoal.microaggregation._imhm import IMHM
 from shoal.microaggregation._means import HMeans, KMeans
 from shoal.microaggregation._mend import mend
 from shoal.microaggregation._mictsp import FDM, MicTSP
-from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM, Univariate
+from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM
 from shoal.microaggregation._path_exchange import PathExchange
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._spanning_tree import MSTCentroid, MSTDiameter
 from shoal.microaggregation._strata import join_small_strata, partition_within
+from shoal.microaggregation._univariate import Univariate, UnivariateMedian
 from shoal.microaggregation._ward import KWard
 
 __all__ = [
@@ -53,6 +54,7 @@ __all__ = [
     "Microaggregator",
     "PathExchange",
     "Univariate",
+    "UnivariateMedian",
     "join_small_strata",
     "mend",
     "methods",
@@ -67,6 +69,7 @@ _REGISTERED: tuple[type[Microaggregator], ...] = (
     CBFS,
     VMDAV,
     Univariate,
+    UnivariateMedian,
     NPNMHM,
     MDMHM,
     MDAVMHM,

@@ -52,6 +52,13 @@ class Microaggregator(Estimator):
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         raise InternalError(f"{type(self).__name__} does not define its partition.")
 
+    def _centres(self, matrix: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """What stands for the records of each group, in the units of the data."""
+        return group_means(matrix, labels)
+
+    def _finish(self, Z: np.ndarray) -> None:
+        """Keep further figures of the partition."""
+
     def _keeps_sizes(self) -> bool:
         """Whether every group has k..2k-1 records under the chosen parameters."""
         return True
@@ -71,10 +78,11 @@ class Microaggregator(Estimator):
         Z = self._standardiser.transform(matrix)
         self.labels_ = self.partition(Z)
         self.n_groups_ = int(self.labels_.max()) + 1
-        self.centroids_ = group_means(matrix, self.labels_)
+        self.centroids_ = self._centres(matrix, self.labels_)
         self.sse_ = sum_of_squares(Z, self.labels_)
         total = float(np.einsum("ij,ij->", Z, Z))
         self.information_loss_ = 100.0 * self.sse_ / total if total > 0 else 0.0
+        self._finish(Z)
         self._fingerprint = _fingerprint(matrix)
         return self
 

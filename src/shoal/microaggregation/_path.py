@@ -20,43 +20,6 @@ from shoal.microaggregation._orders import chained, diameter_end, nearest_next
 from shoal.params import Interval, Options, Rule
 
 
-class Univariate(Microaggregator):
-    """The optimal partition of one column (Hansen and Mukherjee), in O(n k).
-
-    Parameters
-    ----------
-    k : int, default 5
-        Smallest group size.
-
-    Notes
-    -----
-    Optimal for a single column. With more columns the records are ordered along their first principal
-    axis and that order is cut at the least multivariate cost: feasible, fast, and far from optimal.
-
-    References
-    ----------
-    .. [1] S. L. Hansen, S. Mukherjee (2003). A polynomial algorithm for optimal univariate
-       microaggregation. IEEE TKDE 15(4), 1043-1044. doi:10.1109/TKDE.2003.1209020
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from shoal.microaggregation import Univariate
-    >>> X = np.array([[1.0], [1.1], [5.0], [5.1], [5.2]])
-    >>> Univariate(k=2).fit(X).labels_.tolist()
-    [0, 0, 1, 1, 1]
-    """
-
-    name: ClassVar = "univariate"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
-
-    def __init__(self, k: int = 5) -> None:
-        self.k = k
-
-    def _partition(self, Z: np.ndarray) -> np.ndarray:
-        return cut(Z, np.argsort(_principal_scores(Z), kind="stable"), self.k)
-
-
 class _MHM(Microaggregator):
     """Multivariate Hansen-Mukherjee: an order of the records, cut by the shortest path."""
 
@@ -243,16 +206,6 @@ class CBFSMHM(_MHM):
 
     def _order(self, Z: np.ndarray) -> np.ndarray:
         return chained(Z, CBFS(self.k)._partition(Z))
-
-
-def _principal_scores(Z: np.ndarray) -> np.ndarray:
-    """Coordinates of the records on their first principal axis, its largest loading positive."""
-    if Z.shape[1] == 1:
-        return Z[:, 0]
-    centred = Z - Z.mean(axis=0)
-    _, axes = np.linalg.eigh(centred.T @ centred)
-    axis = axes[:, -1]
-    return centred @ (axis * np.sign(axis[np.argmax(np.abs(axis))]))
 
 
 def cut(Z: np.ndarray, order: np.ndarray, k: int) -> np.ndarray:

@@ -12,6 +12,7 @@ from typing import Any
 
 import narwhals as nw
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -144,11 +145,11 @@ def _coded(name: str, array: Any, dense: bool) -> Cells:
     kind = array.type
     if pa.types.is_floating(kind):
         # One zero and one missing cell: -0.0 equals 0.0, and NaN is no value.
-        array = pc.add(array, pa.scalar(0.0, kind))
+        array = pc.add(array, _zero(kind))
         if pc.any(pc.is_nan(array)).as_py():
-            array = pc.if_else(pc.is_nan(array), pa.scalar(None, kind), array)
+            array = pc.if_else(pc.is_nan(array), pa.nulls(1, kind)[0], array)
     if not dense and array.null_count == 0 and pa.types.is_integer(kind):
-        values = array.to_numpy(zero_copy_only=False)
+        values = _values(array)
         low, high = int(values.min()), int(values.max())
         if high - low < max(_SPARSE * len(values), 4096):
             return Cells(name, values, low, high - low + 1, None, array)
@@ -158,12 +159,22 @@ def _coded(name: str, array: Any, dense: bool) -> Cells:
         return _coded_list(name, array.to_pylist())
 
 
+def _values(array: Any) -> np.ndarray:
+    """The values of an Arrow array, by way of polars: Arrow itself would load pandas for it."""
+    return pl.Series(array).to_numpy()
+
+
+def _zero(kind: Any) -> Any:
+    """Zero of a floating type; made from Python's it would load pandas, to see whether it is one of its values."""
+    return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(8))])[0]
+
+
 def _coded_dictionary(name: str, array: pa.Array) -> Cells:
     if pa.types.is_dictionary(array.type):
         return _coded_levels(name, array)
     encoded = array.dictionary_encode(null_encoding="encode")
-    codes = encoded.indices.to_numpy(zero_copy_only=False)
-    missing = array.is_null().to_numpy(zero_copy_only=False) if array.null_count else None
+    codes = _values(encoded.indices)
+    missing = _values(array.is_null()) if array.null_count else None
     return Cells(name, codes, 0, len(encoded.dictionary), missing, array, encoded.dictionary)
 
 
@@ -173,10 +184,10 @@ def _coded_levels(name: str, array: pa.Array) -> Cells:
     n_levels = len(plain)
     # Two levels may be spelt alike, and the last slot catches the missing cells (number -1).
     alike = np.empty(n_levels + 1, np.int64)
-    alike[:n_levels] = plain.dictionary_encode(null_encoding="encode").indices.to_numpy(zero_copy_only=False)
-    alike[:n_levels][plain.is_null().to_numpy(zero_copy_only=False)] = n_levels
+    alike[:n_levels] = _values(plain.dictionary_encode(null_encoding="encode").indices)
+    alike[:n_levels][_values(plain.is_null())] = n_levels
     alike[n_levels] = n_levels
-    numbers = array.indices.cast(pa.int64()).fill_null(-1).to_numpy(zero_copy_only=False)
+    numbers = pl.Series(array.indices).cast(pl.Int64).fill_null(-1).to_numpy()
     used = np.zeros(n_levels + 1, bool)
     used[alike[np.flatnonzero(np.bincount(numbers + 1, minlength=n_levels + 1)) - 1]] = True
     code = np.cumsum(used) - 1

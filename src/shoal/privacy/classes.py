@@ -128,7 +128,10 @@ def _key(columns: list[Cells]) -> tuple[np.ndarray, int]:
         if span > _WIDEST // each.span:
             key, sizes, _ = _labels(key, span)
             span = int(sizes.shape[0])
-        _append(key, each.codes, each.base, each.span)
+        codes, base = each.codes, each.base
+        if base > _WIDEST:  # beyond 64 bits with a sign; what is left after the base is not
+            codes, base = (codes - codes.dtype.type(base)).astype(np.int64), 0
+        _append(key, codes, base, each.span)
         span *= each.span
     return key, span
 

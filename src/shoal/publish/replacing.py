@@ -136,7 +136,7 @@ def _in_memory(
         frame = rows.given.taken(table[ROW].to_numpy())
         made = frame.without(hidden(roles) if request.identifiers == "drop" else []).replaced(cells)
         if request.order == "shuffle":
-            order = shuffled(published)
+            order = shuffled(Frame(made).to_polars())
             return Given(Frame(made).narwhals[order.tolist()].to_native(), labels[order])
         return Given(made, labels)
 

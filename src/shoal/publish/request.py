@@ -173,7 +173,7 @@ class ProtectionRequest:
     )
     certify: Any = option(
         False, AnyOf((FLAG, Instance((str,)), Interval(Real, 0))),
-        "Bound what any partition would lose; up to two minutes more.", "flag", "--certify",
+        "Bound what any partition would lose; a terminal shows first how long that takes.", "flag", "--certify",
     )  # fmt: skip
     keep_best: bool = option(
         False, FLAG, "Where the search is interrupted, take the best it had found.", "flag", "--keep-best"

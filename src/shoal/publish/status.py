@@ -11,6 +11,7 @@ from shoal.privacy import Verdict
 from shoal.publish.stages.check import Exposure
 from shoal.scenarios import RED_SHARE, ReleaseType
 
+HOW_TO_ACCEPT = " (--accept-risk, or accept_risk=True)"
 WORDS = {
     "green": "all conditions met",
     "amber": "publish after a look at the reasons",
@@ -112,7 +113,7 @@ def refuse_red(status: Status, *, accepted: bool) -> None:
     if status.colour == "red" and not accepted:
         raise GuaranteeError(
             f"Status red, so nothing is given out: {'; '.join(status.reasons)}. Protect these columns too, or accept "
-            "the risk (--accept-risk, or accept_risk=True)."
+            f"the risk{HOW_TO_ACCEPT}."
         )
 
 

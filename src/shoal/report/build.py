@@ -253,7 +253,7 @@ def _sentences(
         second = (
             "An intruder who holds the original values of these columns and takes the nearest original for each "
             f"published record would be right for {percent(100 * figures['dld'])} of them"
-            f"{lost if 'information_loss' in figures else ''}."
+            f"{_knowing(figures)}{lost if 'information_loss' in figures else ''}."
         )
     else:
         asked = [each for each in protection.verdicts if each.holds is not None]
@@ -271,6 +271,14 @@ def _sentences(
     return first, second, third
 
 
+def _knowing(figures: Mapping[str, Any]) -> str:
+    """What the columns left as they are add to linkage, where they add anything."""
+    linked = figures.get("linkage")
+    if linked is None or linked <= figures["dld"]:
+        return ""
+    return f", and for {percent(100 * linked)} with the columns left as they are"
+
+
 def _tiles(
     height: int, sizes: np.ndarray, columns: int, figures: Mapping[str, Any]
 ) -> tuple[tuple[str, str], ...]:
@@ -285,7 +293,7 @@ def _tiles(
     if "information_loss" in figures:
         tiles.append(("information lost", percent(figures["information_loss"])))
     if "dld" in figures:
-        tiles.append(("linked back", percent(100 * figures["dld"])))
+        tiles.append(("linked back", percent(100 * figures.get("linkage", figures["dld"]))))
     return tuple(tiles)
 
 
@@ -303,7 +311,8 @@ def _how(
         if sizes.min() == sizes.max()
         else f"of {sizes.min():,} to {sizes.max():,} records, {sizes.mean():.3g} on average"
     )
-    unit = "households" if settings.get("households") else "records"
+    apart = name in ("steps", "suppress", "generalize")  # these count records unless a step says otherwise
+    unit = "households" if settings.get("households") and not apart else "records"
     rows = [
         ("Method", f"{name} ({what.rstrip('.')})" if what else name),
         ("k", f"every group has at least {settings.get('k', sizes.min())} {unit}"),

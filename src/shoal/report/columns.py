@@ -144,6 +144,12 @@ def _coarsened(original: pl.Series, protected: pl.Series) -> bool:
     )
 
 
+def _steps_of(name: str, schema: Schema) -> str:
+    """The steps that treat a column, in their order, as the schema of the run has them."""
+    named = [f"step {at}, {step.method}" for at, step in enumerate(schema.steps, 1) if name in step.columns]
+    return "; then ".join(named) or "the steps below"
+
+
 def _treatment(name: str, role: str, settings: Mapping[str, Any], schema: Schema) -> str:
     facts = schema.columns.get(name, Column(name))
     how = facts.aggregate or _AGGREGATES.get(facts.kind, "mode")
@@ -151,6 +157,7 @@ def _treatment(name: str, role: str, settings: Mapping[str, Any], schema: Schema
     changed = {
         "generalize": f"{facts.kind}: coarsened as far as its class needs; every cell is true",
         "suppress": f"{facts.kind}: single cells made missing; every other cell is true",
+        "steps": f"{facts.kind}: treated by {_steps_of(name, schema)}",
     }
     return {
         "quasi": changed.get(

@@ -7,6 +7,7 @@ file, `missing` the one decoder of missing cells.
 
 from __future__ import annotations
 
+from shoal.schema.codebook import read_codebook, write_codebook
 from shoal.schema.missing import decode_missing, decode_table
 from shoal.schema.model import (
     AGGREGATES,
@@ -40,4 +41,6 @@ __all__ = [
     "Unit",
     "decode_missing",
     "decode_table",
+    "read_codebook",
+    "write_codebook",
 ]

@@ -30,7 +30,9 @@ def main(what: str, folder: Path) -> None:
         {"look": look, "run": run, "compare": compare}[what](folder)
         state = "done" if (folder / "result.json").exists() else "ready"
     except ShoalError as problem:
-        state, error = failed, _without(str(problem), folder)
+        from shoal.publish.status import HOW_TO_ACCEPT
+
+        state, error = failed, _without(str(problem), folder).replace(HOW_TO_ACCEPT, " below")
     except MemoryError:
         state, error = "refused", "The table is too large for this server."
     except Exception as problem:  # the owner sees that it failed; what the table holds stays out of it

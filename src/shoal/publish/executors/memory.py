@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
-from shoal import rules
+from shoal import bounds, rules
 from shoal.engine.frame import Frame
 from shoal.publish.executors import Draft, Given, Progress
 from shoal.publish.request import ProtectionRequest, refuse_fields
@@ -130,8 +130,9 @@ class MemoryRows:
         self.tell("measuring the risk of being found", 1, 2)
         found, proof = identification(self.table, self.published, plan), None
         if plan.request.certify is not False:
-            self.tell("certifying: bounding what any partition would lose", 0, 0)
             Z = encode_part(self.table, plan).Z
+            effort = "default" if plan.request.certify is True else plan.request.certify
+            self.tell(f"certifying. {bounds.forecast(Z.shape[0], Z.shape[1], plan.request.k, effort)}", 0, 0)
             proof = certificate(Z, plan.request.k, self.solved.labels, plan.request.certify)
         return replace(figures, identification=found, certificate=proof, rules=self._rules(plan))
 

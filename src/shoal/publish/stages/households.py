@@ -3,8 +3,8 @@
 What is the same for all members of every household (rent, region) is the household's own, and is protected once, over
 the whole set. What differs between members (age, sex) is protected among the members of the set: they are put in order
 along their main direction, the first members of all households form a group, then the second ones, and so on; places
-that fewer than k households fill are joined to the place before. So every group holds members of at least k households,
-and a child is not given its parents' age.
+that fewer than k households fill are joined to the place before, and members of a household change places where that
+lowers what is lost. So every group holds members of at least k households, and a child is not given its parents' age.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 
 from shoal.errors import InputError
+from shoal.publish.stages.members import exchanged, main_axis, places_of
 from shoal.publish.stages.survey import kept_rows
 
 if TYPE_CHECKING:
@@ -118,7 +119,8 @@ def within_households(part: Encoded, outer: np.ndarray, own: np.ndarray, k: int)
     between = ~np.repeat(own, part.widths)
     labels, following = np.empty(outer.size, np.int64), 0
     for rows in np.split(np.argsort(outer, kind="stable"), np.cumsum(np.bincount(outer))[:-1]):
-        places = _places(part.Z[np.ix_(rows, np.flatnonzero(between))], part.households[rows])
+        Z = part.Z[np.ix_(rows, np.flatnonzero(between))]
+        places = places_of(Z, part.households[rows], main_axis(Z))
         # From the last place on, those that too few households fill join the one before.
         counts = np.bincount(places)
         place = np.arange(counts.size)
@@ -128,7 +130,7 @@ def within_households(part: Encoded, outer: np.ndarray, own: np.ndarray, k: int)
         found = np.unique(place[places], return_inverse=True)[1].reshape(-1)
         labels[rows] = following + found
         following += int(found.max()) + 1
-    return labels
+    return exchanged(part.Z[:, between], labels, part.households, k)
 
 
 def hold_together(labels: np.ndarray, outer: np.ndarray) -> np.ndarray:
@@ -146,15 +148,3 @@ def hold_together(labels: np.ndarray, outer: np.ndarray) -> np.ndarray:
         parent[max(a, b)] = min(a, b)
     joined = np.array([root(each) for each in range(parent.size)])[outer]
     return np.unique(joined, return_inverse=True)[1].astype(np.int64).reshape(-1)
-
-
-def _places(Z: np.ndarray, households: np.ndarray) -> np.ndarray:
-    """The place of each member in its household, along the main direction of all members."""
-    centred = Z - Z.mean(axis=0)
-    axis = np.linalg.eigh(centred.T @ centred)[1][:, -1]
-    axis = axis if axis[np.argmax(np.abs(axis))] > 0 else -axis
-    order = np.lexsort((np.arange(households.size), -(centred @ axis), households))
-    starts = np.flatnonzero(np.r_[True, np.diff(households[order]) != 0])
-    places = np.empty(households.size, np.int64)
-    places[order] = np.arange(households.size) - np.repeat(starts, np.diff(np.r_[starts, households.size]))
-    return places

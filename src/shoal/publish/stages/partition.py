@@ -19,6 +19,7 @@ from shoal.microaggregation import Microaggregator, mend
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.encode import Encoded
 from shoal.publish.stages.households import hold_together, within_households
+from shoal.publish.stages.members import profiles
 from shoal.publish.stages.plan import Plan
 
 # Within a part, methods of more than linear time work on blocks of this many records.
@@ -76,7 +77,8 @@ def form_groups(part: Encoded, plan: Plan, progress: Progress | None = None) -> 
                     f"A group needs k = {plan.method.k} households, so there must be at least that many. "
                     f"Got {homes.size}."
                 )
-            Z = group_means(Z, of_row)
+            own = None if plan.households is None else np.repeat(plan.households.own, part.widths)
+            Z = group_means(Z, of_row) if own is None else profiles(Z, of_row, own)
         found = _in_blocks(Z, rows.size, plan, categories, methods, progress)
         labels[rows] = following + (found if of_row is None else found[of_row])
         following += int(found.max()) + 1

@@ -96,7 +96,10 @@ def run_steps(
         assert labels is not None
         if roles.weight is not None:
             # The mean of a class's weights: totals of the class hold, and the weight tells nobody apart.
-            means = np.bincount(labels, weights_of(table, roles.weight)) / np.bincount(labels)
+            weights = weights_of(table, roles.weight)
+            if not weights.sum() > 0:
+                raise InputError(f"The weights {roles.weight!r} must be at least 0, some above 0. All are 0.")
+            means = np.bincount(labels, weights) / np.bincount(labels)
             new[roles.weight] = pl.Series(roles.weight, means[labels])
         tell("checking", 0, 0)
         protected = table.with_columns(new.values())
@@ -186,7 +189,7 @@ def _run(
             k,
             within,
             table,
-            _now(facts, table),
+            _now(facts, table, ran),
             roles.household,
             roles.weight,
             zeros,
@@ -199,12 +202,12 @@ def _run(
     return ran
 
 
-def _now(facts: Mapping[str, Column], table: pl.DataFrame) -> dict[str, Column]:
+def _now(facts: Mapping[str, Column], table: pl.DataFrame, ran: list[Ran]) -> dict[str, Column]:
     """The facts of columns as the steps before left them: a coarsened number is a category."""
+    coarse = {name for each in ran if each.step.is_truthful for name in each.step.columns}
     return {
         name: replace(fact, kind="category", bounds=None, breaks=None, step=None, levels=None, aggregate=None)
-        if fact.kind == "number" and name in table.columns and table.schema[name] == pl.String
-        and table[name].cast(pl.Float64, strict=False).null_count() > table[name].null_count()
+        if fact.kind == "number" and name in coarse and table.schema[name] == pl.String
         else fact
         for name, fact in facts.items()
     }  # fmt: skip

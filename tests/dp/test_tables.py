@@ -1,0 +1,133 @@
+"""Several tables: whatever FROM gives, a unit's rows depend on that unit's rows alone."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.dp import Session
+from shoal.dp.exact import rows_of
+from shoal.dp.plan import make_plan
+from shoal.dp.relation import UNIT
+from shoal.dp.sql import parse
+from shoal.errors import QueryError, SchemaError
+from shoal.schema import Column, Link, Schema, Unit
+
+PEOPLE = Schema(
+    {"age": Column("age", bounds=(0, 9), step=1)},
+    id="people",
+    unit=Unit("house", 3),
+    links=(
+        Link("visits", "visits", "people", ("person",)),
+        Link("kinds", "visits", "kinds", ("kind",), public=True),
+    ),
+)
+VISITS = Schema(
+    {
+        "cost": Column("cost", bounds=(0, 9), step=1),
+        "kind": Column("kind", kind="category", levels=("a", "b")),
+    },
+    id="visits",
+)
+KINDS = Schema(
+    {"kind": Column("kind", kind="category", levels=("a", "b")), "dear": Column("dear", kind="boolean")},
+    id="kinds",
+)
+PUBLIC = pl.DataFrame({"kind": ["a", "b"], "dear": [True, False]})
+SOURCES = [
+    "visits",
+    "visits v JOIN people p ON v.person = p.person",
+    "people p LEFT JOIN visits v ON p.person = v.person",
+    "people p FULL JOIN visits v ON p.person = v.person",
+    "visits v JOIN people p ON v.person = p.person AND v.cost > p.age",
+    "visits a JOIN visits b ON a.person = b.person",
+    "visits v JOIN kinds k ON v.kind = k.kind",
+    "(SELECT house, SUM(age) AS s FROM people GROUP BY house) q",
+    "(SELECT person, COUNT(*) AS n FROM visits GROUP BY person HAVING COUNT(*) > 1) q",
+    "(SELECT DISTINCT person, kind FROM visits) q",
+    "(SELECT * FROM people WHERE person IN (SELECT person FROM visits WHERE cost > 4)) q",
+    "(SELECT p.house, MAX(v.cost) - MIN(v.cost) AS w FROM visits v JOIN people p USING (person) GROUP BY p.house) q",
+]
+ids = st.none() | st.integers(0, 4)
+people_rows = st.lists(st.tuples(ids, ids, st.integers(0, 9)), max_size=8)
+visit_rows = st.lists(st.tuples(ids, st.none() | st.integers(0, 9), st.sampled_from("ab")), max_size=8)
+
+
+def session_of(people, visits):
+    persons = pl.DataFrame(
+        people, schema={"person": pl.Int64, "house": pl.Int64, "age": pl.Int64}, orient="row"
+    )
+    went = pl.DataFrame(
+        visits, schema={"person": pl.Int64, "cost": pl.Int64, "kind": pl.String}, orient="row"
+    )
+    return Session(persons, PEOPLE, budget=100.0, tables={"visits": (went, VISITS), "kinds": (PUBLIC, KINDS)})
+
+
+def rows_by_unit(session, source):
+    plan = make_plan(
+        parse(f"SELECT COUNT(*) FROM {source}"), session.schema, session.protected, 10**6, session.catalog
+    )
+    found = rows_of(session._frames, plan).collect()
+    found = found.select(sorted(found.columns))
+    units = {unit: sorted(map(str, part.rows())) for (unit,), part in found.group_by(UNIT)}
+    assert None not in units
+    return units
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@given(people_rows, visit_rows, st.integers(0, 4))
+@settings(max_examples=25, deadline=None)
+def test_without_a_unit_the_others_rows_are_the_same(source, people, visits, gone):
+    """Its people go, and the visits of people who are nobody else's."""
+    before = rows_by_unit(session_of(people, visits), source)
+    left = [row for row in people if row[1] != gone]
+    owned = {row[0] for row in people if row[1] == gone} - {row[0] for row in left if row[1] is not None}
+    after = rows_by_unit(session_of(left, [row for row in visits if row[0] not in owned]), source)
+    assert after == {unit: rows for unit, rows in before.items() if unit != str(gone)}
+
+
+REFUSED = {
+    "visits a JOIN visits b ON a.kind = b.kind": "joined by the unit",
+    "visits a JOIN people p ON a.cost = p.age": "joined by the unit",
+    "kinds k LEFT JOIN visits v ON k.kind = v.kind": "belong to nobody",
+    "visits v FULL JOIN kinds k ON k.kind = v.kind": "belong to nobody",
+    "visits JOIN people ON person = person": "may be",
+    "visits v JOIN people v ON v.person = v.person": "called 'v'",
+    "(SELECT kind, COUNT(*) AS n FROM visits GROUP BY kind) q": "would mix people",
+    "(SELECT person FROM visits LIMIT 3) q": "no ORDER BY, LIMIT",
+    "kinds": "public",
+    "nowhere": "must be one of",
+    "people p JOIN visits v ON p.person < v.person": "needs an equality",
+}
+
+
+@pytest.mark.parametrize("source", REFUSED)
+def test_rows_that_would_belong_to_two_units_are_refused(source):
+    session = session_of([(1, 1, 3)], [(1, 2, "a")])
+    with pytest.raises(QueryError, match=REFUSED[source]):
+        session.ask(f"SELECT COUNT(*) FROM {source}", 1.0)
+    assert session.remaining() == 100.0
+
+
+def test_links_in_a_circle_and_loose_tables_are_refused():
+    frame = pl.DataFrame({"person": [1], "house": [1], "age": [1]})
+    other = pl.DataFrame({"a": [1], "b": [2]})
+    facts = Schema({}, id="x")
+    circle = (Link("1", "x", "y", ("a",)), Link("2", "y", "x", ("b",)))
+    for links, tables in (
+        (circle, {"x": (other, facts), "y": (other, facts)}),
+        ((), {"x": (other, facts)}),
+        ((Link("1", "x", "people", ("a",)),), {"x": (other, facts)}),
+    ):
+        schema = Schema(PEOPLE.columns, id="people", unit=Unit("house", 3), links=links)
+        with pytest.raises(SchemaError):
+            Session(frame, schema, budget=1.0, tables=tables)
+
+
+def test_one_row_per_household_has_the_noise_of_one():
+    session = session_of([(1, 1, 3)], [(1, 2, "a")])
+    text = "SELECT COUNT(*) FROM (SELECT house, SUM(age) AS s FROM people GROUP BY house) q"
+    assert session.cost(text, 1.0).parts[0]["noise_scale"] == 1.0
+    assert session.cost("SELECT COUNT(*) FROM people", 1.0).parts[0]["noise_scale"] == 3.0
