@@ -173,9 +173,9 @@ class Protection:
             f"information loss {figures.information_loss:.3f} %{il2}{link}",
         ]
         if figures.dld is not None and not self.roles.left:
-            said[-1] += (
-                f"; groups of {low:,} or more allow at most {100 * figures.n_groups / figures.n_records:.3g} %"
-            )
+            most = figures.n_groups / figures.n_records
+            sampled = " of all records, the other share is of a sample" if figures.dld > most + 1e-9 else ""
+            said[-1] += f"; groups of {low:,} or more allow at most {100 * most:.3g} %{sampled}"
         elif figures.linkage is not None:
             said[-1] += f", with the columns left as they are {100 * figures.linkage:.1f} %"
         if figures.certificate is not None:
