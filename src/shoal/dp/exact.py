@@ -11,6 +11,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeVar
 
 import numpy as np
 import polars as pl
@@ -26,6 +27,7 @@ from shoal.dp.rowwise import condition
 from shoal.schema import Schema
 
 Partial = tuple[pl.DataFrame, ...]
+Rows = TypeVar("Rows", pl.LazyFrame, pl.DataFrame)
 _KEYS = ["group", "unit", "bin"]
 _ZERO = pl.lit(0, pl.Int64)  # made once: making one costs as much as a small sum
 _MOMENTS = ["n", "first", "second"]
@@ -83,7 +85,9 @@ def partial(frame: pl.DataFrame | Frames, plan: Plan) -> Partial:
     tuple of polars.DataFrame
         Per release the columns group, unit, bin, n, first and second; parts are added by `combine`.
     """
-    tests = [] if plan.query.condition is None else [expression(plan.query.condition, plan.schema)]
+    tests = [] if plan.lowered.test is None else [plan.lowered.test]
+    if isinstance(frame, pl.DataFrame) and _counts_only(plan):  # nothing for an optimiser, which costs more than this
+        return (_partial(frame, tests, _ZERO, plan.releases[0]),)
     rows = rows_of(frame, plan)
     if plan.lowered.computed:
         rows = rows.with_columns(each.alias(name) for name, each in plan.lowered.computed)
@@ -92,6 +96,19 @@ def partial(frame: pl.DataFrame | Frames, plan: Plan) -> Partial:
         group = _group(plan, chosen)
         parts.append(_partial(rows, [group.is_not_null(), *tests] if chosen else tests, group, release))
     return (parts[0].collect(),) if len(parts) == 1 else tuple(pl.collect_all(parts))
+
+
+def _counts_only(plan: Plan) -> bool:
+    """Whether one number of rows of the one table is all that is asked."""
+    if len(plan.releases) > 1 or plan.lowered.relation is not None or plan.lowered.computed:
+        return False
+    release = plan.releases[0]
+    return (
+        isinstance(release, Sums)
+        and release.figure == "count"
+        and release.groups == 1
+        and release.limit.column is None
+    )
 
 
 def combine(parts: Sequence[Partial]) -> Partial:
@@ -107,7 +124,7 @@ def finish(total: Partial, plan: Plan) -> tuple[Totals, ...]:
     return tuple(_finish(frame, release) for frame, release in zip(total, plan.releases, strict=True))
 
 
-def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: Release) -> pl.LazyFrame:
+def _partial(rows: Rows, tests: list[pl.Expr], group: pl.Expr, release: Release) -> Rows:
     """Sums over all rows, those that do not answer as nothing."""
     if release.column is not None:
         tests = [*tests, pl.col(release.column).is_not_null()]
