@@ -118,8 +118,8 @@ class Entry:
     def chained(self) -> Entry:
         """With its seal and hash."""
         seal = seal_of(self.nonce, self.body)
-        *plain, _hash, _nonce, _seal = values_of(self)
-        return replace(self, hash=_chained_hash(plain, seal), seal=seal)
+        *plain, _hash, nonce, _seal = values_of(self)
+        return Entry(*plain, hash=_chained_hash(plain, seal), nonce=nonce, seal=seal)
 
     def own_hash(self) -> str:
         """The hash that chains an entry to the one before it; entries of the first layout had no seal."""

@@ -117,6 +117,7 @@ class Parser:
         self.place = 0
         self.depth = 0
         self.said: list[str] = []
+        self.qualified = False  # whether a column came with the name of its table
 
     # Tokens
 
@@ -393,6 +394,7 @@ class Parser:
             found = self.name("a column")
             if self.at("."):
                 raise QueryError("A column is written table.column or column. Got three names.")
+            self.qualified = True
             return col(found, table, quoted)
         return col(found, "", quoted)
 
