@@ -119,7 +119,8 @@ class Entry:
         """With its seal and hash."""
         seal = seal_of(self.nonce, self.body)
         *plain, _hash, nonce, _seal = values_of(self)
-        return Entry(*plain, hash=_chained_hash(plain, seal), nonce=nonce, seal=seal)
+        facts = (*plain, _chained_hash(plain, seal), nonce, seal)
+        return Entry(*facts)
 
     def own_hash(self) -> str:
         """The hash that chains an entry to the one before it; entries of the first layout had no seal."""

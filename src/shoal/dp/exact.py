@@ -86,7 +86,9 @@ def partial(frame: pl.DataFrame | Frames, plan: Plan) -> Partial:
         Per release the columns group, unit, bin, n, first and second; parts are added by `combine`.
     """
     tests = [] if plan.lowered.test is None else [plan.lowered.test]
-    if isinstance(frame, pl.DataFrame) and _counts_only(plan):  # nothing for an optimiser, which costs more than this
+    if isinstance(frame, pl.DataFrame) and _counts_only(
+        plan
+    ):  # nothing for an optimiser, which costs more than this
         return (_partial(frame, tests, _ZERO, plan.releases[0]),)
     rows = rows_of(frame, plan)
     if plan.lowered.computed:
