@@ -144,7 +144,7 @@ def test_the_command_as_printed_gives_the_recommended_loss(tmp_path, monkeypatch
         ({"n_jobs": 0}, "'n_jobs'"),
         ({"fixed_k": 4}, "one of the k compared"),
         ({"risk_limit": 2.0}, "'risk_limit'"),
-        ({"risk_limit": 0.1, "fixed_k": 3}, "Got both"),
+        ({"risk_limit": 0.1, "fixed_k": 3}, "Got several"),
         ({"methods": ["noise:0.2"]}, "that protect takes"),
     ],
 )

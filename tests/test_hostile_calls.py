@@ -21,8 +21,8 @@ FRAME = pl.DataFrame({"a": CELLS[:, 0], "b": CELLS[:, 1], "t": ["x", "y", "z"] *
     ("options", "said"),
     [
         ({"columns": [["a"]]}, "'columns' of protect must be names of columns"),
-        ({"columns": [0]}, "'columns' of protect must be names of columns"),
-        ({"strata": 3}, "'strata' of protect must be names of columns"),
+        ({"columns": [0]}, "No column '0' in the table. It has: a, b, t"),
+        ({"strata": 3}, "No column '3' in the table. It has: a, b, t"),
         ({"weights": np.ones(30)}, "'weights' of protect must be .* Got ndarray"),
         ({"columns": "a", "weights": "a"}, "one role"),
         ({"households": "t", "k": 5}, "k = 5 households"),

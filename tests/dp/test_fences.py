@@ -15,7 +15,10 @@ from shoal.schema import Cells, Schema, Unit
 SOURCE = Path(shoal.__file__).parent
 FENCES = {
     "opendp": {"dp/mechanisms.py", "dp/gaussian.py"},
-    "sqlalchemy": {f"dp/{each}.py" for each in ("backup", "database", "entries", "layout", "store")},
+    "sqlalchemy": {
+        f"dp/{each}.py"
+        for each in ("backup", "database", "entries", "layout", "log", "past", "spending", "store")
+    },
     "secrets": {"dp/selection.py", "dp/secret.py"},
 }
 

@@ -225,6 +225,18 @@ def test_slow_and_broken_clients_do_not_stop_others(house, tokens):
         each.close()
 
 
+def test_many_people_who_come_at_once_are_all_let_in(tmp_path):
+    house = House(tmp_path / "h").start()
+    try:
+        tokens = [house.book.add(f"ann-{at}", "analyst") for at in range(40)]
+        call = partial(httpx.get, f"{house.url}/api/v1/me", timeout=120)
+        with ThreadPoolExecutor(40) as pool:
+            answers = pool.map(lambda each: call(headers={"authorization": f"Bearer {each}"}), tokens)
+            assert {answer.status_code for answer in answers} == {200}
+    finally:
+        house.process.kill()
+
+
 def test_guesses_sent_at_once_get_no_more_turns_than_guesses_in_a_row(tmp_path):
     house = House(tmp_path / "h").start()
     try:

@@ -7,7 +7,6 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
 
-import anyio.to_thread
 from fastapi import Request
 from starlette.concurrency import run_in_threadpool
 
@@ -75,8 +74,9 @@ async def _who(request: Request) -> tuple[Account, str | None]:
 async def prove(request: Request, token: str) -> Account | None:
     """The account of a token; guesses from one address are limited before any work is done for them.
 
-    A turn is taken before the work and given back to those who were right, so that many guesses sent at once are no
-    more than many sent one by one. Hashing takes memory and a core, so at most two run at a time.
+    Hashing takes memory and a core, so at most two run at a time. Whose turn it is uses up a guess before the work and
+    gets it back if right, so that many guesses sent at once are no more than many sent one by one, and many people who
+    come at once only wait.
     """
     accounts, failures = request.app.state.accounts, request.app.state.failures
     known: Account | None = accounts.recall(token)
@@ -86,14 +86,13 @@ async def prove(request: Request, token: str) -> Account | None:
         found: Account | None = await run_in_threadpool(accounts.find, token)
         return found
     address = request.client.host if request.client else "?"
-    if not failures.take(address):
-        raise TooOftenError("Too many tokens that were not known; wait a minute and try again.")
-    account: Account | None = await anyio.to_thread.run_sync(
-        accounts.find, token, limiter=request.app.state.hashing
-    )
-    if account is not None:
-        failures.give_back(address)
-    return account
+    async with request.app.state.hashing:
+        if not failures.take(address):
+            raise TooOftenError("Too many tokens that were not known; wait a minute and try again.")
+        account: Account | None = await run_in_threadpool(accounts.find, token)
+        if account is not None:
+            failures.give_back(address)
+        return account
 
 
 async def _meant(request: Request, csrf: str) -> None:
