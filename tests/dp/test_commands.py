@@ -230,6 +230,22 @@ def test_after_a_release_answers_count_double(run):
     assert "epsilon 0.0, remaining 0.1" in run(*words, 0.2)[1]  # what is held stays free
 
 
+@pytest.mark.parametrize("more", [(), ("--method", "insensitive", "-k", 200)])
+def test_the_same_release_of_the_same_data_version_is_free(run, more):
+    words = ["release", "survey.csv", *more, "--epsilon", 0.3, "--schema", "survey.toml", "--columns", "age"]
+
+    def released(version, output):
+        code, out, err = run(*words, "--data-version", version, "-o", output, "--json")
+        assert code == 0, err
+        facts = json.loads(out)
+        return facts["epsilon"], facts["remaining"]
+
+    assert released("spring", "one.csv") == (0.3, 0.7)
+    assert released("spring", "two.csv")[1] == 0.7
+    assert Path("one.csv").read_bytes() == Path("two.csv").read_bytes()
+    assert released("autumn", "three.csv")[1] == 0.4
+
+
 def test_ledger_verify_backup_restore(run):
     run("ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1)
     code, out, _ = run("ledger", "verify", "survey.ledger.db", "--json")

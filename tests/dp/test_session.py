@@ -14,6 +14,7 @@ import pytest
 from shoal.dp import (
     AddRemoveRecord,
     AddRemoveUnit,
+    Answer,
     Cells,
     FewCellsWarning,
     Heuristic,
@@ -119,8 +120,6 @@ def test_intervals_cover_at_their_level(survey, schema):
 
 
 def test_an_answer_survives_the_wire(survey, schema):
-    from shoal.dp import Answer
-
     s = Session(survey, schema, budget=9.0)
     for sql in (
         "SELECT COUNT(*) FROM t",
@@ -449,13 +448,14 @@ def test_the_work_of_a_private_count_is_what_it_needs(survey, tmp_path, monkeypa
     s = Session(survey, schema, budget=1000.0, ledger=tmp_path / "l.db", _hook=steps.append)
     s.ask("SELECT COUNT(*) FROM t", 0.1)
     steps.clear()
-    collect, draw = pl.LazyFrame.collect, noise.laplace
-    monkeypatch.setattr(pl.LazyFrame, "collect", lambda *w, **n: looks.append(1) or collect(*w, **n))
+    collect, select, draw = pl.LazyFrame.collect, pl.DataFrame.select, noise.laplace
+    monkeypatch.setattr(pl.LazyFrame, "collect", lambda *w, **n: looks.append("lazy") or collect(*w, **n))
+    monkeypatch.setattr(pl.DataFrame, "select", lambda *w, **n: looks.append("plain") or select(*w, **n))
     monkeypatch.setattr(noise, "laplace", lambda *w: draws.append(1) or draw(*w))
     for i in range(5):
         s.ask(count().where(col("age") > i), 0.1)
     assert steps.count("before-commit") == 10
-    assert (len(looks), len(draws)) == (5, 5)
+    assert (looks, len(draws)) == (["plain"] * 5, 5)
 
 
 @pytest.mark.parametrize("kind", ["numpy", "pandas"])
@@ -470,3 +470,35 @@ def test_what_happens_to_the_table_later_changes_no_answer(kind):
         table.loc[:, "age"] = 90.0
     ages[:] = 90.0
     assert s.ask("SELECT SUM(age) FROM t WHERE age < 101", SURE).value == pytest.approx(before, abs=2)
+
+
+def test_an_answer_shows_itself_in_a_notebook(survey, schema):
+    s = Session(survey, schema, budget=2000.0)
+    one = s.ask("SELECT COUNT(*) FROM t WHERE age >= 40", 1.0)
+    shown = one._repr_html_()
+    low, high = one.interval
+    assert one.guarantee in shown
+    assert f"<td>{one.value:,}</td><td>{low:,} to {high:,}</td>" in shown
+    assert "epsilon 1.0 spent, 1999.0 left" in shown
+    grouped = s.ask("SELECT COUNT(*) AS n, AVG(age) AS mean FROM t GROUP BY region", 5.0)
+    page = grouped._repr_html_()
+    assert page.count("<tr>") == 1 + len(grouped.value)
+    assert "<th>region</th><th>n</th><th>n, 95 % interval</th><th>mean</th>" in page
+    assert all(f"<td>{row['region']}</td><td>{row['n']:,}</td>" in page for row in grouped.value)
+
+
+def test_what_a_notebook_shows_is_escaped_and_bounded():
+    rows = [{"g": "<script>", "n & m": each} for each in range(60)]
+    ends = [{"g": "<script>", "n & m": (None, each)} for each in range(60)]
+    odd = Answer(rows, "g < h", 0.1, 1.9, ends, ("a <b> note",), ends, ("<i>cut</i>",))
+    shown = odd._repr_html_()
+    assert "<script>" not in shown
+    assert "<b>" not in shown
+    assert "<i>" not in shown
+    assert "&lt;script&gt;" in shown
+    assert "n &amp; m, 95 % interval of the cut figure" in shown
+    assert "no bound known to 49" in shown
+    assert "no bound known to 50" not in shown
+    assert "10 more rows" in shown
+    assert Answer([], "none", 0.1, 1.9, [])._repr_html_().count("<tr>") == 1
+    assert "<td>NULL</td>" in Answer({"x": None}, "none", 0.1, 1.9, {"x": None})._repr_html_()

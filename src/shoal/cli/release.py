@@ -64,6 +64,10 @@ def release(
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file or URL; beside the schema if left out.")
     ] = None,
+    data_version: Annotated[
+        str | None,
+        typer.Option(help="The owner's word for this state of the table; the same release is free under it."),
+    ] = None,
     report: Annotated[
         Path | None,
         typer.Option(help="Of marginals: HTML for the owner: what is kept, measured on the table."),
@@ -99,6 +103,7 @@ def release(
         budget,
         analyst,
         ledger or str(schema.with_suffix(".ledger.db")),
+        data_version,
         picture,
     )
     if method == "marginals":
@@ -114,6 +119,7 @@ def release(
         asked = {
             "epsilon": epsilon, "method": method, "k": k, "delta": delta, "bins": bins, "rows": rows, "mode": mode,
             "neighbours": neighbours, "association": association, "columns": names(columns), "analyst": analyst,
+            "data_version": data_version,
         }  # fmt: skip
         run_of_release(facts, wanted.schema, asked, str(file), str(output)).save(save_run)
     _show(facts, as_json)
@@ -131,6 +137,7 @@ class _Wanted:
     budget: float | None
     analyst: str
     ledger: str
+    data_version: str | None
     picture: Path | None
 
 
@@ -169,6 +176,7 @@ def _marginals(
         budget=wanted.budget,
         analyst=wanted.analyst,
         ledger=wanted.ledger,
+        data_version=wanted.data_version,
     )
     write_table(out.frame, wanted.output)
     kept = utility(out, frame)
@@ -213,6 +221,7 @@ def _microaggregated(
             budget=wanted.budget,
             analyst=wanted.analyst,
             ledger=wanted.ledger,
+            data_version=wanted.data_version,
         )
     write_table(out.frame, wanted.output)
     if wanted.picture is not None:

@@ -82,6 +82,11 @@ class Answer:
         """The facts as JSON text."""
         return json.dumps(self.to_dict())
 
+    def _repr_html_(self) -> str:
+        from shoal.dp.notebook import answer_html
+
+        return answer_html(self)
+
     def to_frame(self) -> pl.DataFrame:
         """A row for each group: its labels, and each figure with the ends of its interval (and of its cut one).
 

@@ -118,8 +118,9 @@ class Entry:
     def chained(self) -> Entry:
         """With its seal and hash."""
         seal = seal_of(self.nonce, self.body)
-        *plain, _hash, _nonce, _seal = values_of(self)
-        return replace(self, hash=_chained_hash(plain, seal), seal=seal)
+        *plain, _hash, nonce, _seal = values_of(self)
+        facts = (*plain, _chained_hash(plain, seal), nonce, seal)
+        return Entry(*facts)
 
     def own_hash(self) -> str:
         """The hash that chains an entry to the one before it; entries of the first layout had no seal."""

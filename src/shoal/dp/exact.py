@@ -55,6 +55,8 @@ class Totals:
 
 def compute(frame: pl.DataFrame | Frames, plan: Plan) -> tuple[Totals, ...]:
     """The exact answer of a plan on a whole table, per release."""
+    if isinstance(frame, pl.DataFrame) and _counts_only(plan):
+        return (_count(frame, plan),)
     return finish(combine([partial(frame, plan)]), plan)
 
 
@@ -83,7 +85,7 @@ def partial(frame: pl.DataFrame | Frames, plan: Plan) -> Partial:
     tuple of polars.DataFrame
         Per release the columns group, unit, bin, n, first and second; parts are added by `combine`.
     """
-    tests = [] if plan.query.condition is None else [expression(plan.query.condition, plan.schema)]
+    tests = [] if plan.lowered.test is None else [plan.lowered.test]
     rows = rows_of(frame, plan)
     if plan.lowered.computed:
         rows = rows.with_columns(each.alias(name) for name, each in plan.lowered.computed)
@@ -92,6 +94,28 @@ def partial(frame: pl.DataFrame | Frames, plan: Plan) -> Partial:
         group = _group(plan, chosen)
         parts.append(_partial(rows, [group.is_not_null(), *tests] if chosen else tests, group, release))
     return (parts[0].collect(),) if len(parts) == 1 else tuple(pl.collect_all(parts))
+
+
+def _counts_only(plan: Plan) -> bool:
+    """Whether one number of rows of the one table is all that is asked."""
+    if len(plan.releases) > 1 or plan.lowered.relation is not None or plan.lowered.computed:
+        return False
+    release = plan.releases[0]
+    return (
+        isinstance(release, Sums)
+        and release.figure == "count"
+        and release.groups == 1
+        and release.limit.column is None
+    )
+
+
+def _count(frame: pl.DataFrame, plan: Plan) -> Totals:
+    """One number of rows: there is nothing here for the optimiser of a lazy frame, which costs more than the count."""
+    tests = [] if plan.lowered.test is None else [plan.lowered.test]
+    _, n = _answering(tests, plan.releases[0])
+    moments = np.array([[frame.select(n).item(), 0, 0]], dtype=np.int64)
+    zero = np.zeros(1, dtype=np.int64)
+    return Totals(zero, zero, zero, moments, 1)
 
 
 def combine(parts: Sequence[Partial]) -> Partial:
@@ -107,12 +131,18 @@ def finish(total: Partial, plan: Plan) -> tuple[Totals, ...]:
     return tuple(_finish(frame, release) for frame, release in zip(total, plan.releases, strict=True))
 
 
-def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: Release) -> pl.LazyFrame:
-    """Sums over all rows, those that do not answer as nothing."""
+def _answering(tests: list[pl.Expr], release: Release) -> tuple[pl.Expr, pl.Expr]:
+    """Whether a row answers, and how many do."""
     if release.column is not None:
         tests = [*tests, pl.col(release.column).is_not_null()]
     answers = reduce(operator.and_, tests).fill_null(False) if tests else pl.lit(True)
-    moments = [(answers.sum() if tests else pl.len()).cast(pl.Int64).alias("n")]
+    return answers, (answers.sum() if tests else pl.len()).cast(pl.Int64).alias("n")
+
+
+def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: Release) -> pl.LazyFrame:
+    """Sums over all rows, those that do not answer as nothing."""
+    answers, n = _answering(tests, release)
+    moments = [n]
     whole = _ZERO
     if not isinstance(release, Ranks) and release.fixed is not None:
         whole = pl.when(answers).then(_whole(release.column or "", release.fixed)).otherwise(0)

@@ -60,6 +60,8 @@ class Lowered:
         Which reading was taken where dialects of SQL differ.
     relation : Relation, optional
         The rows asked about, where they are not those of the one table.
+    test : polars.Expr, optional
+        The condition of `core` as the engine computes it.
     """
 
     asked: Query
@@ -71,6 +73,7 @@ class Lowered:
     ordered: tuple[Order, ...] = ()
     said: tuple[str, ...] = ()
     relation: Relation | None = None
+    test: pl.Expr | None = None
 
 
 def resolve(query: Query, schema: Schema, units: set[str] | None = None) -> Query:
@@ -185,16 +188,17 @@ def lower(
     outputs = tuple(Output(mapped(each.value, change), each.name) for each in asked.figures)
     kept = None if asked.kept is None else mapped(asked.kept, change)
     ordered = tuple(replace(each, value=mapped(each.value, change)) for each in asked.ordered)
-    where = asked.condition
+    where, test = asked.condition, None
     if where is not None:
         work.seen(where)
-        condition(where, work.scope)  # the reason to refuse, if there is one
+        test = condition(where, work.scope)  # or the reason to refuse, if there is one
     core = Query(tuple(work.figures.values()), where, groups)
     facts = replace(schema, columns={**schema.columns, **work.columns}) if work.columns else schema
     said = (*asked.said, *work.said)
     if relation is not None:
         asked = original
-    return Lowered(asked, core, facts, tuple(work.computed.items()), outputs, kept, ordered, said, relation)
+    computed = tuple(work.computed.items())
+    return Lowered(asked, core, facts, computed, outputs, kept, ordered, said, relation, test)
 
 
 def _asks_within(query: Query) -> bool:

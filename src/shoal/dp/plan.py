@@ -112,7 +112,7 @@ def make_plan(
     found = check(query, schema, unit or "", protected.rows, catalog)
     counted = protected.rows if found.relation is None else min(protected.rows, found.relation.rows)
     said = check_options(found.asked, protected, micro)
-    found = replace(found, said=(*found.said, *said))
+    found = replace(found, said=(*found.said, *said)) if said else found
     sets = found.asked.sets or (tuple(range(len(found.core.groups))),)
     figures = found.core.aggregates * len(sets)
     sizes = [len(levels(found.schema.columns[name]) or ()) for name in found.core.groups]
@@ -128,7 +128,7 @@ def make_plan(
         )
         for aggregate, part, chosen in zip(figures, shares, placed, strict=True)
     )
-    core = replace(found.core, aggregates=figures)
+    core = found.core if len(sets) == 1 else replace(found.core, aggregates=figures)
     plan = Plan(core, found.schema, protected, releases, found, placed)
     numbers = sum(release.groups for release in releases)
     if numbers > MOST_FIGURES:

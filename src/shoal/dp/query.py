@@ -385,7 +385,8 @@ def of_outputs(outputs: Sequence[Output], base: Query | None = None) -> Query:
         for node in walk(each.value):
             if isinstance(node, FigureOf):
                 label = each.label if node is each.value else ""
-                found.setdefault(str(node), replace(node.aggregate, label=label or node.aggregate.label))
+                made = replace(node.aggregate, label=label) if label else node.aggregate
+                found.setdefault(str(node), made)
     plain = [str(each.value) for each in outputs] == list(found)
     query = Query(tuple(found.values()), outputs=() if plain else tuple(outputs))
     if base is None:

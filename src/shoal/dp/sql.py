@@ -73,16 +73,16 @@ def parse(text: str, table: str = "t") -> Query:
             if word in _UNKNOWN
             else f"A query ends before {reader.now.text[:40]!r}."
         )
-    query = _query(statement, (table.lower(), "t", "data"))
+    query = _query(statement, (table.lower(), "t", "data"), reader.qualified)
     if reader.clamped_units:
         query = replace(query, options=(*query.options, ("clamped_units", True)))
-    return replace(query, said=tuple(reader.said))
+    return replace(query, said=tuple(reader.said)) if reader.said else query
 
 
 # From a statement to a question
 
 
-def _query(statement: Statement, tables: tuple[str, ...]) -> Query:
+def _query(statement: Statement, tables: tuple[str, ...], qualified: bool) -> Query:
     if statement.source is None:
         raise QueryError(f"{SHAPE}. Got no FROM.")
     if statement.distinct:
@@ -92,7 +92,7 @@ def _query(statement: Statement, tables: tuple[str, ...]) -> Query:
     ):
         statement = _merged(statement)
     assert statement.source is not None  # a sub-query has one
-    statement = _one_table(statement, tables)
+    statement = _one_table(statement) if qualified else statement
     items = [each for item in statement.items for each in _expanded(item)]
     texts = {key_text(group): place for place, group in enumerate(statement.groups)}
     labels = [""] * len(statement.groups)
@@ -126,7 +126,7 @@ def _query(statement: Statement, tables: tuple[str, ...]) -> Query:
     for each in (*outputs, *extra):
         _only_figures(each.value)
     query = of_outputs(outputs)
-    needed = of_outputs([*outputs, *extra])
+    needed = of_outputs([*outputs, *extra]) if extra else query
     if len(needed.aggregates) > len(query.aggregates):
         query = replace(query, aggregates=needed.aggregates, outputs=tuple(outputs))
     where = None if statement.where is None else as_predicate(statement.where)
@@ -181,7 +181,7 @@ def _no_figures(outputs: list[Output]) -> None:
     raise QueryError(f"{SHAPE}. Got no figure.")
 
 
-def _one_table(statement: Statement, tables: tuple[str, ...]) -> Statement:
+def _one_table(statement: Statement) -> Statement:
     """Where there is one table, its name before a column says nothing."""
     source = statement.source
     if not isinstance(source, Table):

@@ -49,11 +49,12 @@ class JsonLine(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         """The line."""
         said = record.getMessage()
-        facts = json.loads(said) if said.startswith("{") else {"event": "note", "text": said}
+        if record.name != "shoal.server":  # which notes facts as a JSON object; others say sentences
+            said = json.dumps({"event": "note", "text": said})
         when = datetime.datetime.fromtimestamp(record.created, datetime.UTC).isoformat(
             timespec="milliseconds"
         )
-        return json.dumps({"time": when, "level": record.levelname.lower()} | facts)
+        return f'{{"time": "{when}", "level": "{record.levelname.lower()}", {said[1:]}'
 
 
 def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = False) -> None:
