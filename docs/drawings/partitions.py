@@ -39,6 +39,7 @@ from shoal.microaggregation import (
     MSTDiameter,
     PathExchange,
     Univariate,
+    UnivariateMedian,
 )
 from shoal.report.canvas import AFTER, INK, MUTED, POINTS, RULE, SERIES, drawing, to_svg
 
@@ -48,7 +49,7 @@ K = 4
 FAMILIES: dict[str, list[Any]] = {
     "fixed-size": [MDAV(K), MDAVGeneric(K), MD(K), CBFS(K), VMDAV(K)],
     "path": [
-        Univariate(K), NPNMHM(K), MDMHM(K), MDAVMHM(K),
+        Univariate(K), UnivariateMedian(K), NPNMHM(K), MDMHM(K), MDAVMHM(K),
         CBFSMHM(K), MicTSP(K), FDM(K), IMHM(K), PathExchange(K),
     ],
     "greedy-and-hierarchical": [GSMS(K), GSMST2(K), KWard(K), MSTDiameter(K), MSTCentroid(K)],

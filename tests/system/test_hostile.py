@@ -199,7 +199,6 @@ def test_a_demo_folder_keeps_what_was_changed_in_it(tmp_path):
     ("text", "said"),
     [
         ("a,a\n1,2\n", "'a' more than once"),
-        ("a,b\r1,2\r3,4\r", "a line that names its columns"),
         ("a,b\n1,2\n3\n", "Got 1 at line 3"),
         ("a,b\n1,2\n3,4,5\n", "Got 3 at line 3"),
     ],
@@ -208,6 +207,14 @@ def test_a_header_and_rows_of_a_table_in_parts_that_do_not_fit(run, tmp_path, te
     (tmp_path / "t.csv").write_bytes(text.encode())
     refused(run("protect", "t.csv", "-k", 2, "-o", "out.csv", "--memory", "1GB", cwd=tmp_path), said)
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
+
+
+def test_old_line_ends_are_read_alike_in_memory_and_in_parts(run, tmp_path):
+    (tmp_path / "t.csv").write_bytes(b"a,b\r1,2\r3,4\r5,6\r7,8\r")
+    for name, more in (("m.csv", ()), ("p.csv", ("--memory", "1GB"))):
+        assert run("protect", "t.csv", "-k", 2, "-o", name, *more, cwd=tmp_path).returncode == 0
+    assert (tmp_path / "m.csv").read_bytes() == (tmp_path / "p.csv").read_bytes()
+    assert pl.read_csv(tmp_path / "m.csv").shape == (4, 2)
 
 
 def test_a_column_without_a_name_of_a_table_in_parts(run, tmp_path):

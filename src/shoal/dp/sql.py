@@ -59,7 +59,7 @@ def parse(text: str, table: str = "t") -> Query:
     --------
     >>> from shoal.dp.sql import parse
     >>> print(parse("select count(*) from t where 40 <= age and sex in ('f')"))
-    SELECT COUNT(*) FROM t WHERE (age >= 40) AND (sex IN ('f'))
+    SELECT COUNT(*) FROM t WHERE ("age" >= 40) AND ("sex" IN ('f'))
     """
     reader = Reader(text)
     if not (reader.at("SELECT") or reader.at("WITH")):

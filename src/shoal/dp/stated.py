@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import tomllib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -102,6 +102,7 @@ class StatedSession(Session):
         tau: int | None = None,
         data_version: str | None = None,
         minimum: float = LEAST,
+        tables: Mapping[str, Any] | None = None,
         _hook: Callable[[str], None] | None = None,
     ) -> None:
         if model is None:
@@ -110,6 +111,8 @@ class StatedSession(Session):
             raise ParameterError(
                 f"Mode {mode!r} takes its unit from the declared model, no other unit or tau."
             )
+        if tables:
+            raise ParameterError(f"Mode {mode!r} answers about one table: 'tables' must be left open.")
         self.stated = read_stated(model) if isinstance(model, (str, Path)) else model
         if getattr(self.stated, "mode", None) != mode:
             raise ParameterError(f"Mode {mode!r} needs a model of its own kind. Got {self.stated!r}.")
