@@ -140,6 +140,14 @@ def published(folder: Path, methods: list[str]) -> str:
     return "\n".join([*_by_k(rows), last, ""])
 
 
+def _summary(rows: list[dict[str, Any]]) -> list[str]:
+    """Many rows in short, where they are losses; others have a page that says what they mean."""
+    names = set.intersection(*(set(row) for row in rows))
+    if {"data", "method", "k", "published", "ours"} <= names:
+        return _by_k(rows)
+    return _by_table(rows) if {"table", "method", "il", "seconds"} <= names else []
+
+
 def _by_k(rows: list[dict[str, Any]]) -> list[str]:
     """Published and found losses, a line for each method and table, a column for each k."""
     found: dict[tuple[str, str], dict[int, tuple[float | None, float]]] = {}
@@ -190,9 +198,8 @@ def _measured(title: str, facts: dict[str, Any]) -> list[str]:
     if rows and "series" in rows[0]:  # drawn, on the page of what it measures
         rows = []
     if len(rows) > LONG:
-        short = _by_k(rows) if "published" in rows[0] else _by_table(rows)
         lines += [
-            *short,
+            *_summary(rows),
             f"<details><summary>All {len(rows)} rows</summary>",
             "",
             *_table(rows),

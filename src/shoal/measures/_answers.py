@@ -10,7 +10,7 @@ from shoal.errors import InputError
 
 
 def relative_error(true: Any, noisy: Any) -> np.ndarray:
-    """|f'(D) - f(D)| / |f(D)| of each answer (definition 10 of the correlated-DP dissertation).
+    """``|f'(D) - f(D)| / |f(D)|`` of each answer (definition 10 of the correlated-DP dissertation).
 
     Parameters
     ----------
