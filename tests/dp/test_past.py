@@ -56,3 +56,11 @@ def test_what_names_no_entry_is_one_sentence(session, entry):
     session.ask(FIRST, 1.0)
     with pytest.raises(InputError, match="entry"):
         find(session.ledger, entry)
+
+
+def test_the_most_frequent_level_names_its_entry_too():
+    schema = Schema({"c": Column("c", kind="category", levels=("a", "b"))}, id="t", budget=9.0)
+    with Ledger() as ledger:
+        session = Session(pl.DataFrame({"c": ["a", "b", "a"]}), schema, ledger=ledger)
+        answer = session.ask("SELECT MODE(c) FROM t", 1.0)
+        assert find(ledger, answer.entry)[0].micro == 1_000_000

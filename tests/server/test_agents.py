@@ -79,6 +79,7 @@ def check(walked, folder):
     assert (answer["epsilon"], again["epsilon"], again["value"]) == (0.2, 0, answer["value"])
     assert answer["stamp"] == "guarantee: epsilon-DP, add or remove one record"
     assert found["budget"]["cap"] == 0.3
+    assert found["schema"]["modes"] == ["dp"]  # not heuristic, which guarantees nothing
     assert found["cost"]["affordable"] is True
     assert len(refused) == 3
     assert "0.1" in refused[0]

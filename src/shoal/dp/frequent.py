@@ -91,7 +91,7 @@ def ask_mode(session: Session, text: str, epsilon: float, analyst: str) -> Answe
     notes = [f"with 95 % probability no level has {short} rows more than this one"]
     if protected.kind in ("column", "cell"):
         notes.append(f"at most {protected.rows} rows of a unit count")
-    return Answer(value, guarantee, spent, left, None, tuple(notes))
+    return Answer(value, guarantee, spent, left, None, tuple(notes), entry=receipt.entry or None)
 
 
 def mode_cost(session: Session, text: str, micro: int, analyst: str) -> tuple[int, dict[str, Any], int]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from shoal.dp.calls import CallParser, has_figure
 from shoal.dp.expressions import Call, Expr, Literal, Predicate, col, mapped, walk
+from shoal.dp.parser import RESERVED
 from shoal.dp.statement import InSelect, Item, Join, Source, SubSelect, Table
 from shoal.errors import QueryError
 
@@ -312,35 +313,27 @@ class Reader(CallParser):
                 return tuple(found)
 
 
-_AFTER = frozenset(
+# Words that end an item of SELECT: all but those that stand inside an expression or begin a query.
+_AFTER = RESERVED - frozenset(
     [
-        "FROM",
-        "WHERE",
-        "GROUP",
-        "HAVING",
-        "ORDER",
-        "LIMIT",
-        "OFFSET",
-        "FETCH",
-        "UNION",
-        "INTERSECT",
-        "EXCEPT",
-        "JOIN",
-        "INNER",
-        "LEFT",
-        "RIGHT",
-        "FULL",
-        "CROSS",
-        "NATURAL",
-        "ON",
-        "USING",
-        "AS",
-        "QUALIFY",
-        "WINDOW",
-        "TABLESAMPLE",
-        "FOR",
-        "INTO",
-        "LATERAL",
+        "AND",
+        "BETWEEN",
+        "BY",
+        "CASE",
+        "DISTINCT",
+        "ELSE",
+        "END",
+        "ILIKE",
+        "IN",
+        "IS",
+        "LIKE",
+        "NOT",
+        "OR",
+        "SELECT",
+        "THEN",
+        "VALUES",
+        "WHEN",
+        "WITH",
     ]
 )
 

@@ -117,7 +117,7 @@ class Desk:
         return {
             "id": dataset,
             "about": facts.about,
-            "modes": list(facts.modes),
+            "modes": list(self._sessions[dataset]),
             "model": facts.model if facts.model is None or ":" in facts.model else Path(facts.model).name,
             "unit": _unit(schema),
             "columns": [_column(each) for each in schema.columns.values()],

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from typing import Annotated, Any
 from urllib.parse import urlencode
 
-from fastapi import Query, Request
+from fastapi import Depends, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from shoal.dp.budget import epsilon as epsilon_of
@@ -26,20 +26,31 @@ Text = Annotated[str, Query(max_length=200)]
 Before = Annotated[int | None, Query(ge=1, le=2**62, description="'older' of the page before.")]
 
 
-def page(
-    request: Request,
+def _wanted(
     dataset: Text = "",
     analyst: Text = "",
     state: Text = "",
     text: Text = "",
     since: Text = "",
     until: Text = "",
+) -> Filters:
+    """The filters of a request; a field left empty does not narrow."""
+    given = (dataset, analyst, state, text, since, until)
+    return Filters(*(each.strip() or None for each in given))
+
+
+Wanted = Annotated[Filters, Depends(_wanted)]
+
+
+def page(
+    request: Request,
+    filters: Wanted,
     expects: Text = "",
     before: Before = None,
 ) -> Response:
     """The auditor's page: whether the chain holds, replayed now, and the questions that the filters find."""
-    ledger, typed = api.desk_of(request).ledger, _typed(dataset, analyst, state, text, since, until)
-    found = read_log(ledger, Filters(**typed), before=before)
+    ledger, typed = api.desk_of(request).ledger, asdict(filters)
+    found = read_log(ledger, filters, before=before)
     return pages.render(
         request,
         "audit.html.j2",
@@ -57,17 +68,11 @@ def page(
 
 def questions(
     request: Request,
-    dataset: Text = "",
-    analyst: Text = "",
-    state: Text = "",
-    text: Text = "",
-    since: Text = "",
-    until: Text = "",
+    filters: Wanted,
     before: Before = None,
     most: int = Query(100, ge=1, le=MOST),
 ) -> dict[str, Any]:
     """For auditors: one row for each question with what became of it, newest first, page by page."""
-    filters = Filters(**_typed(dataset, analyst, state, text, since, until))
     found = read_log(api.desk_of(request).ledger, filters, before=before, most=most)
     return {"rows": [_shown(row) for row in found.rows], "older": found.older}
 
@@ -75,16 +80,10 @@ def questions(
 def export(
     request: Request,
     name: str,
-    dataset: Text = "",
-    analyst: Text = "",
-    state: Text = "",
-    text: Text = "",
-    since: Text = "",
-    until: Text = "",
+    filters: Wanted,
 ) -> Response:
     """All that the filters find as `log.csv` or `log.jsonl`; `entries.jsonl` is every entry, from which the chain can be replayed."""
     ledger = api.desk_of(request).ledger
-    filters = Filters(**_typed(dataset, analyst, state, text, since, until))
     made = {
         "log.csv": (lambda: _csv(ledger, filters), "text/csv; charset=utf-8"),
         "log.jsonl": (lambda: _lines(ledger, filters), "application/x-ndjson"),
@@ -95,15 +94,6 @@ def export(
     write, kind = made[name]
     headers = {"content-disposition": f'attachment; filename="{name}"'}
     return StreamingResponse(write(), media_type=kind, headers=headers)
-
-
-def _typed(
-    dataset: str, analyst: str, state: str, text: str, since: str, until: str
-) -> dict[str, str | None]:
-    given = {
-        "dataset": dataset, "analyst": analyst, "state": state, "text": text, "since": since, "until": until,
-    }  # fmt: skip
-    return {name: value.strip() or None for name, value in given.items()}
 
 
 def _shown(row: Row) -> dict[str, Any]:

@@ -196,7 +196,9 @@ class Pufferfish:
         noisy, radius = int(json.loads(receipt.body)), laplace_radius(scale) if noise else 0
         value, low, high = (float(base + (noisy + more) * quantum) for more in (0, -radius, radius))
         guarantee = STAMP + (ENDED if receipt.ended else "")
-        return Answer(value, guarantee, budget.epsilon(receipt.charged), 0.0, (low, high))
+        return Answer(
+            value, guarantee, budget.epsilon(receipt.charged), 0.0, (low, high), entry=receipt.entry or None
+        )
 
     def _candidates(self, width: int) -> list[list[Quilt]]:
         if self.chains:

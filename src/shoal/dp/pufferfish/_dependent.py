@@ -134,7 +134,9 @@ class DependentDP:
         noisy, radius = int(json.loads(receipt.body)), laplace_radius(scale)
         value, low, high = (float(base + (noisy + more) * quantum) for more in (0, -radius, radius))
         guarantee = STAMP + (ENDED if receipt.ended else "")
-        return Answer(value, guarantee, budget.epsilon(receipt.charged), 0.0, (low, high))
+        return Answer(
+            value, guarantee, budget.epsilon(receipt.charged), 0.0, (low, high), entry=receipt.entry or None
+        )
 
     def _steps(self, value: Any, quantum: Fraction) -> int:
         """A record's number in quanta above the lower bound; what is no number counts as that bound."""
