@@ -21,7 +21,7 @@ from shoal import datasets
 from shoal.engine.columns import read_column
 from shoal.engine.encode import Encoder, standardise, sum_of_squares
 from shoal.engine.kernels.axes import blocks_of
-from shoal.microaggregation import MDAV, Anneal, mend
+from shoal.microaggregation import MDAV, Anneal, refine
 from shoal.microaggregation._mixed import Mixed
 from shoal.schema import Column
 
@@ -79,7 +79,7 @@ def _blocks(Z: np.ndarray) -> np.ndarray:
         found = MDAV(k=K).partition(Z[rows])
         labels[rows] = following + found
         following += int(found.max()) + 1
-    return mend(Z, labels, 6)
+    return refine(Z, labels, 6)
 
 
 def _rival(n: int = 2_000) -> list[Row]:

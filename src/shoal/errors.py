@@ -7,7 +7,7 @@ from __future__ import annotations
 
 
 class ShoalError(ValueError):
-    """A mistake the user can mend; base of all errors raised on purpose."""
+    """A mistake the user can put right; base of all errors raised on purpose."""
 
     exit_code = 2
     status = 400

@@ -89,7 +89,7 @@ def test_intervals_of_records_hold_the_figure_asked_for(figure, column, n, epsil
 
 
 def test_a_step_is_no_quantum_of_sums():
-    """4,000 rows just below half a step: their sum is theirs, not nought."""
+    """4,000 rows just below half a step: their sum is theirs, not zero."""
     schema = Schema({"v": Column("v", bounds=(-100, 100), step=10)})
     frame = pl.DataFrame({"v": [1.0] * 4000})
     for sql, true in (("SELECT SUM(v) FROM t", 4000), ("SELECT AVG(v) FROM t", 1.0)):

@@ -303,10 +303,10 @@ STEPS = {  # step and occurrence: what was spent, and whether the answer was sto
 @pytest.mark.parametrize("backend", ["sqlite", "postgresql"])
 def test_kill_nine_at_every_step_loses_at_most_the_answer(backend, tmp_path, request):
     where = str(tmp_path / "l.db") if backend == "sqlite" else request.getfixturevalue("postgres")
-    nursery = Path(__file__).with_name("crash_nursery.py")
+    child = Path(__file__).with_name("crash_child.py")
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")}
     done = subprocess.run(
-        [sys.executable, nursery, where, f"{tmp_path}/secret", *STEPS],
+        [sys.executable, child, where, f"{tmp_path}/secret", *STEPS],
         env=environment,
         capture_output=True,
         text=True,

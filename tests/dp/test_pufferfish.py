@@ -130,7 +130,7 @@ def test_noise_of_an_answer_has_the_scale_of_the_theorem():
     drawn = [
         dp.Pufferfish(SECRETS, [("ill", "well")], [FAMILY]).ask(sum, 1, (0,) * 10).value for _ in range(120)
     ]
-    # Lattice of step 10 and scale 10: P(nought) = tanh(1/2), mean size 10 / sinh(1).
+    # Lattice of step 10 and scale 10: P(zero) = tanh(1/2), mean size 10 / sinh(1).
     assert abs(np.mean(np.array(drawn) == 0) - math.tanh(0.5)) < 0.25
     assert abs(np.abs(drawn).mean() - 10 / math.sinh(1)) < 6
 

@@ -33,7 +33,7 @@ from shoal.dp.stated import read_stated
 from shoal.errors import BudgetError, ParameterError, QueryError, SchemaError
 from shoal.schema import Column, Schema
 from shoal.server.config import Config
-from shoal.server.desk import Desk
+from shoal.server.service import Service
 
 SCHEMA = Schema(
     {
@@ -309,13 +309,13 @@ def test_from_a_server(folder):
         'modes = ["pufferfish"]\nmodel = "model.toml"\n',
         encoding="utf-8",
     )
-    desk = Desk(Config.from_toml(path))
-    cost = desk.cost("homes", ILL, 1.0, None, "ann")
+    service = Service(Config.from_toml(path))
+    cost = service.cost("homes", ILL, 1.0, None, "ann")
     assert cost.parts[0]["noise_scale"] >= 1
-    answer = desk.ask("homes", ILL, 1.0, None, "ann")
+    answer = service.ask("homes", ILL, 1.0, None, "ann")
     assert "Pufferfish" in answer.guarantee
-    assert desk.past("homes", "ann")[0].epsilon == 1.0
-    desk.close()
+    assert service.past("homes", "ann")[0].epsilon == 1.0
+    service.close()
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pytest
 from shoal.engine.encode import standardise, sum_of_squares
 from shoal.engine.kernels import modes
 from shoal.engine.kernels.exchange import shift_cost, swap_cost
-from shoal.microaggregation import MDAV, Anneal, mend, partition_within
+from shoal.microaggregation import MDAV, Anneal, partition_within, refine
 from shoal.microaggregation import _global as module
 from shoal.microaggregation import _work as budget
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
@@ -102,8 +102,8 @@ def test_not_behind_the_other_methods_at_any_size(n):
     assert proposals < 0.1 * Shape(n, 5, 10).usual_proposals()
     fitted = Anneal(k=5, max_proposals=proposals, random_state=0).fit(X)
     mdav = MDAV(k=5).fit(X)
-    mended = 100 * sum_of_squares(Z, mend(Z, mdav.labels_, 6)) / np.sum(Z * Z)
-    assert fitted.information_loss_ < 0.96 * min(mdav.information_loss_, mended, fitted.start_loss_)
+    refined = 100 * sum_of_squares(Z, refine(Z, mdav.labels_, 6)) / np.sum(Z * Z)
+    assert fitted.information_loss_ < 0.96 * min(mdav.information_loss_, refined, fitted.start_loss_)
     assert np.bincount(fitted.labels_).min() >= 5
 
 
@@ -277,9 +277,9 @@ def test_small_tables_of_large_groups_are_searched_by_two_annealings():
     X = clusters(900)
     runs = [Anneal(k=10, max_proposals=400_000, random_state=3, n_threads=t).fit(X) for t in (1, 2)]
     np.testing.assert_array_equal(runs[0].labels_, runs[1].labels_)
-    assert runs[0].information_loss_ < 0.97 * mended_loss(X, 10)
+    assert runs[0].information_loss_ < 0.97 * refined_loss(X, 10)
 
 
-def mended_loss(X, k):
+def refined_loss(X, k):
     Z = standardise(X)
-    return 100 * sum_of_squares(Z, mend(Z, MDAV(k=k).fit(X).labels_, 6)) / np.sum(Z * Z)
+    return 100 * sum_of_squares(Z, refine(Z, MDAV(k=k).fit(X).labels_, 6)) / np.sum(Z * Z)

@@ -318,8 +318,8 @@ def test_random_requests_give_the_same_in_memory_and_on_spark(tmp_path_factory, 
 def test_the_job_of_the_publish_page_gives_what_memory_gives(folder):
     pytest.importorskip("fastapi", reason="the page needs the extra 'server'")
     from shoal.schema import Schema
-    from shoal.server import work
-    from shoal.server.room import read, write
+    from shoal.server import worker
+    from shoal.server.jobs import read, write
 
     job = folder / "job"
     job.mkdir()
@@ -329,7 +329,7 @@ def test_the_job_of_the_publish_page_gives_what_memory_gives(folder):
     schema = Schema.from_toml(folder / "t.toml")
     roles = {name: column.role for name, column in schema.columns.items()}
     write(job / "wanted.json", {"roles": roles, "request": ASKED, "escape": False})
-    work.run(job)
+    worker.run(job)
     whole = protect(io.read_table(folder / "t.csv"), schema=schema, **ASKED)
     alike(whole.frame, io.read_table(job / "protected.csv"))
     facts = read(job / "result.json")

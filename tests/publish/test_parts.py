@@ -22,8 +22,8 @@ import shoal
 from shoal import privacy
 from shoal.engine.encode import sum_of_squares
 from shoal.errors import GuaranteeError, InputError, ParameterError
-from shoal.microaggregation import MDAV, mend
-from shoal.microaggregation._mend import _smallest
+from shoal.microaggregation import MDAV, refine
+from shoal.microaggregation._refine import _smallest
 from shoal.publish import ProtectionRequest, protect_file
 from shoal.publish.executors import parts
 from shoal.publish.executors.parts import Parts, resuming, writing
@@ -188,10 +188,10 @@ def test_blocks_cost_at_most_three_per_cent(tmp_path, monkeypatch):
 
 def test_mending_keeps_sizes_and_never_loses(blobs):
     labels = np.arange(60) % 12
-    mended = mend(blobs, labels)
-    assert sorted(np.bincount(mended)) == sorted(np.bincount(labels))
-    assert sum_of_squares(blobs, mended) < sum_of_squares(blobs, labels)
-    np.testing.assert_array_equal(mend(blobs, mended, 50), mend(blobs, mend(blobs, mended, 50), 50))
+    refined = refine(blobs, labels)
+    assert sorted(np.bincount(refined)) == sorted(np.bincount(labels))
+    assert sum_of_squares(blobs, refined) < sum_of_squares(blobs, labels)
+    np.testing.assert_array_equal(refine(blobs, refined, 50), refine(blobs, refine(blobs, refined, 50), 50))
 
 
 @settings(deadline=None)

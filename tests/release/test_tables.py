@@ -67,7 +67,7 @@ def test_sums_move_by_no_more_than_the_noise_is_made_for(records, k, data):
 
 
 def test_the_bound_of_the_total_order_is_attained():
-    # Records lie at rising distances, with column a nought in every other group and at its top in the rest.
+    # Records lie at rising distances, with column a zero in every other group and at its top in the rest.
     # The first record goes and a last one comes: each group hands its first record on, and gains the opposite.
     codes = [code(Column(name, bounds=(0, 100), step=1)) for name in "abc"]
     k, n = 2, 8

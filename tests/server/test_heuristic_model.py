@@ -6,7 +6,7 @@ import pytest
 
 from shoal.errors import ParameterError
 from shoal.server.config import Config
-from shoal.server.desk import Desk
+from shoal.server.service import Service
 
 SCHEMA = '[table]\nid = "t"\nbudget = 1.0\nprivate = false\n[columns.a]\nkind = "number"\nbounds = [0, 9]\n'
 
@@ -51,7 +51,9 @@ def test_the_model_is_told_to_whoever_asks(tmp_path):
     path = written(
         tmp_path, 'modes = ["heuristic"]\nmodel = "dbscan:eps=0.4,min_points=1"\n[server]\nslot_seconds = 0'
     )
-    desk = Desk(Config.from_toml(path))
-    assert desk.public("t")["model"] == "dbscan:eps=0.4,min_points=1"
-    assert desk.ask("t", "SELECT COUNT(*) FROM t", 1.0, None, "ann").guarantee.startswith("guarantee: none")
-    desk.close()
+    service = Service(Config.from_toml(path))
+    assert service.public("t")["model"] == "dbscan:eps=0.4,min_points=1"
+    assert service.ask("t", "SELECT COUNT(*) FROM t", 1.0, None, "ann").guarantee.startswith(
+        "guarantee: none"
+    )
+    service.close()

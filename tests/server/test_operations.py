@@ -80,8 +80,8 @@ def test_folders_of_killed_servers_are_removed_at_the_next_start(tmp_path, monke
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait()
-    left, alive = (tmp_path / f"shoal-room-{pid}-x" for pid in (ended.pid, os.getpid()))
-    other = tmp_path / "shoal-room-notes"
+    left, alive = (tmp_path / f"shoal-jobs-{pid}-x" for pid in (ended.pid, os.getpid()))
+    other = tmp_path / "shoal-jobs-notes"
     for folder in (left, alive, other):
         (folder / "job").mkdir(parents=True)
         (folder / "job" / "table.csv").write_text("private")
@@ -99,7 +99,7 @@ def test_a_killed_server_leaves_an_upload_that_its_successor_removes(tmp_path, m
         table = ("t.csv", b"a,b\n" + b"1,2\n" * 20, "text/csv")
         client.post("/publish", data={"csrf": client.headers["x-csrf-token"]}, files={"table": table})
     house.kill()
-    tables = list((tmp_path / "tmp").glob("shoal-room-*/*/table.csv"))
+    tables = list((tmp_path / "tmp").glob("shoal-jobs-*/*/table.csv"))
     assert [each.stat().st_mode & 0o077 for each in tables] == [0]
     assert [each.parent.parent.stat().st_mode & 0o077 for each in tables] == [0]
     house.start()
@@ -107,7 +107,7 @@ def test_a_killed_server_leaves_an_upload_that_its_successor_removes(tmp_path, m
         assert not tables[0].exists()
     finally:
         assert house.stop() in (0, -signal.SIGTERM)
-    assert list((tmp_path / "tmp").glob("shoal-room-*")) == []
+    assert list((tmp_path / "tmp").glob("shoal-jobs-*")) == []
 
 
 def test_the_log_is_json_and_holds_no_data_no_query_and_no_token(tmp_path):

@@ -84,8 +84,8 @@ def reproduce(
 
 def _draw(result: Any, folder: Path) -> None:
     from shoal.io import write_text
-    from shoal.report.alone import alone
+    from shoal.report.standalone import standalone
 
     folder.mkdir(exist_ok=True)
     for name, picture in result.pictures().items():
-        write_text(alone(picture), folder / f"{name}.svg")
+        write_text(standalone(picture), folder / f"{name}.svg")

@@ -84,7 +84,7 @@ def variance_interval(
     Returns
     -------
     (float, float) or None
-        None where the number of rows may be nought.
+        None where the number of rows may be zero.
 
     Notes
     -----

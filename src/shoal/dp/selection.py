@@ -170,7 +170,7 @@ def _tables(rate: Fraction) -> np.ndarray:
 
 
 def _powers(rate: Fraction) -> list[float]:
-    """exp(-rate * 2^i), i = 0 to 63, each rounded once to a float; nought where it is below 2^-276."""
+    """exp(-rate * 2^i), i = 0 to 63, each rounded once to a float; zero where it is below 2^-276."""
     found: list[float] = []
     low, high = exp_between(rate, _WORK)
     for i in range(64):

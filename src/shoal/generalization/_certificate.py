@@ -21,7 +21,7 @@ def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 1) -
     prices : array of float64, (n_tuples,)
         What each distinct record costs in a recoding at hand: where the search for prices starts.
     sweeps : int, default 1
-        Rounds in which prices are raised into the room that is left, and mended.
+        Rounds in which prices are raised into the room that is left, and refined.
 
     Notes
     -----
@@ -41,14 +41,14 @@ def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 1) -
     _own(*arrays, k, floor)
     u = np.maximum(floor, np.minimum(prices, rest))
     u[lattice.counts >= k] = 0.0
-    _mend(*arrays, k, floor, u)
+    _refine(*arrays, k, floor, u)
     best = float((u * lattice.counts).sum())
     for _ in range(sweeps):
         room = np.full(u.size, np.inf)
         _room(*arrays, k, u, room)
         room[(lattice.counts >= k) | ~np.isfinite(room)] = 0.0
         u = np.minimum(u + 0.6 * np.maximum(room, 0.0), rest)
-        _mend(*arrays, k, floor, u)
+        _refine(*arrays, k, floor, u)
         best = max(best, float((u * lattice.counts).sum()))
     # Sums of up to millions of prices: what rounding may have added is taken off again.
     return max(0.0, best / lattice.n_records - 1e-12)
@@ -85,7 +85,7 @@ def _own(tuples, counts, nodes, cheapest, up, keys, cost, k, floor):
 
 
 @kernel()
-def _mend(tuples, counts, nodes, cheapest, up, keys, cost, k, floor, u):
+def _refine(tuples, counts, nodes, cheapest, up, keys, cost, k, floor, u):
     """Lower prices towards the floor until no class of k records is violated."""
     n = tuples.shape[0]
     rows, slots = np.arange(n), slots_for(n)

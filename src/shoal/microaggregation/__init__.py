@@ -14,10 +14,10 @@ from shoal.microaggregation._given import GivenPartition
 from shoal.microaggregation._gsms import GSMS, GSMST2
 from shoal.microaggregation._imhm import IMHM
 from shoal.microaggregation._means import HMeans, KMeans
-from shoal.microaggregation._mend import mend
 from shoal.microaggregation._mictsp import FDM, MicTSP
 from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM
 from shoal.microaggregation._path_exchange import PathExchange
+from shoal.microaggregation._refine import refine
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._spanning_tree import MSTCentroid, MSTDiameter
 from shoal.microaggregation._strata import join_small_strata, partition_within
@@ -56,9 +56,9 @@ __all__ = [
     "Univariate",
     "UnivariateMedian",
     "join_small_strata",
-    "mend",
     "methods",
     "partition_within",
+    "refine",
     "repair",
 ]
 

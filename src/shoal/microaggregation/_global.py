@@ -23,15 +23,15 @@ from shoal.microaggregation._global_kernels import (
     rows_by_job,
     sweep,
 )
-from shoal.microaggregation._mend import mend
 from shoal.microaggregation._mixed import Mixed
+from shoal.microaggregation._refine import refine
 from shoal.microaggregation._regions import contributions
 from shoal.microaggregation._work import Report, Shape, Work
 
 BLOCK = 2_000
 """Records of a block in which the first partition is made."""
 
-MENDING = 3
+REFINING = 3
 """Rounds of exchanges across the borders of these blocks."""
 
 LEAF = 1024
@@ -84,7 +84,7 @@ def start_in_blocks(Z: np.ndarray, k: int, workers: ThreadPoolExecutor) -> np.nd
     for rows, part in zip(blocks, found, strict=True):
         labels[rows] = part + following
         following += int(part.max()) + 1
-    return mend(Z, labels, MENDING)
+    return refine(Z, labels, REFINING)
 
 
 def cutting(Z: np.ndarray) -> np.ndarray:

@@ -71,7 +71,7 @@ def protect_file(
     -----
     The stages are those of `protect`. The classes of all rows are counted as they are written; a file that does not
     keep its promise, or whose status is red, is never given its name. A table that fits into one part gives what
-    `protect` gives. Groups do not cross parts; within a part the blocks' borders are mended by exchanging records.
+    `protect` gives. Groups do not cross parts; within a part the blocks' borders are refined by exchanging records.
     Imputed cells are filled from records of the same part, and linkage looks for the nearest record within it.
 
     Examples

@@ -1,4 +1,4 @@
-"""Columns of a release as whole numbers between nought and a declared top, by public rules row by row."""
+"""Columns of a release as whole numbers between zero and a declared top, by public rules row by row."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Coded:
     ----------
     column : Column
     low : float
-        What nought stands for.
+        What zero stands for.
     quantum : Fraction
         What a step of one stands for.
     top : int

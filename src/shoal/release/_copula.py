@@ -13,7 +13,7 @@ from shoal.engine.compile import kernel
 
 
 def concordance(x: np.ndarray, y: np.ndarray) -> int:
-    """Concordant less discordant pairs of two columns, ties counting nought.
+    """Concordant less discordant pairs of two columns, ties counting zero.
 
     Examples
     --------

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from shoal.release._graph import Graph
 from shoal.release._network import GraphRelease
-from shoal.report.alone import colours
+from shoal.report.standalone import colours
 
 
 def graph_figures(release: GraphRelease, *, cuts: int = 200, random_state: int = 0) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The spine of a table release: plan, charge, group, noise, settle, print."""
+"""A table release: plan, charge, group, noise, settle, print."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from shoal.errors import ParameterError
 from shoal.measures import dld, il1
 from shoal.release._columns import coded_table
 from shoal.release._groups import total_order
-from shoal.report.alone import alone
+from shoal.report.standalone import standalone
 from shoal.schema import Schema
 
 if TYPE_CHECKING:
@@ -104,4 +104,4 @@ def utility_picture(
         Series("noise on every record", list(epsilons), plain),
     ]
     picture = lines(series, x_label="epsilon", y_label="information loss, per cent", log_x=True, log_y=True)
-    return alone(picture)
+    return standalone(picture)

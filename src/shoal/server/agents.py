@@ -18,7 +18,7 @@ from shoal import __version__
 from shoal.errors import MissingExtraError, ParameterError, ShoalError
 from shoal.server.accounts import Account, Accounts
 from shoal.server.config import Config
-from shoal.server.desk import Buckets, Desk
+from shoal.server.service import Buckets, Service
 
 try:
     from mcp.server.auth.middleware.auth_context import get_access_token
@@ -54,7 +54,7 @@ class Agents:
         self.config, self.accounts = config, Accounts(config.accounts)
         self._guesses, self._hashing = Buckets(GUESSES), anyio.CapacityLimiter(HASHING)
         self._own = None if token is None else self._prove(token)
-        self.desk = Desk(config, most=config.agent_epsilon)
+        self.service = Service(config, most=config.agent_epsilon)
 
     def _prove(self, token: str) -> Account:
         account = self.accounts.find(token)
@@ -93,28 +93,28 @@ class Agents:
     async def list_datasets(self) -> list[dict[str, Any]]:
         """The data sets that can be asked, each with its columns, levels, bounds, modes and example questions."""
         self.who()
-        return [self.desk.public(name) for name in self.config.datasets]
+        return [self.service.public(name) for name in self.config.datasets]
 
     async def schema(self, dataset: str) -> dict[str, Any]:
         """The public facts of one data set: columns, kinds, bounds, levels, who is protected, example questions."""
         self.who()
-        return await _told(lambda: self.desk.public(dataset))
+        return await _told(lambda: self.service.public(dataset))
 
     async def budget(self, dataset: str) -> dict[str, Any]:
         """What you have spent on a data set and can still spend."""
         who = self.who()
-        return await _told(lambda: self.desk.budget(dataset, who))
+        return await _told(lambda: self.service.budget(dataset, who))
 
     async def cost(self, dataset: str, sql: str, epsilon: float, mode: str | None = None) -> dict[str, Any]:
         """What an answer would cost and how wide it would be; free, and nothing is answered."""
         who = self.who()
-        found = await _told(lambda: self.desk.cost(dataset, sql, epsilon, mode, who))
+        found = await _told(lambda: self.service.cost(dataset, sql, epsilon, mode, who))
         return {**asdict(found), "affordable": found.affordable}
 
     async def ask(self, dataset: str, sql: str, epsilon: float, mode: str | None = None) -> dict[str, Any]:
         """One private answer: value, interval, guarantee, what it cost, what is left, and its entry in the ledger."""
         who = self.who()
-        answer = await _told(lambda: self.desk.ask(dataset, sql, epsilon, mode, who))
+        answer = await _told(lambda: self.service.ask(dataset, sql, epsilon, mode, who))
         return answer.to_dict()
 
     def server(self, **settings: Any) -> MCPServer[Any]:
@@ -133,7 +133,7 @@ class Agents:
 
     def close(self) -> None:
         """Let go of the ledger and the accounts."""
-        self.desk.close()
+        self.service.close()
         self.accounts.close()
 
 

@@ -15,7 +15,7 @@ from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.errors import ShoalError
-from shoal.server.desk import Desk
+from shoal.server.service import Service
 
 _LAST = Query(100, ge=1, le=1000, description="How many of the newest entries to give.")
 
@@ -41,15 +41,15 @@ class Question(BaseModel):
     mode: str | None = Field(None, max_length=20, description="The data set's first mode if left open.")
 
 
-def desk_of(request: Request) -> Desk:
-    """The desk of the application that serves this request."""
-    desk: Desk = request.app.state.desk
-    return desk
+def service_of(request: Request) -> Service:
+    """The service of the application that serves this request."""
+    service: Service = request.app.state.service
+    return service
 
 
 def health(request: Request) -> dict[str, Any]:
     """Whether the server runs and reaches its ledger; public, and free of anything about the data."""
-    desk_of(request).ledger.head()
+    service_of(request).ledger.head()
     return {"status": "ok", "version": __version__}
 
 
@@ -61,24 +61,24 @@ def me(request: Request) -> dict[str, Any]:
 
 def datasets(request: Request) -> list[dict[str, Any]]:
     """The data sets and their public facts."""
-    desk = desk_of(request)
-    return [desk.public(name) for name in desk.config.datasets]
+    service = service_of(request)
+    return [service.public(name) for name in service.config.datasets]
 
 
 def dataset(request: Request, dataset: str) -> dict[str, Any]:
     """The public facts of one data set."""
-    return desk_of(request).public(dataset)
+    return service_of(request).public(dataset)
 
 
 def budget(request: Request, dataset: str) -> dict[str, Any]:
     """What you spent, and what you can still spend."""
-    return desk_of(request).budget(dataset, request.state.visitor.name)
+    return service_of(request).budget(dataset, request.state.visitor.name)
 
 
 def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
     """What an answer would cost and how it is split; free."""
     who = request.state.visitor.name
-    found = desk_of(request).cost(dataset, question.sql, question.epsilon, question.mode, who)
+    found = service_of(request).cost(dataset, question.sql, question.epsilon, question.mode, who)
     return {**asdict(found), "affordable": found.affordable}
 
 
@@ -90,7 +90,7 @@ async def ask(request: Request, dataset: str, question: Question) -> JSONRespons
 async def answered(request: Request, dataset: str, question: Question) -> Answer | Reproduction:
     """An answer or a refusal; it leaves at the end of a slot, as the ledger sees to it."""
     return await run_in_threadpool(
-        desk_of(request).ask,
+        service_of(request).ask,
         dataset,
         question.sql,
         question.epsilon,
@@ -101,29 +101,29 @@ async def answered(request: Request, dataset: str, question: Question) -> Answer
 
 def answers(request: Request, dataset: str, last: int = _LAST) -> list[dict[str, Any]]:
     """Your past answers, newest first."""
-    found = desk_of(request).past(dataset, request.state.visitor.name, last)
+    found = service_of(request).past(dataset, request.state.visitor.name, last)
     return [{**asdict(each), "answer": each.answer and each.answer.to_dict()} for each in found]
 
 
 def spending(request: Request, dataset: str) -> dict[str, Any]:
     """For owners: caps, totals, and charges over time."""
-    return desk_of(request).spending(dataset)
+    return service_of(request).spending(dataset)
 
 
 def entries(request: Request, last: int = _LAST) -> list[dict[str, Any]]:
     """For auditors: the newest entries of the ledger, without the stored answers."""
-    return log_of(desk_of(request), last)
+    return log_of(service_of(request), last)
 
 
-def log_of(desk: Desk, last: int) -> list[dict[str, Any]]:
+def log_of(service: Service, last: int) -> list[dict[str, Any]]:
     """Entries of the ledger as an auditor sees them: the chain can be checked, stored answers cannot be guessed."""
-    entries = desk.ledger.entries(last=last)
+    entries = service.ledger.entries(last=last)
     return [asdict(each.shown()) | {"epsilon": epsilon_of(each.micro)} for each in entries]
 
 
 def check(request: Request) -> dict[str, Any]:
     """For auditors: replay the chain of hashes and totals."""
-    return asdict(desk_of(request).ledger.verify())
+    return asdict(service_of(request).ledger.verify())
 
 
 def sentence_of(error: ShoalError) -> str:

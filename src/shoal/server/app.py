@@ -26,11 +26,11 @@ from shoal.errors import ShoalError
 from shoal.server import api, pages, publish
 from shoal.server import log as log_views
 from shoal.server.accounts import Accounts
+from shoal.server.auth import ANYONE, SignInError, require
 from shoal.server.config import Config
-from shoal.server.desk import Buckets, Desk
-from shoal.server.gate import ANYONE, SignInError, gate
-from shoal.server.guard import Guard
-from shoal.server.room import Room
+from shoal.server.jobs import Jobs
+from shoal.server.middleware import HttpMiddleware
+from shoal.server.service import Buckets, Service
 
 THREADS = 160
 HASHING = 2  # tokens that are hashed at a time: each takes 16 MB and a core for a while
@@ -87,20 +87,20 @@ WAYS = (
 )
 
 
-def make_app(config: Config, room: Path | None = None) -> FastAPI:
+def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
     """The application for a configuration.
 
     Parameters
     ----------
     config : Config
-    room : Path, optional
+    jobs : Path, optional
         Private folder for files being published; one of its own, removed at the end, if left open.
 
     Returns
     -------
     FastAPI
     """
-    desk, accounts = Desk(config), Accounts(config.accounts)
+    service, accounts = Service(config), Accounts(config.accounts)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -112,8 +112,8 @@ def make_app(config: Config, room: Path | None = None) -> FastAPI:
         # Most of them wait for the end of a slot.
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
         yield
-        app.state.room.close()
-        desk.close()
+        app.state.jobs.close()
+        service.close()
         accounts.close()
         log.info(json.dumps({"event": "stop"}))
 
@@ -127,10 +127,10 @@ def make_app(config: Config, room: Path | None = None) -> FastAPI:
         lifespan=lifespan,
         separate_input_output_schemas=False,
     )
-    app.state.desk, app.state.accounts, app.state.config = desk, accounts, config
+    app.state.service, app.state.accounts, app.state.config = service, accounts, config
     app.state.rate, app.state.failures = Buckets(config.requests_per_minute), Buckets(20)
     app.state.hashing = anyio.CapacityLimiter(HASHING)
-    app.state.room = Room(room)
+    app.state.jobs = Jobs(jobs)
     for way in WAYS:
         is_api = way.path.startswith(("/api/", "/health"))
         answering: dict[str, Any] = {} if is_api else {"response_class": Response, "response_model": None}
@@ -140,14 +140,14 @@ def make_app(config: Config, room: Path | None = None) -> FastAPI:
             methods=[way.method],
             include_in_schema=is_api,
             responses=api.PROBLEMS if is_api else None,
-            dependencies=[Depends(gate(way.roles))],
+            dependencies=[Depends(require(way.roles))],
             **answering,
         )
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     for kind in (ShoalError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _handle)
     app.add_middleware(
-        Guard,
+        HttpMiddleware,
         problem=problem,
         upload_bytes=config.upload_megabytes << 20,
         tls=config.tls,
@@ -158,7 +158,7 @@ def make_app(config: Config, room: Path | None = None) -> FastAPI:
 
 def from_environment() -> FastAPI:
     """The application of a worker process: configuration and private folder as the command left them."""
-    return make_app(Config.from_toml(os.environ["SHOAL_CONFIG"]), Path(os.environ["SHOAL_ROOM"]))
+    return make_app(Config.from_toml(os.environ["SHOAL_CONFIG"]), Path(os.environ["SHOAL_JOBS"]))
 
 
 async def _handle(request: Request, error: Exception) -> Response:

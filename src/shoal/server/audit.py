@@ -221,12 +221,12 @@ PERSONS = _persons()
 def _infer() -> None:
     import polars as pl
 
-    from shoal.server import desk
+    from shoal.server import service
 
     def inferred(path: Path, schema: Any) -> Any:
         return pl.read_csv(path, infer_schema_length=None)
 
-    setattr(desk, "read_private", inferred)  # noqa: B010 - a fault
+    setattr(service, "read_private", inferred)  # noqa: B010 - a fault
 
 
 def _slow() -> None:
@@ -253,18 +253,18 @@ def _short() -> None:
 def _told_total() -> None:
     """A refusal that tells how many rows there are."""
     from shoal.errors import BudgetError
-    from shoal.server.desk import Desk
+    from shoal.server.service import Service
 
-    sound = Desk.ask
+    sound = Service.ask
 
-    def ask(self: Desk, dataset: str, *words: Any) -> Any:
+    def ask(self: Service, dataset: str, *words: Any) -> Any:
         try:
             return sound(self, dataset, *words)
         except BudgetError as error:
             rows = self.session(dataset)._frame.height
             raise BudgetError(f"{error} ({rows} rows)") from None
 
-    setattr(Desk, "ask", ask)  # noqa: B010 - a fault
+    setattr(Service, "ask", ask)  # noqa: B010 - a fault
 
 
 FAULTS: dict[str, Fault] = {

@@ -11,7 +11,7 @@ from shoal.dp.quality import quality
 from shoal.dp.sources import read_private
 from shoal.errors import ParameterError, ShoalError
 from shoal.server.config import Config, Dataset
-from shoal.server.desk import open_sessions
+from shoal.server.service import open_sessions
 
 
 def look_through(config: Config) -> list[str]:

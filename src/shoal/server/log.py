@@ -19,7 +19,7 @@ from shoal.dp.entries import Entry
 from shoal.dp.ledger import Ledger
 from shoal.dp.log import MOST, STATES, Filters, Row, read_log
 from shoal.server import api, pages
-from shoal.server.desk import UnknownError
+from shoal.server.service import UnknownError
 
 _COLUMNS = ("seq", "at", "state", "dataset", "analyst", "epsilon", "total", "unit", "text", "entry", "hash")
 Text = Annotated[str, Query(max_length=200)]
@@ -49,7 +49,7 @@ def page(
     before: Before = None,
 ) -> Response:
     """The auditor's page: whether the chain holds, replayed now, and the questions that the filters find."""
-    ledger, typed = api.desk_of(request).ledger, asdict(filters)
+    ledger, typed = api.service_of(request).ledger, asdict(filters)
     found = read_log(ledger, filters, before=before)
     return pages.render(
         request,
@@ -73,7 +73,7 @@ def questions(
     most: int = Query(100, ge=1, le=MOST),
 ) -> dict[str, Any]:
     """For auditors: one row for each question with what became of it, newest first, page by page."""
-    found = read_log(api.desk_of(request).ledger, filters, before=before, most=most)
+    found = read_log(api.service_of(request).ledger, filters, before=before, most=most)
     return {"rows": [_shown(row) for row in found.rows], "older": found.older}
 
 
@@ -83,7 +83,7 @@ def export(
     filters: Wanted,
 ) -> Response:
     """All that the filters find as `log.csv` or `log.jsonl`; `entries.jsonl` is every entry, from which the chain can be replayed."""
-    ledger = api.desk_of(request).ledger
+    ledger = api.service_of(request).ledger
     made = {
         "log.csv": (lambda: _csv(ledger, filters), "text/csv; charset=utf-8"),
         "log.jsonl": (lambda: _lines(ledger, filters), "application/x-ndjson"),

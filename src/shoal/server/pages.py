@@ -24,8 +24,8 @@ from shoal.dp.heuristic import Reproduction
 from shoal.errors import ParameterError, ShoalError
 from shoal.server import api, pictures
 from shoal.server.accounts import ROLES, VISIT_SECONDS
-from shoal.server.desk import UnknownError
-from shoal.server.gate import COOKIE, ForbiddenError, prove, same_origin
+from shoal.server.auth import COOKIE, ForbiddenError, prove, same_origin
+from shoal.server.service import UnknownError
 
 _FORM = "shoal_form"
 _ENTRY = re.compile("[0-9a-f]{16}")
@@ -72,8 +72,8 @@ def choose(request: Request) -> Response:
     names = list(request.app.state.config.datasets)
     if len(names) == 1:
         return RedirectResponse(f"/ask/{names[0]}", 303)
-    desk, who = api.desk_of(request), request.state.visitor.name
-    found = [(desk.public(name), pictures.gauge(desk.budget(name, who))) for name in names]
+    service, who = api.service_of(request), request.state.visitor.name
+    found = [(service.public(name), pictures.gauge(service.budget(name, who))) for name in names]
     return render(request, "choose.html.j2", datasets=found)
 
 
@@ -101,7 +101,7 @@ def download(request: Request, dataset: str, name: str) -> Response:
     stem, _, ending = name.rpartition(".")
     if ending not in ("csv", "json") or not (stem == "all" or _ENTRY.fullmatch(stem)):
         raise UnknownError("There is no such file.")
-    found = api.desk_of(request).past(dataset, request.state.visitor.name, 1000)
+    found = api.service_of(request).past(dataset, request.state.visitor.name, 1000)
     chosen = [each for each in found if stem in ("all", each.entry)]
     if not chosen:
         raise UnknownError("There is no such answer of yours.")
@@ -175,10 +175,10 @@ def _ask_page(
     error: str = "",
     status: int = 200,
 ) -> Response:
-    desk, who = api.desk_of(request), request.state.visitor.name
-    facts = desk.public(dataset)
+    service, who = api.service_of(request), request.state.visitor.name
+    facts = service.public(dataset)
     try:
-        budget, history = desk.budget(dataset, who), desk.past(dataset, who, 60)
+        budget, history = service.budget(dataset, who), service.past(dataset, who, 60)
     except ShoalError as problem:
         if problem.status < 500:
             raise
@@ -188,16 +188,16 @@ def _ask_page(
         request, "ask.html.j2", code=status, facts=facts, typed=typed, answer=answer, shown=shown, error=error,
         budget=budget, gauge=pictures.gauge(budget) if budget else "", history=history,
         newest=history[0].entry if history and history[0].answer is not None else None,
-        slot=desk.config.slot_seconds,
+        slot=service.config.slot_seconds,
     )  # fmt: skip
 
 
 def _owner_page(request: Request, name: str = "", token: str = "") -> Response:
-    desk = api.desk_of(request)
+    service = api.service_of(request)
     rows = []
-    for each, facts in desk.config.datasets.items():
-        spending = desk.spending(each)
-        rows.append((each, facts, spending, pictures.spending(spending), desk.quality(each)))
+    for each, facts in service.config.datasets.items():
+        spending = service.spending(each)
+        rows.append((each, facts, spending, pictures.spending(spending), service.quality(each)))
     users = request.app.state.accounts.list()
     return render(request, "owner.html.j2", rows=rows, users=users, token=token, added=name, roles=ROLES)
 

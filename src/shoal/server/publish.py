@@ -21,8 +21,8 @@ from shoal.io import FORMATS
 from shoal.publish.request import ProtectionRequest, options
 from shoal.schema import ROLES
 from shoal.server import pages
-from shoal.server.desk import UnknownError
-from shoal.server.room import Room, busy, change, read, running, start, steps, stop, write
+from shoal.server.jobs import Jobs, busy, change, read, running, start, steps, stop, write
+from shoal.server.service import UnknownError
 
 FILES = {
     "protected.csv": "text/csv; charset=utf-8",
@@ -59,9 +59,9 @@ async def upload(request: Request) -> Response:
     _allowed(request)
     form = await request.form()
     given = form.get("table")
-    room: Room = request.app.state.room
+    jobs: Jobs = request.app.state.jobs
     if str(form.get("example", "")) == "survey":
-        ending, job = ".csv", await run_in_threadpool(room.new, request.state.visitor.id)
+        ending, job = ".csv", await run_in_threadpool(jobs.new, request.state.visitor.id)
         from shoal.datasets import DATASETS
 
         source = DATASETS["survey"].path
@@ -74,7 +74,7 @@ async def upload(request: Request) -> Response:
         ending = Path(given.filename.replace("\\", "/")).suffix.lower()  # all that is used of the name
         if ending not in FORMATS:
             raise InputError(f"The file must end in one of {', '.join(FORMATS)}.")
-        job = await run_in_threadpool(room.new, request.state.visitor.id)
+        job = await run_in_threadpool(jobs.new, request.state.visitor.id)
         with (job / f"table{ending}").open("xb") as file:
             await run_in_threadpool(shutil.copyfileobj, given.file, file)
     os.chmod(job / f"table{ending}", 0o600)
@@ -115,7 +115,7 @@ async def run(request: Request, job: str) -> Response:
     wanted = await _wanted(folder, form)
     dataset = str(form.get("dataset", ""))
     if dataset:
-        request.app.state.desk.session(dataset)
+        request.app.state.service.session(dataset)
         wanted["dataset"] = dataset
     return await _begin(folder, "run", wanted, _OF_A_RUN)
 
@@ -140,7 +140,7 @@ def cancel(request: Request, job: str) -> Response:
 
 def forget(request: Request, job: str) -> Response:
     """Remove all files of a job."""
-    request.app.state.room.forget(_job(request, job))
+    request.app.state.jobs.forget(_job(request, job))
     return RedirectResponse("/publish", 303)
 
 
@@ -169,7 +169,7 @@ def _end_total(request: Request, folder: Path) -> None:
     """Note in the ledger that a protected copy is given out, before the first of its files is; a refused run ends nothing."""
     dataset = _found(folder, "wanted.json").get("dataset")
     if dataset and not (folder / "given.json").exists():
-        request.app.state.desk.ledger.end_total(dataset, "release")
+        request.app.state.service.ledger.end_total(dataset, "release")
         write(folder / "given.json", {"dataset": dataset})
 
 
@@ -199,7 +199,7 @@ async def _ready(request: Request, job: str) -> tuple[Path, FormData]:
     folder, form = _job(request, job), await request.form(max_fields=2000)
     if not (folder / "look.json").exists() or busy(folder):
         raise InputError("This job cannot be run now.")
-    others = [each for each in request.app.state.room.folder.iterdir() if busy(each)]
+    others = [each for each in request.app.state.jobs.folder.iterdir() if busy(each)]
     if len(others) >= _MOST_AT_ONCE:
         raise InputError(f"At most {_MOST_AT_ONCE} jobs run at a time; wait until one is done.")
     return folder, form
@@ -256,7 +256,7 @@ def _found(folder: Path, name: str) -> dict[str, Any]:
 
 def _job(request: Request, job: str) -> Path:
     _allowed(request)
-    folder: Path = request.app.state.room.job(job, request.state.visitor.id)
+    folder: Path = request.app.state.jobs.job(job, request.state.visitor.id)
     return folder
 
 

@@ -17,8 +17,8 @@ from typing import Any
 
 from shoal.errors import MissingExtraError
 from shoal.server.config import Config
-from shoal.server.door import Door
-from shoal.server.room import Room
+from shoal.server.http_limits import LimitedProtocol
+from shoal.server.jobs import Jobs
 
 try:
     import uvicorn
@@ -26,7 +26,7 @@ except ImportError:
     raise MissingExtraError("uvicorn", "server") from None
 
 GRACE_SECONDS = 10
-_ROOM = "shoal-room-"
+_JOBS = "shoal-jobs-"
 _LOGS: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -62,8 +62,8 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
     _sweep()
     # Once it has ended quietly uvicorn passes the signal on, which would end this process before it tidies up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    with tempfile.TemporaryDirectory(prefix=f"{_ROOM}{os.getpid()}-") as folder:
-        os.environ["SHOAL_CONFIG"], os.environ["SHOAL_ROOM"] = str(path.absolute()), folder
+    with tempfile.TemporaryDirectory(prefix=f"{_JOBS}{os.getpid()}-") as folder:
+        os.environ["SHOAL_CONFIG"], os.environ["SHOAL_JOBS"] = str(path.absolute()), folder
         os.environ["SHOAL_RUN"] = secrets.token_hex(16)
         try:
             uvicorn.run(
@@ -80,22 +80,22 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
                 server_header=False,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=GRACE_SECONDS,
-                http=Door,
+                http=LimitedProtocol,
                 ws="none",
                 backlog=512,
             )
         finally:
-            room = Room(Path(folder))
-            for job in list(room.folder.iterdir()):
-                room.forget(job)
+            jobs = Jobs(Path(folder))
+            for job in list(jobs.folder.iterdir()):
+                jobs.forget(job)
             logging.getLogger("shoal.server").info('{"event": "end"}')
             sys.stderr.flush()
 
 
 def _sweep() -> None:
     """Remove the private folders of servers that were killed before they could do it themselves."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_ROOM}*-*"):
-        owner = folder.name.removeprefix(_ROOM).partition("-")[0]
+    for folder in Path(tempfile.gettempdir()).glob(f"{_JOBS}*-*"):
+        owner = folder.name.removeprefix(_JOBS).partition("-")[0]
         with contextlib.suppress(OSError):
             if owner.isdigit() and folder.lstat().st_uid == os.getuid() and not _alive(int(owner)):
                 shutil.rmtree(folder, ignore_errors=True)

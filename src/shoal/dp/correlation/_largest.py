@@ -62,7 +62,7 @@ class Profiles:
 
 
 def degrees(left: Profiles, right: Profiles, threshold: float = 0.0) -> np.ndarray:
-    """|delta| between two sets of records in double precision, nought below the threshold.
+    """|delta| between two sets of records in double precision, zero below the threshold.
 
     A degree meets the threshold if dot^2 >= threshold^2 |a|^2 |b|^2, up to 1e-12 of it: on ranks all but the
     threshold are whole numbers, so that the many pairs that lie exactly on 0.2 are not split by the rounding

@@ -1,4 +1,4 @@
-"""Groups: formed inside the strata, households kept whole, then mended until the sensitive columns are safe.
+"""Groups: formed inside the strata, households kept whole, then refined until the sensitive columns are safe.
 
 `form_groups` is the place where a way to protect is chosen: a method of the registry puts records into groups here;
 methods that change single cells (`generalize`, `suppress`) are called from `solve` instead.
@@ -15,7 +15,7 @@ from shoal import privacy
 from shoal.engine.encode import group_means
 from shoal.engine.kernels.axes import blocks_of
 from shoal.errors import InputError
-from shoal.microaggregation import Microaggregator, mend
+from shoal.microaggregation import Microaggregator, refine
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.encode import Encoded
 from shoal.publish.stages.households import hold_together, within_households
@@ -25,7 +25,7 @@ from shoal.publish.stages.plan import Plan
 # Within a part, methods of more than linear time work on blocks of this many records.
 BLOCK_ROWS = 2_000
 # Rounds of exchanges across the borders of these blocks.
-MENDING = 6
+REFINING = 6
 
 Progress = Callable[[str, float, float], None]
 
@@ -136,4 +136,4 @@ def _in_blocks(
         methods.append(method)
         labels[rows] = following + found
         following += int(found.max()) + 1
-    return mend(Z, labels, MENDING) if len(blocks) > 1 else labels
+    return refine(Z, labels, REFINING) if len(blocks) > 1 else labels

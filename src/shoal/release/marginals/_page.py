@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from markupsafe import escape
 
 from shoal.release.marginals._utility import Utility
-from shoal.report.alone import colours
+from shoal.report.standalone import colours
 
 if TYPE_CHECKING:
     from shoal.release.marginals._release import MarginalRelease

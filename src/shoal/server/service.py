@@ -1,4 +1,4 @@
-"""The desk: one session per data set and mode, all on one ledger. Views ask here and know no privacy."""
+"""The service behind the views: one session per data set and mode, all on one ledger. Views ask here and know no privacy."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class UnknownError(InputError):
     status = 404
 
 
-class Desk:
+class Service:
     """The data sets of a server, ready to be asked.
 
     Parameters

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 import pytest
 import uvicorn
 
-from shoal.server import door
+from shoal.server import http_limits
 
 from .conftest import free_port
 
@@ -25,11 +25,16 @@ async def hello(scope, receive, send) -> None:
 
 @pytest.fixture
 def port(monkeypatch) -> Iterator[int]:
-    monkeypatch.setattr(door, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(http_limits, "HEAD_SECONDS", 1.0)
     port = free_port()
     server = uvicorn.Server(
         uvicorn.Config(
-            hello, port=port, http=door.Door, lifespan="off", log_level="critical", timeout_keep_alive=30
+            hello,
+            port=port,
+            http=http_limits.LimitedProtocol,
+            lifespan="off",
+            log_level="critical",
+            timeout_keep_alive=30,
         )
     )
     thread = threading.Thread(target=server.run)

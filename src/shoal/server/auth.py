@@ -1,4 +1,4 @@
-"""The gate before every view: who is it, may they, and did they mean it."""
+"""Before every view: who is it, may they, and did they mean it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class TooOftenError(ShoalError):
     status = 429
 
 
-def gate(roles: frozenset[str] | None) -> Callable[[Request], Awaitable[None]]:
+def require(roles: frozenset[str] | None) -> Callable[[Request], Awaitable[None]]:
     """A dependency that lets only these roles through, and puts the account on the request."""
 
     async def check(request: Request) -> None:

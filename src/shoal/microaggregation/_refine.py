@@ -1,4 +1,4 @@
-"""Mend a partition made in blocks: exchange records between neighbouring groups, borders of blocks or not.
+"""Refine a partition made in blocks: exchange records between neighbouring groups, borders of blocks or not.
 
 Sizes never change. For records x of group A and y of group B with a and b records, the exchange changes
 the SSE by  |y-A|^2 - |x-A|^2 - |x-y|^2 / a  +  |x-B|^2 - |y-B|^2 - |x-y|^2 / b  (A, B the centroids).
@@ -24,7 +24,7 @@ LEARNED = 100
 BLOCK = 800
 
 
-def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
+def refine(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
     """Exchange records between neighbouring groups while that lowers the SSE.
 
     Parameters
@@ -47,9 +47,9 @@ def mend(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
     Examples
     --------
     >>> import numpy as np
-    >>> from shoal.microaggregation import mend
-    >>> mended = mend(np.array([[0.0], [9.0], [0.1], [9.1]]), np.array([0, 0, 1, 1]))
-    >>> bool(mended[0] == mended[2] != mended[1])
+    >>> from shoal.microaggregation import refine
+    >>> refined = refine(np.array([[0.0], [9.0], [0.1], [9.1]]), np.array([0, 0, 1, 1]))
+    >>> bool(refined[0] == refined[2] != refined[1])
     True
     """
     labels = labels.copy()

@@ -47,7 +47,7 @@ class TooSlowError(ShoalError):
     status = 408
 
 
-class Guard:
+class HttpMiddleware:
     """Wraps the application.
 
     Parameters

@@ -1,4 +1,4 @@
-"""The door: connections that never finish saying what they want are shown out."""
+"""HTTP limits: connections that never finish saying what they want are closed."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ HEAD_BYTES = 64 * 1024
 HEAD_SECONDS = 30.0
 
 
-class Door(HttpToolsProtocol):
+class LimitedProtocol(HttpToolsProtocol):
     """Speaks HTTP, with a limit on how long a request's head may be and how long it may take to arrive."""
 
     def __init__(self, *words: Any, **named: Any) -> None:

@@ -1,6 +1,6 @@
-"""The room of the publish page: one private folder per job, and the process at work in it.
+"""Jobs of the publish page: one private folder each, and the process at work in it.
 
-All work on an uploaded table is done by a process of its own (`shoal.server.work`), which can be stopped, whose
+All work on an uploaded table is done by a process of its own (`shoal.server.worker`), which can be stopped, whose
 memory is limited, and which writes what it does to the job's folder, so that any worker can show it.
 """
 
@@ -18,13 +18,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from shoal.server.desk import UnknownError
+from shoal.server.service import UnknownError
 
 KEEP_SECONDS = 3600
 _GONE = "There is no such job; it may have been forgotten."
 
 
-class Room:
+class Jobs:
     """The private folder of all jobs: one folder each, named by chance, forgotten after an hour.
 
     Parameters
@@ -35,7 +35,7 @@ class Room:
 
     def __init__(self, folder: Path | None = None) -> None:
         self._own = folder is None
-        self.folder = Path(tempfile.mkdtemp(prefix="shoal-room-")) if folder is None else folder
+        self.folder = Path(tempfile.mkdtemp(prefix="shoal-jobs-")) if folder is None else folder
 
     def new(self, account: str) -> Path:
         """A new folder that only this process's user can enter."""
@@ -76,7 +76,7 @@ class Room:
 
 def start(folder: Path, what: str) -> None:
     """Begin a job's work in a process of its own."""
-    words = [sys.executable, "-m", "shoal.server.work", what, str(folder)]
+    words = [sys.executable, "-m", "shoal.server.worker", what, str(folder)]
     quiet: dict[str, Any] = {
         "stdin": subprocess.DEVNULL,
         "stdout": subprocess.DEVNULL,

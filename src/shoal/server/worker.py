@@ -1,4 +1,4 @@
-"""The work on an uploaded table, in a process of its own: `python -m shoal.server.work look|run|compare FOLDER`."""
+"""The work on an uploaded table, in a process of its own: `python -m shoal.server.worker look|run|compare FOLDER`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from shoal.errors import InputError, ShoalError
 from shoal.schema import Schema, decode_table
-from shoal.server.room import change, read, write
+from shoal.server.jobs import change, read, write
 
 MAP_SECONDS = 1.0
 MEMORY_BYTES = 16 << 30

@@ -15,7 +15,7 @@ def colours() -> str:
 
     Examples
     --------
-    >>> from shoal.report.alone import colours
+    >>> from shoal.report.standalone import colours
     >>> "--series-6:" in colours()
     True
     """
@@ -24,14 +24,14 @@ def colours() -> str:
     return " ".join(re.findall(r"--[\w-]+: #\w+;", declared))
 
 
-def alone(picture: Markup) -> str:
+def standalone(picture: Markup) -> str:
     """An SVG file of its own from a picture made for a page.
 
     Examples
     --------
     >>> from markupsafe import Markup
-    >>> from shoal.report.alone import alone
-    >>> alone(Markup('<svg viewBox="0 0 1 1"></svg>'))[:38]
+    >>> from shoal.report.standalone import standalone
+    >>> standalone(Markup('<svg viewBox="0 0 1 1"></svg>'))[:38]
     '<svg xmlns="http://www.w3.org/2000/svg'
     """
     head, _, rest = str(picture).partition(">")
