@@ -37,6 +37,10 @@ class Past:
         What this analyst was charged.
     answer : Answer, optional
         None where it cannot be made again from the canonical text, or was lost before it was stored.
+    mode : str, optional
+        In which it was answered, where it can be made again.
+    asked : float, optional
+        The epsilon of the question; less than what was charged where an answer counts several times.
     """
 
     entry: str
@@ -44,6 +48,8 @@ class Past:
     query: str
     epsilon: float
     answer: Answer | None
+    mode: str | None = None
+    asked: float | None = None
 
 
 def past(
@@ -117,7 +123,7 @@ def _charges_of(sessions: list[Session], analyst: str) -> sa.Select[Any]:
 
 def _past(sessions: list[Session], entry: Entry, analyst: str) -> Past:
     spent = budget.epsilon(entry.micro)
-    return Past(entry.name, entry.at, entry.body, spent, _again(sessions, entry, analyst))
+    return Past(entry.name, entry.at, entry.body, spent, *_again(sessions, entry, analyst))
 
 
 def find(ledger: Ledger, entry: str) -> tuple[Entry, str | None]:
@@ -147,30 +153,35 @@ def _named(entry: str) -> sa.Select[Any]:
     return charges.where(ENTRIES.c.hash.startswith(entry)).limit(2)
 
 
-def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None:
+Again = tuple[Answer | None, str | None, float | None]
+
+
+def _again(sessions: list[Session], entry: Entry, analyst: str) -> Again:
     ledger = sessions[0].ledger
     body = ledger.stored(entry.dataset, entry.key)
     if body is None or not ledger.holds(entry.dataset, analyst, entry.key):
-        return None  # lost; that somebody else asked the same later is not told
+        return None, None, None  # lost; that somebody else asked the same later is not told
     for session in sessions:
         try:
-            answer = _answered(session, entry, body, analyst)
+            answer, micro = _answered(session, entry, body, analyst)
         except ShoalError:
             continue
         if answer is not None:
-            return answer
-    return None
+            return answer, session.mode, budget.epsilon(micro)
+    return None, None, None
 
 
-def _answered(session: Session, entry: Entry, body: str, analyst: str) -> Answer | None:
-    """The answer that a stored body stands for; None where the entry is of another session."""
+def _answered(session: Session, entry: Entry, body: str, analyst: str) -> tuple[Answer | None, int]:
+    """The answer that a stored body stands for, and what was asked for it; None where it is of another session."""
     ledger, left = session.ledger, session.remaining(analyst)
     ended = ledger.ended(entry.dataset)
     receipt = Receipt(body, entry.micro, budget.micro(left) if left else 0, ended, entry=entry.name)
     if asks_for_mode(entry.body):
-        return mode_again(session, entry, receipt)
+        times = max(1, session.protected.times(entry.unit)) if session.protected else 1
+        return mode_again(session, entry, receipt), entry.micro // times
     query = parse(entry.body)
     charged = session._plan(query, budget.epsilon(entry.micro))
-    times = max(1, charged.unit.times(entry.unit))
-    plan = session._plan(query, budget.epsilon(entry.micro // times))
-    return answer_of(plan, receipt) if ledger.key_of(session._claim(plan, analyst)) == entry.key else None
+    micro = entry.micro // max(1, charged.unit.times(entry.unit))
+    plan = session._plan(query, budget.epsilon(micro))
+    same = ledger.key_of(session._claim(plan, analyst)) == entry.key
+    return (answer_of(plan, receipt) if same else None), micro

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import Query, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 
 from shoal import __version__
@@ -15,8 +15,10 @@ from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.errors import ShoalError
+from shoal.server.accuracy import Forecast, epsilon_for, forecast
 from shoal.server.service import Service
 
+LONGEST = 20_000
 _LAST = Query(100, ge=1, le=1000, description="How many of the newest entries to give.")
 
 
@@ -36,9 +38,19 @@ class Question(BaseModel):
     """A query, what to spend on it, and in which mode."""
 
     model_config = ConfigDict(extra="forbid")
-    sql: str = Field(max_length=20_000, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
-    epsilon: float = Field(gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
+    sql: str = Field(max_length=LONGEST, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
+    epsilon: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
+    error: float | None = Field(
+        None, gt=0, le=1e15, allow_inf_nan=False, strict=True,
+        description="In place of epsilon: every figure lies within so much with 95 %. For counts and sums.",
+    )  # fmt: skip
     mode: str | None = Field(None, max_length=20, description="The data set's first mode if left open.")
+
+    @model_validator(mode="after")
+    def _one_amount(self) -> Question:
+        if (self.epsilon is None) == (self.error is None):
+            raise ValueError("give either 'epsilon' or 'error'")
+        return self
 
 
 def service_of(request: Request) -> Service:
@@ -76,10 +88,22 @@ def budget(request: Request, dataset: str) -> dict[str, Any]:
 
 
 def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
-    """What an answer would cost and how it is split; free."""
-    who = request.state.visitor.name
-    found = service_of(request).cost(dataset, question.sql, question.epsilon, question.mode, who)
-    return {**asdict(found), "affordable": found.affordable}
+    """What an answer would cost, how exact it would be, and how many such are left; free."""
+    return forecast_of(service_of(request), dataset, question, request.state.visitor.name).to_dict()
+
+
+def forecast_of(service: Service, dataset: str, question: Question, who: str) -> Forecast:
+    """What a question would cost this analyst."""
+    asked = _epsilon(service, dataset, question, who)
+    return forecast(service.cost(dataset, question.sql, asked, question.mode, who), asked)
+
+
+def _epsilon(service: Service, dataset: str, question: Question, who: str) -> float:
+    """What a question is to cost: as it says, or as much as its error takes."""
+    if question.epsilon is not None:
+        return question.epsilon
+    assert question.error is not None  # one of the two is given
+    return epsilon_for(question.error, service.cost(dataset, question.sql, 1.0, question.mode, who))
 
 
 async def ask(request: Request, dataset: str, question: Question) -> JSONResponse:
@@ -89,14 +113,13 @@ async def ask(request: Request, dataset: str, question: Question) -> JSONRespons
 
 async def answered(request: Request, dataset: str, question: Question) -> Answer | Reproduction:
     """An answer or a refusal; it leaves at the end of a slot, as the ledger sees to it."""
-    return await run_in_threadpool(
-        service_of(request).ask,
-        dataset,
-        question.sql,
-        question.epsilon,
-        question.mode,
-        request.state.visitor.name,
-    )
+    service, who = service_of(request), request.state.visitor.name
+
+    def work() -> Answer | Reproduction:
+        asked = _epsilon(service, dataset, question, who)
+        return service.ask(dataset, question.sql, asked, question.mode, who)
+
+    return await run_in_threadpool(work)
 
 
 def answers(request: Request, dataset: str, last: int = _LAST) -> list[dict[str, Any]]:

@@ -30,6 +30,7 @@ from shoal.server.auth import ANYONE, SignInError, require
 from shoal.server.config import Config
 from shoal.server.jobs import Jobs
 from shoal.server.middleware import HttpMiddleware
+from shoal.server.names import Names
 from shoal.server.service import Buckets, Service
 
 THREADS = 160
@@ -49,16 +50,17 @@ class Way:
     roles: frozenset[str] | None = None
 
 
+# The longer of two that fit comes first.
 WAYS = (
     Way("GET", "/health", api.health, ANYONE),
     Way("GET", "/api/v1/me", api.me, _SIGNED_IN),
     Way("GET", "/api/v1/datasets", api.datasets, _SIGNED_IN),
-    Way("GET", "/api/v1/datasets/{dataset}", api.dataset, _SIGNED_IN),
     Way("GET", "/api/v1/datasets/{dataset}/budget", api.budget, _ANALYST),
     Way("POST", "/api/v1/datasets/{dataset}/cost", api.cost, _ANALYST),
     Way("POST", "/api/v1/datasets/{dataset}/ask", api.ask, _ANALYST),
     Way("GET", "/api/v1/datasets/{dataset}/answers", api.answers, _ANALYST),
     Way("GET", "/api/v1/datasets/{dataset}/spending", api.spending, _OWNER),
+    Way("GET", "/api/v1/datasets/{dataset}", api.dataset, _SIGNED_IN),
     Way("GET", "/api/v1/log", api.entries, _AUDITOR),
     Way("GET", "/api/v1/log/questions", log_views.questions, _AUDITOR),
     Way("GET", "/api/v1/log/check", api.check, _AUDITOR),
@@ -67,9 +69,11 @@ WAYS = (
     Way("POST", "/sign-in", pages.sign_in, ANYONE),
     Way("POST", "/sign-out", pages.sign_out, _SIGNED_IN),
     Way("GET", "/ask", ask.choose, _ANALYST),
+    Way("GET", "/ask/{dataset}/words", ask.words, _ANALYST),
+    Way("GET", "/ask/{dataset}/answers/{name}", ask.answer, _ANALYST),
+    Way("POST", "/ask/{dataset}/answers/{name}", ask.call, _ANALYST),
     Way("GET", "/ask/{dataset}", ask.ask_page, _ANALYST),
     Way("POST", "/ask/{dataset}", ask.ask, _ANALYST),
-    Way("GET", "/ask/{dataset}/answers/{name}", ask.download, _ANALYST),
     Way("GET", "/owner", pages.owner, _OWNER),
     Way("POST", "/owner/users", pages.add_user, _OWNER),
     Way("POST", "/owner/users/revoke", pages.revoke_user, _OWNER),
@@ -115,6 +119,7 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         app.state.jobs.close()
         service.close()
         accounts.close()
+        app.state.names.close()
         log.info(json.dumps({"event": "stop"}))
 
     app = FastAPI(
@@ -130,12 +135,12 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
     app.state.service, app.state.accounts, app.state.config = service, accounts, config
     app.state.rate, app.state.failures = Buckets(config.requests_per_minute), Buckets(20)
     app.state.hashing = anyio.CapacityLimiter(HASHING)
-    app.state.jobs = Jobs(jobs)
+    app.state.jobs, app.state.names = Jobs(jobs), Names(config.accounts)
     for way in WAYS:
         is_api = way.path.startswith(("/api/", "/health"))
         answering: dict[str, Any] = {} if is_api else {"response_class": Response, "response_model": None}
         app.add_api_route(
-            way.path,
+            way.path.replace("{dataset}", "{dataset:path}"),  # an id may hold a slash
             way.view,
             methods=[way.method],
             include_in_schema=is_api,

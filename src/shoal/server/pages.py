@@ -7,6 +7,7 @@ import functools
 import hmac
 import secrets
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -18,6 +19,7 @@ from shoal.errors import ParameterError
 from shoal.server import api, pictures
 from shoal.server.accounts import ROLES, VISIT_SECONDS
 from shoal.server.auth import COOKIE, ForbiddenError, prove, same_origin
+from shoal.server.shown import number
 
 _FORM = "shoal_form"
 _HOMES = {"owner": "/owner", "analyst": "/ask", "auditor": "/audit"}
@@ -144,11 +146,16 @@ def _when(at: float | str) -> str:
     return moment.strftime("%Y-%m-%d %H:%M")
 
 
+def _address(name: str) -> str:
+    """A name as part of an address: whatever it holds."""
+    return quote(name, safe="")
+
+
 @functools.cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("shoal.server"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"when": _when, "number": pictures.number}
+    environment.filters |= {"when": _when, "number": number, "address": _address}
     return environment

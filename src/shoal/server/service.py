@@ -25,7 +25,7 @@ from shoal.dp.unit import STATED
 from shoal.errors import InputError, QueryError
 from shoal.schema import Column, Schema
 from shoal.server.config import Config, Dataset
-from shoal.server.words import examples
+from shoal.server.words import examples, name_of
 
 
 class UnknownError(InputError):
@@ -232,7 +232,7 @@ class Buckets:
 
 
 def _column(column: Column) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    facts: dict[str, Any] = {"name": column.name, "sql": name_of(column.name), "kind": column.kind}
     if column.bounds is not None:
         facts["bounds"] = [_plain(each) for each in column.bounds]
     if column.levels is not None:
