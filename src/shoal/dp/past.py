@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,8 @@ class Past:
         What this analyst was charged.
     answer : Answer, optional
         None where it cannot be made again from the canonical text, or was lost before it was stored.
+    large : bool, default False
+        Whether the answer is there, but too large for the list.
     """
 
     entry: str
@@ -43,9 +46,17 @@ class Past:
     query: str
     epsilon: float
     answer: Answer | None
+    large: bool = False
 
 
-def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
+def past(
+    sessions: list[Session],
+    analyst: str,
+    last: int = 50,
+    *,
+    figures: int | None = None,
+    entry: str | None = None,
+) -> list[Past]:
     """The newest answers that an analyst paid for, newest first.
 
     Parameters
@@ -55,6 +66,10 @@ def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
     analyst : str
     last : int, default 50
         How many entries to look at.
+    figures : int, optional
+        Numbers that the list may hold in all; answers beyond it come without them, marked as large.
+    entry : str, optional
+        Only the answer of this name.
 
     Examples
     --------
@@ -69,12 +84,15 @@ def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
     True
     """
     ledger, dataset = sessions[0].ledger, sessions[0].schema.id
-    found = []
-    for entry in ledger.entries(dataset=dataset, analyst=analyst, last=last):
-        if entry.kind in ("charge", "receipt"):
-            spent = budget.epsilon(entry.micro)
-            found.append(Past(entry.name, entry.at, entry.body, spent, _again(sessions, entry, analyst)))
-    return found[::-1]
+    found, left = [], math.inf if figures is None else figures
+    for each in reversed(list(ledger.entries(dataset=dataset, analyst=analyst, last=last))):
+        if each.kind not in ("charge", "receipt") or entry not in (None, each.name):
+            continue
+        answer, size = _again(sessions, each, analyst, left)
+        left -= size if answer is not None else 0
+        large = answer is None and size > left
+        found.append(Past(each.name, each.at, each.body, budget.epsilon(each.micro), answer, large))
+    return found
 
 
 def find(ledger: Ledger, entry: str) -> tuple[Entry, str | None]:
@@ -104,11 +122,12 @@ def _named(entry: str) -> sa.Select[Any]:
     return charges.where(ENTRIES.c.hash.startswith(entry)).limit(2)
 
 
-def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None:
+def _again(sessions: list[Session], entry: Entry, analyst: str, most: float) -> tuple[Answer | None, int]:
+    """An answer made of its stored numbers, unless they are more than may be told here; and how many they are."""
     ledger = sessions[0].ledger
     body = ledger.stored(entry.dataset, entry.key)
     if body is None or not ledger.holds(entry.dataset, analyst, entry.key):
-        return None  # lost; that somebody else asked the same later is not told
+        return None, 0  # lost; that somebody else asked the same later is not told
     for session in sessions:
         try:
             query = parse(entry.body)
@@ -118,8 +137,9 @@ def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None
         except ShoalError:
             continue
         if ledger.key_of(session._claim(plan, analyst)) == entry.key:
+            if plan.size > most:
+                return None, plan.size
             left = budget.micro(session.remaining(analyst)) if session.remaining(analyst) else 0
-            return answer_of(
-                plan, Receipt(body, entry.micro, left, ledger.ended(entry.dataset), entry=entry.name)
-            )
-    return None
+            receipt = Receipt(body, entry.micro, left, ledger.ended(entry.dataset), entry=entry.name)
+            return answer_of(plan, receipt), plan.size
+    return None, 0
