@@ -16,9 +16,16 @@ DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
 
 import generate  # noqa: E402 - lives beside the pages it makes
-from drawings import ALONE, PICTURES, draw_cover, architecture, figures, partitions  # noqa: E402
+from drawings import ALONE, PICTURES, architecture, draw_cover, figures, partitions  # noqa: E402
 
-QUICK = ("family-fixed-size", "forming", "film", "il-against-seconds-census", "correlated-noise", "architecture")
+QUICK = (
+    "family-fixed-size",
+    "forming",
+    "film",
+    "il-against-seconds-census",
+    "correlated-noise",
+    "architecture",
+)
 
 
 def test_the_architecture_is_as_its_contract_says():

@@ -93,9 +93,7 @@ def architecture() -> str:
                 users = [other for other in edges if part in edges[other]]
                 _box(axes, part, x, y, each, MUTED, f"{part}, used by {len(users)} packages")
                 tips[f"package-{part}"] = f"{part} is used by " + ", ".join(users)
-        label = (
-            f"The {len(tips)} packages of Shoal in {len(rows)} layers; lines join a part with what it uses below"
-        )
+        label = f"The {len(tips)} packages of Shoal in {len(rows)} layers; lines join a part with what it uses below"
         return str(to_svg(axes, label, tips))
 
 
