@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,8 @@ class Past:
         What this analyst was charged.
     answer : Answer, optional
         None where it cannot be made again from the canonical text, or was lost before it was stored.
+    large : bool, default False
+        Whether the answer is there, but too large for the list; `held` has it.
     mode : str, optional
         In which it was answered, where it can be made again.
     asked : float, optional
@@ -48,12 +51,19 @@ class Past:
     query: str
     epsilon: float
     answer: Answer | None
+    large: bool = False
     mode: str | None = None
     asked: float | None = None
 
 
 def past(
-    sessions: list[Session], analyst: str, last: int = 50, *, text: str = "", before: str | None = None
+    sessions: list[Session],
+    analyst: str,
+    last: int = 50,
+    *,
+    text: str = "",
+    before: str | None = None,
+    figures: int | None = None,
 ) -> list[Past]:
     """The newest answers that an analyst paid for, newest first.
 
@@ -68,6 +78,8 @@ def past(
         Only questions that hold these words.
     before : str, optional
         Only what is older than the answer of this entry.
+    figures : int, optional
+        Numbers that the list may hold in all; answers beyond it come without them, marked as large.
 
     Examples
     --------
@@ -91,7 +103,12 @@ def past(
         )
         select = select.where(ENTRIES.c.seq < older.scalar_subquery())
     rows = sessions[0].ledger.store.all(select)
-    return [_past(sessions, Entry(*row), analyst) for row in rows]
+    found, left = [], math.inf if figures is None else figures
+    for row in rows:
+        each, size = _past(sessions, Entry(*row), analyst, left)
+        left -= 0 if each.large else size
+        found.append(each)
+    return found
 
 
 def held(sessions: list[Session], analyst: str, entry: str) -> Past | None:
@@ -110,7 +127,7 @@ def held(sessions: list[Session], analyst: str, entry: str) -> Past | None:
     rows = sessions[0].ledger.store.all(
         _charges_of(sessions, analyst).where(ENTRIES.c.hash.startswith(entry)).limit(2)
     )
-    return _past(sessions, Entry(*rows[0]), analyst) if len(rows) == 1 else None
+    return _past(sessions, Entry(*rows[0]), analyst)[0] if len(rows) == 1 else None
 
 
 def _charges_of(sessions: list[Session], analyst: str) -> sa.Select[Any]:
@@ -121,9 +138,13 @@ def _charges_of(sessions: list[Session], analyst: str) -> sa.Select[Any]:
     )
 
 
-def _past(sessions: list[Session], entry: Entry, analyst: str) -> Past:
-    spent = budget.epsilon(entry.micro)
-    return Past(entry.name, entry.at, entry.body, spent, *_again(sessions, entry, analyst))
+def _past(sessions: list[Session], entry: Entry, analyst: str, most: float = math.inf) -> tuple[Past, int]:
+    """A charge with its answer, unless that has more numbers than may be told here; and how many it has."""
+    found = _again(sessions, entry, analyst, most)
+    spent, large = budget.epsilon(entry.micro), found.answer is None and found.size > most
+    asked = budget.epsilon(found.micro) if found.micro else None
+    made = Past(entry.name, entry.at, entry.body, spent, found.answer, large, found.mode, asked)
+    return made, found.size
 
 
 def find(ledger: Ledger, entry: str) -> tuple[Entry, str | None]:
@@ -153,35 +174,44 @@ def _named(entry: str) -> sa.Select[Any]:
     return charges.where(ENTRIES.c.hash.startswith(entry)).limit(2)
 
 
-Again = tuple[Answer | None, str | None, float | None]
+@dataclass(frozen=True)
+class _Again:
+    """An answer made again, unless it is too large; how many numbers it has, its mode, and what was asked for it."""
+
+    answer: Answer | None = None
+    size: int = 0
+    mode: str | None = None
+    micro: int = 0
 
 
-def _again(sessions: list[Session], entry: Entry, analyst: str) -> Again:
+def _again(sessions: list[Session], entry: Entry, analyst: str, most: float) -> _Again:
     ledger = sessions[0].ledger
     body = ledger.stored(entry.dataset, entry.key)
     if body is None or not ledger.holds(entry.dataset, analyst, entry.key):
-        return None, None, None  # lost; that somebody else asked the same later is not told
+        return _Again()  # lost; that somebody else asked the same later is not told
     for session in sessions:
         try:
-            answer, micro = _answered(session, entry, body, analyst)
+            found = _answered(session, entry, body, analyst, most)
         except ShoalError:
             continue
-        if answer is not None:
-            return answer, session.mode, budget.epsilon(micro)
-    return None, None, None
+        if found.size:
+            return found
+    return _Again()
 
 
-def _answered(session: Session, entry: Entry, body: str, analyst: str) -> tuple[Answer | None, int]:
-    """The answer that a stored body stands for, and what was asked for it; None where it is of another session."""
+def _answered(session: Session, entry: Entry, body: str, analyst: str, most: float) -> _Again:
+    """The answer that a stored body stands for; its size is 0 where the entry is of another session."""
     ledger, left = session.ledger, session.remaining(analyst)
     ended = ledger.ended(entry.dataset)
     receipt = Receipt(body, entry.micro, budget.micro(left) if left else 0, ended, entry=entry.name)
     if asks_for_mode(entry.body):
         times = max(1, session.protected.times(entry.unit)) if session.protected else 1
-        return mode_again(session, entry, receipt), entry.micro // times
+        found = mode_again(session, entry, receipt)
+        return _Again(found, 0 if found is None else 1, session.mode, entry.micro // times)
     query = parse(entry.body)
     charged = session._plan(query, budget.epsilon(entry.micro))
     micro = entry.micro // max(1, charged.unit.times(entry.unit))
     plan = session._plan(query, budget.epsilon(micro))
-    same = ledger.key_of(session._claim(plan, analyst)) == entry.key
-    return (answer_of(plan, receipt) if same else None), micro
+    if ledger.key_of(session._claim(plan, analyst)) != entry.key:
+        return _Again()
+    return _Again(answer_of(plan, receipt) if plan.size <= most else None, plan.size, session.mode, micro)

@@ -180,7 +180,11 @@ def _ask_page(
             raise
         budget, history, error = None, [], error or api.sentence_of(problem)
     entry = getattr(given, "entry", None)
-    past = next((each for each in history if each.entry == entry), None) if entry else None
+    past = (
+        next((replace(each, answer=given) for each in history if each.entry == entry), None)
+        if entry
+        else None
+    )
     return render(
         request, "ask.html.j2", code=status, facts=facts, typed=typed, answer=given, parts=_parts(given),
         table=_table(given), error=error, told=told, budget=budget, gauge=pictures.gauge(budget) if budget else "",
