@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import sign_in
+from .conftest import no_violations, sign_in, watched
 
 
 def test_a_wrong_token_stays_outside(page, house, tokens):
@@ -14,21 +14,39 @@ def test_a_wrong_token_stays_outside(page, house, tokens):
     assert "not known" in page.get_by_role("alert").inner_text()
 
 
-def test_publishing_with_progress_and_download(page, house, tokens):
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+def test_publishing_step_by_step(browser, house, tokens, scheme, width):
+    context = browser.new_context(
+        color_scheme=scheme, viewport={"width": width, "height": 800}, accept_downloads=True
+    )
+    page = watched(context)
     sign_in(page, house, tokens["owner"])
     page.get_by_role("link", name="Publish").click()
+    no_violations(page)
     page.get_by_role("button", name="bundled survey").click()
-    page.get_by_label("Method", exact=True).select_option("mdav")
+    page.get_by_label("Role of age").wait_for()
+    no_violations(page)
+    page.get_by_role("button", name="Compare methods first").click()
+    page.get_by_role("heading", name="Risk and utility").wait_for()
+    no_violations(page)
+    page.get_by_role("link", name="Take mdav, k = 5").focus()
+    page.keyboard.press("Enter")
+    page.get_by_text("Taken from the map: mdav with k = 5.").wait_for()
+    assert page.get_by_label("Method", exact=True).input_value() == "mdav"
     page.get_by_role("button", name="Protect").click()
-    page.get_by_role("heading", name="Before and after").wait_for(timeout=120_000)
+    page.get_by_role("heading", name="Before and after").wait_for()
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.frame_locator("iframe").locator("h1").wait_for()
+    result = page.get_by_label("Result", exact=True)
+    assert result.inner_text().split("\n\n")[1].startswith("Status ")  # before everything else
     with page.expect_download() as taken:
         page.get_by_role("link", name="Protected table").click()
     assert taken.value.path().read_text().startswith("age,sex,region,")  # identifiers are dropped
-    assert "shoal protect table.csv" in page.inner_text("pre")
+    assert "shoal protect table.csv" in page.locator("pre").first.inner_text()
     page.get_by_role("button", name="Remove all files").click()
     page.get_by_label("A table").wait_for()
     assert page.problems == []
+    context.close()
 
 
 def test_an_owner_gives_out_and_revokes_a_token_and_an_auditor_reads_the_log(page, house, tokens):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import json
@@ -85,6 +86,7 @@ WAYS = (
     Way("GET", "/publish/{job}", publish.job_page, _OWNER),
     Way("POST", "/publish/{job}/run", publish.run, _OWNER),
     Way("POST", "/publish/{job}/compare", publish.compare, _OWNER),
+    Way("POST", "/publish/{job}/confirm", publish.confirm, _OWNER),
     Way("POST", "/publish/{job}/cancel", publish.cancel, _OWNER),
     Way("POST", "/publish/{job}/forget", publish.forget, _OWNER),
     Way("GET", "/publish/{job}/events", publish.events, _OWNER),
@@ -116,7 +118,9 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         gc.set_threshold(20_000, 20, 20)
         # Most of them wait for the end of a slot.
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        sweeping = asyncio.create_task(app.state.jobs.sweep_always())
         yield
+        sweeping.cancel()
         app.state.jobs.close()
         service.close()
         accounts.close()

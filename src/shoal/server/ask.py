@@ -14,6 +14,7 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 
+from shoal.dp.answer import Answer
 from shoal.dp.past import Past
 from shoal.errors import ParameterError, QueryError, ShoalError
 from shoal.schema import Schema
@@ -180,11 +181,9 @@ def _ask_page(
             raise
         budget, history, error = None, [], error or api.sentence_of(problem)
     entry = getattr(given, "entry", None)
-    past = (
-        next((replace(each, answer=given) for each in history if each.entry == entry), None)
-        if entry
-        else None
-    )
+    past = next((each for each in history if entry and each.entry == entry), None)
+    if past is not None and isinstance(given, Answer):
+        past = replace(past, answer=given)
     return render(
         request, "ask.html.j2", code=status, facts=facts, typed=typed, answer=given, parts=_parts(given),
         table=_table(given), error=error, told=told, budget=budget, gauge=pictures.gauge(budget) if budget else "",
@@ -212,7 +211,7 @@ def _table(given: shown.Given | None) -> shown.Table | None:
     return None if given is None else shown.table_of(given)
 
 
-def _taken(request: Request, dataset: str, past: Past) -> dict[str, str]:
+def _taken(request: Request, dataset: str, past: Past) -> dict[str, Any]:
     """The same question in other words, and how to quote its answer."""
     if past.answer is None:
         return {}

@@ -165,6 +165,7 @@ async function askPage(form) {
   document.querySelectorAll(".word").forEach((each) => each.addEventListener("click", () => { open(); put(each.dataset.word, 0); }));
   const made = document.getElementById("build");
   if (made) builder(made, facts.columns);
+  if (box.value.trim()) soon();
   document.body.dataset.ready = "ask";
 }
 

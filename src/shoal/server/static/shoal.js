@@ -13,16 +13,17 @@ function copyButton(text) {
 }
 
 function progress(card) {
-  const steps = card.querySelector(".steps"), source = new EventSource(card.dataset.events);
-  let heard = false;
+  const list = card.querySelector(".steps"), bar = card.querySelector("progress"), source = new EventSource(card.dataset.events);
+  let items = new Map();
   source.onmessage = (event) => {
-    if (!heard) { steps.replaceChildren(); heard = true; }
-    const item = document.createElement("li");
-    item.textContent = JSON.parse(event.data);
-    steps.append(item);
+    const [stage, share] = JSON.parse(event.data);
+    if (!items.size) list.replaceChildren();
+    if (!items.has(stage)) { const item = document.createElement("li"); items.set(stage, item); list.append(item); }
+    items.get(stage).textContent = share === null ? stage : `${stage}, ${Math.round(100 * share)} %`;
+    if (share === null) bar.removeAttribute("value"); else bar.value = share;
   };
   source.addEventListener("end", () => { source.close(); location.reload(); });
-  source.onopen = () => { heard = false; };
+  source.onopen = () => { items = new Map(); };
 }
 
 document.querySelectorAll("pre.copied").forEach(copyButton);
