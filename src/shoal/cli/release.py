@@ -260,7 +260,7 @@ def _report(out: Any, kept: Any, frame: Any, shown: _Shown) -> None:
     from shoal.io import write_text
     from shoal.release import risk_utility, utility_page
 
-    against = ()
+    against: Any = ()
     if shown.epsilons:
         against = risk_utility(frame, out.schema, shown.epsilons, delta=out.delta, like=out)
     assert shown.report is not None  # the caller has looked
