@@ -11,7 +11,7 @@ from shoal.dp.answer import Answer
 from shoal.dp.claims import Receipt
 from shoal.dp.entries import ENTRIES, Entry
 from shoal.dp.ledger import Ledger
-from shoal.dp.session import Session, answer_of
+from shoal.dp.session import Session
 from shoal.dp.sql import parse
 from shoal.errors import InputError, MissingExtraError, ShoalError
 
@@ -112,14 +112,13 @@ def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None
     for session in sessions:
         try:
             query = parse(entry.body)
-            charged = session._plan(query, budget.epsilon(entry.micro))
-            times = max(1, charged.unit.times(entry.unit))
-            plan = session._plan(query, budget.epsilon(entry.micro // times))
+            charged = session._plan(query, entry.micro)
+            times = session.currency.times(max(1, charged.unit.times(entry.unit)))
+            plan = session._plan(query, entry.micro // times)
         except ShoalError:
             continue
         if ledger.key_of(session._claim(plan, analyst)) == entry.key:
             left = budget.micro(session.remaining(analyst)) if session.remaining(analyst) else 0
-            return answer_of(
-                plan, Receipt(body, entry.micro, left, ledger.ended(entry.dataset), entry=entry.name)
-            )
+            ended = ledger.ended(entry.dataset)
+            return session._answer(plan, Receipt(body, entry.micro, left, ended, entry=entry.name))
     return None
