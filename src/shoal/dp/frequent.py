@@ -28,6 +28,8 @@ from shoal.dp.reading import read_query
 from shoal.errors import QueryError
 
 if TYPE_CHECKING:
+    from shoal.dp.claims import Receipt
+    from shoal.dp.entries import Entry
     from shoal.dp.session import Session
 
 _MODE = re.compile(r"\bMODE\s*\(\s*(\"(?:[^\"]|\"\")+\"|\w+)\s*\)", re.IGNORECASE)
@@ -74,22 +76,42 @@ def ask_mode(session: Session, text: str, micro: int, analyst: str) -> Answer:
     micro, protected = session._least_of(micro), session.protected
     if protected is None:
         raise QueryError("'tau' must be declared or bought before anything is asked.")
-    column = session.schema.columns[asked.column]
-    currency = session.currency.name
-    rate = choice_range(currency, Fraction(micro, budget.MICRO)) / protected.rows
+    rate = _rate(session, micro, protected.rows)
 
     def draw() -> str:
         counts = level_counts(session._frame, asked, session.schema, protected.rows)
-        return json.dumps(int(choose(currency, counts.max() - counts, rate, 1)[0]))
+        return json.dumps(int(choose(session.currency.name, counts.max() - counts, rate, 1)[0]))
 
     claim = session._claim_for(str(asked), micro, protected, analyst)
-    receipt = session.ledger.once(claim, draw)
-    value = labels_of(column)[int(json.loads(receipt.body))]
-    short = math.ceil(math.log(len(labels_of(column)) / 0.05) / float(rate))
+    return _answer(asked, session, micro, session.ledger.once(claim, draw))
+
+
+def mode_again(session: Session, entry: Entry, receipt: Receipt) -> Answer | None:
+    """The answer that a stored level stands for; None where the entry is of another session."""
+    asked, protected = read_mode(entry.body, session), session.protected
+    if protected is None:
+        return None
+    micro = entry.micro // session.currency.times(max(1, protected.times(entry.unit)))
+    claim = session._claim_for(str(asked), micro, protected, entry.analyst)
+    return _answer(asked, session, micro, receipt) if session.ledger.key_of(claim) == entry.key else None
+
+
+def _answer(asked: Frequent, session: Session, micro: int, receipt: Receipt) -> Answer:
+    protected = session.protected
+    assert protected is not None  # checked by who asks
+    shown = labels_of(session.schema.columns[asked.column])
+    rate = _rate(session, micro, protected.rows)
+    short = math.ceil(math.log(len(shown) / 0.05) / float(rate))
     notes = [f"with 95 % probability no level has {short} rows more than this one"]
     if protected.kind in ("column", "cell"):
         notes.append(f"at most {protected.rows} rows of a unit count")
+    value = shown[int(json.loads(receipt.body))]
     return session._told(protected.stamp, receipt, value, None, tuple(notes))
+
+
+def _rate(session: Session, micro: int, rows: int) -> Fraction:
+    """Of the choice, per row: all scores move the same way."""
+    return choice_range(session.currency.name, Fraction(micro, budget.MICRO)) / rows
 
 
 def mode_cost(session: Session, text: str, micro: int, analyst: str) -> tuple[int, dict[str, Any], int]:
