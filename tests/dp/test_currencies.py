@@ -28,7 +28,7 @@ from shoal.dp.releases import Limit, Sums
 from shoal.dp.shown import figures
 from shoal.dp.sql import parse
 from shoal.dp.unit import resolve
-from shoal.errors import BudgetError, ParameterError
+from shoal.errors import BudgetError, ParameterError, ShoalError
 from shoal.schema import Column, Schema, Unit
 
 SCHEMA = Schema(
@@ -285,3 +285,60 @@ def test_the_unit_of_a_person_is_said_in_rho():
 
 def test_gaussian_noise_is_a_value():
     assert Gaussian(5.0).add(np.array([10**6])).shape == (1,)
+
+
+PURE = replace(SCHEMA, currency="pure", delta=None)
+
+
+@pytest.mark.parametrize("schema", [PURE, SCHEMA])
+def test_an_error_costs_what_it_takes_and_no_more(schema):
+    sql = "SELECT region, COUNT(*), SUM(age) FROM t GROUP BY region"
+    with Session(TABLE, schema) as s:
+        for query, error in ((COUNT, 30), ("SELECT SUM(age) FROM t", 4000.0), (sql, 9000)):
+            cost = s.cost(query, error=error)
+            assert all(part["error"] <= error for part in cost.parts)
+            word = s.currency.word
+            less = {word: round(cost.parts[0][word] * len(cost.parts) * MICRO - len(cost.parts)) / MICRO}
+            assert max(part["error"] for part in s.cost(query, **less).parts) > error
+        answer = s.ask(COUNT, error=30)
+        assert answer.interval[1] - answer.value <= 30
+        assert answer.remaining == pytest.approx(
+            s.caps.total / MICRO - s.cost("SELECT COUNT(*) FROM t", error=30).spent
+        )
+
+
+def test_a_cost_says_how_many_such_questions_are_left():
+    with Session(TABLE, PURE) as s:
+        cost = s.cost(COUNT, 0.25)
+        assert (cost.questions_left, cost.parts[0]["error"]) == (80, 12.0)
+        s.ask(COUNT, 0.25)
+        assert s.cost(COUNT, 0.25).questions_left is None  # held already
+        assert s.cost("SELECT COUNT(*) FROM t", 0.25).questions_left == 79
+
+
+@pytest.mark.parametrize(
+    ("sql", "error", "sentence"),
+    [
+        ("SELECT AVG(age) FROM t", 3, "'error' is for COUNT and SUM"),
+        ("SELECT COUNT(*) * 2 AS twice FROM t", 3, "'twice' is made of such figures"),
+        ("SELECT MODE(region) FROM t", 3, "'error' is for COUNT and SUM"),
+        (COUNT, 0, "'error' must be a number above 0"),
+        (COUNT, -1.0, "'error' must be a number above 0"),
+        (COUNT, math.inf, "'error' must be a number above 0"),
+        (COUNT, True, "'error' must be a number above 0"),
+        ("SELECT SUM(income) FROM t", 1e-9, "no budget buys it"),
+    ],
+)
+def test_errors_that_no_amount_buys_are_refused_by_name(sql, error, sentence):
+    for schema in (PURE, SCHEMA):
+        with Session(TABLE, schema) as s:
+            with pytest.raises(ShoalError, match=sentence):
+                s.ask(sql, error=error)
+            assert s.ledger.spent("clinic") == 0
+
+
+def test_of_units_with_a_drawn_limit_the_largest_one_counts():
+    with Session(TABLE, replace(SCHEMA, unit=Unit("who", 60))) as s:
+        cost = s.cost("SELECT COUNT(*) FROM t", error=200)
+        low, high = s.ask("SELECT COUNT(*) FROM t", rho=cost.rho).cut_interval or (0, 0)
+        assert high - low <= 400

@@ -32,6 +32,10 @@ def ask(
     rho: Annotated[
         float | None, typer.Option(help="What to spend in place of epsilon, of a data set counted in zCDP.")
     ] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(help="Of COUNT and SUM: spend what it costs to be right within this with 95 %."),
+    ] = None,
     mode: Annotated[
         str, typer.Option(help="dp, group, correlated, pufferfish, dependent or heuristic.")
     ] = "dp",
@@ -113,9 +117,9 @@ def ask(
         if tau_epsilon is not None and mode == "correlated":
             session.buy_tau(tau_epsilon)
         if cost:
-            _show_cost(session, query, {"epsilon": epsilon, "rho": rho}, as_json)
+            _show_cost(session, query, {"epsilon": epsilon, "rho": rho, "error": error}, as_json)
         else:
-            answer = session.ask(query, epsilon, rho=rho)
+            answer = session.ask(query, epsilon, rho=rho, error=error)
             if save_run is not None:
                 from shoal.evidence import run_of_answer
 
@@ -243,12 +247,15 @@ def _show_cost(session: Session, query: str, spend: dict[str, float | None], as_
     cost, word = session.cost(query, **spend), session.currency.word  # type: ignore[arg-type]
     if as_json:
         facts = {"epsilon": cost.epsilon, "remaining": cost.remaining, "parts": list(cost.parts)}
+        facts["questions_left"] = cost.questions_left
         print_json(facts | ({} if cost.rho is None else {"rho": cost.rho}))
         return
     for part in cost.parts:
         scale = f", noise scale {part['noise_scale']:.6g}" if "noise_scale" in part else ""
+        scale += f", 95 % within {part['error']:.6g}" if "error" in part else ""
         typer.echo(f"{part['figure']} ({part['release']}): {word} {part[word]}{scale}")
-    typer.echo(f"in all {word} {cost.spent}, remaining {cost.remaining}")
+    more = "" if cost.questions_left is None else f", about {cost.questions_left:,} such questions"
+    typer.echo(f"in all {word} {cost.spent}, remaining {cost.remaining}{more}")
 
 
 def _unit(text: str | None, mode: str) -> Any:

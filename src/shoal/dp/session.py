@@ -23,6 +23,7 @@ from shoal.dp.claims import Amount, Claim, Receipt
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.currency import WORDS, Currency
 from shoal.dp.exact import compute
+from shoal.dp.expected import amount_for, expected_error
 from shoal.dp.figures import cautions
 from shoal.dp.frequent import ask_mode, asks_for_mode, mode_cost
 from shoal.dp.ledger import Ledger
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from shoal.dp.stream import Drift
 
 LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
+MOST_PARTS = 10_000  # releases of a query, so that an amount of so many can be split
 LEAST = 0.001  # of epsilon per figure, so that repeats are not free
 WEAKER = (
     "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
@@ -66,15 +68,19 @@ class Cost:
     remaining : float
         What this analyst can still spend: epsilon, or rho.
     parts : tuple of dict
-        Per release its query, figure, kind, epsilon (or rho), share of the query, and noise scale where it has one.
+        Per release its query, figure, kind, epsilon (or rho), share of the query, and, where they do not depend on the
+        data, noise scale and `error`: 95 % of the answers lie within it.
     rho : float, optional
         In all, of a data set counted in zCDP.
+    questions_left : int, optional
+        About how many such questions this analyst can still pay for; None where this one costs nothing.
     """
 
     epsilon: float
     remaining: float
     parts: tuple[dict[str, Any], ...]
     rho: float | None = None
+    questions_left: int | None = None
 
     @property
     def spent(self) -> float:
@@ -196,6 +202,7 @@ class Session:
         epsilon: float | None = None,
         *,
         rho: float | None = None,
+        error: float | None = None,
         analyst: str | None = None,
     ) -> Answer:
         """Answer a query privately.
@@ -208,6 +215,9 @@ class Session:
             What to spend. Of a data set counted in zCDP: the rho that implies it with the declared delta.
         rho : float, optional
             What to spend, in its place, of a data set counted in zCDP.
+        error : float, optional
+            Spend, in their place, what it costs that 95 % of the answers lie within this of the exact figure: of COUNT
+            and SUM, for each figure and group.
         analyst : str, optional
             Who asks; the session's analyst if left open.
 
@@ -215,10 +225,10 @@ class Session:
         -------
         Answer
         """
-        micro = self._amount(epsilon, rho)
         if asks_for_mode(query):
-            return ask_mode(self, str(query), micro, self._who(analyst))
-        plan = self._plan(self._question(query), micro)
+            return ask_mode(self, str(query), self._amount(epsilon, rho, error), self._who(analyst))
+        asked = self._question(query)
+        plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
         receipt = self.ledger.once(self._claim(plan, self._who(analyst)), lambda: self._draw(plan))
         return self._answer(plan, receipt)
 
@@ -228,29 +238,34 @@ class Session:
         epsilon: float | None = None,
         *,
         rho: float | None = None,
+        error: float | None = None,
         analyst: str | None = None,
     ) -> Cost:
-        """What a query, or a list of queries at `epsilon` each, would cost, and how it is split. Free.
+        """What a query, or a list of queries at `epsilon` each, would cost, how it is split, and the error to expect. Free.
 
-        Without `epsilon` the split is shown for an epsilon of 1 each.
+        Without `epsilon`, `rho` or `error` the split is shown for an epsilon of 1 each.
         """
-        who, micro = self._who(analyst), self._amount(1 if epsilon is rho is None else epsilon, rho)
+        who, epsilon = self._who(analyst), 1 if epsilon is rho is error is None else epsilon
         total, parts, held, kept = 0, [], set(), self.ledger.unit(self.schema.id)
         for each in [query] if isinstance(query, (str, Query)) else query:
             if asks_for_mode(each):
+                micro = self._amount(epsilon, rho, error)
                 whole, shown, part = mode_cost(self, str(each), micro, who)
                 total += whole * self.currency.times(1 if kept is None else max(1, part))
                 parts.append(shown)
                 continue
-            plan = self._plan(self._question(each), micro)
+            asked = self._question(each)
+            plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
             claim = self._claim(plan, who)
             if claim.facts not in held and not self.ledger.has_received(claim):
                 times = 1 if kept is None else max(1, plan.unit.times(kept))
                 total += plan.micro * self.currency.times(times)
             held.add(claim.facts)
             parts += _parts(plan)
-        rho = None if self.currency.pure else millionths.epsilon(total)
-        return Cost(self.currency.epsilon(total), self.remaining(who), tuple(parts), rho)
+        spent = None if self.currency.pure else millionths.epsilon(total)
+        left = self.ledger.remaining(self.schema.id, who, self.limit)
+        more = left // total if total else None
+        return Cost(self.currency.epsilon(total), millionths.epsilon(left), tuple(parts), spent, more)
 
     def remaining(self, analyst: str | None = None) -> float:
         """What an analyst can still spend on this data set, epsilon or rho; what others have spent is not told."""
@@ -331,10 +346,22 @@ class Session:
         rows = None if self.protected is None else self.protected.rows
         return read_query(query, self.schema, unit, rows, self.catalog)
 
-    def _amount(self, epsilon: float | None, rho: float | None = None) -> int:
+    def _amount(
+        self,
+        epsilon: float | None,
+        rho: float | None = None,
+        error: float | None = None,
+        query: Query | None = None,
+    ) -> int:
         """What to spend, in millionths of the data set's currency."""
-        if (epsilon is None) == (rho is None):
-            raise ParameterError("'epsilon' must be given, or 'rho' in its place, and not both.")
+        if sum(each is not None for each in (epsilon, rho, error)) != 1:
+            raise ParameterError("'epsilon' must be given, or 'rho' or 'error' in its place, and not both.")
+        if error is not None:
+            if query is None:
+                raise ParameterError(
+                    "'error' is for COUNT and SUM: say with 'epsilon' what to spend on this."
+                )
+            return max(self._least, amount_for(self._plan(query, millionths.MICRO * MOST_PARTS), error))
         if rho is None:
             return self.currency.millionths(epsilon)
         if self.currency.pure:
@@ -479,6 +506,9 @@ def _parts(plan: Plan) -> list[dict[str, Any]]:
         if isinstance(release, Sums) and release.steps is None and release.figure in ("count", "sum"):
             quantum = 1.0 if release.fixed is None else float(release.fixed.quantum)
             part["noise_scale"] = float(release.scale()) * quantum
+        error = expected_error(release)
+        if error is not None:
+            part["error"] = error
         shown.append(part)
     return shown
 

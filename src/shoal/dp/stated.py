@@ -145,6 +145,7 @@ class StatedSession(Session):
         epsilon: float | None = None,
         *,
         rho: float | None = None,
+        error: float | None = None,
         analyst: str | None = None,
     ) -> Answer:
         """Answer one COUNT or SUM, and nothing else about this data set afterwards.
@@ -153,11 +154,11 @@ class StatedSession(Session):
         ----------
         query : str or Query
         epsilon : float
-        rho : None
+        rho, error : None
             Refused: such answers are counted in epsilon.
         analyst : str, optional
         """
-        asked, micro = self._read(query, self._amount(epsilon, rho))
+        asked, micro = self._read(query, self._amount(epsilon, rho, error))
         quantum, noise = self.stated.noise(asked, self.schema, Fraction(micro, millionths.MICRO))
         scale = noise / quantum
         check_range(scale, Fraction(0), quantum)
@@ -184,6 +185,7 @@ class StatedSession(Session):
         epsilon: float | None = None,
         *,
         rho: float | None = None,
+        error: float | None = None,
         analyst: str | None = None,
     ) -> Cost:
         """What the one answer would cost, and its noise scale. Free."""
@@ -191,7 +193,9 @@ class StatedSession(Session):
             if len(query) != 1:
                 raise ParameterError(f"Mode {self.mode!r} gives one answer. Got {len(query)} queries.")
             query = query[0]
-        asked, micro = self._read(query, self._amount(1 if epsilon is rho is None else epsilon, rho))
+        asked, micro = self._read(
+            query, self._amount(1 if epsilon is rho is error is None else epsilon, rho, error)
+        )
         noise = self.stated.noise(asked, self.schema, Fraction(micro, millionths.MICRO))[1]
         who = self._who(analyst)
         held = self.ledger.has_received(self._stated_claim(asked, micro, who))
