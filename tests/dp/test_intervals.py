@@ -261,10 +261,11 @@ def test_notes_say_what_an_interval_covers():
     confidence=st.sampled_from([0.9, 0.95, 0.999]),
 )
 def test_the_interval_of_a_share_ends_where_the_radius_says(above, below, scale, confidence):
-    low, high = share_interval(above, below, scale, confidence)
-    total = above + below
-    tiny = 1e-9 * max(1.0, abs(above), abs(below), scale)
-    if low > 0:
-        assert abs(above - low * total - difference_radius(low, scale, confidence)) <= 10 * tiny
-    if high < 1:
-        assert abs(high * total - above - difference_radius(high, scale, confidence)) <= 10 * tiny
+    for noise in (Laplace(Fraction(scale)), Gaussian(scale)):
+        low, high = share_interval(above, below, noise, confidence)
+        total = above + below
+        tiny = 1e-9 * max(1.0, abs(above), abs(below), scale)
+        if low > 0:
+            assert abs(above - low * total - difference_radius(low, noise, confidence)) <= 10 * tiny
+        if high < 1:
+            assert abs(high * total - above - difference_radius(high, noise, confidence)) <= 10 * tiny
