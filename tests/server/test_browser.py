@@ -27,14 +27,14 @@ def test_publishing_step_by_step(browser, house, tokens, scheme, width):
     page.get_by_label("Role of age").wait_for()
     no_violations(page)
     page.get_by_role("button", name="Compare methods first").click()
-    page.get_by_role("heading", name="Risk and utility").wait_for()
+    page.get_by_role("heading", name="Risk and utility").wait_for(timeout=240_000)
     no_violations(page)
     page.get_by_role("link", name="Take mdav, k = 5").focus()
     page.keyboard.press("Enter")
     page.get_by_text("Taken from the map: mdav with k = 5.").wait_for()
     assert page.get_by_label("Method", exact=True).input_value() == "mdav"
     page.get_by_role("button", name="Protect").click()
-    page.get_by_role("heading", name="Before and after").wait_for()
+    page.get_by_role("heading", name="Before and after").wait_for(timeout=240_000)
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     page.frame_locator("iframe").locator("h1").wait_for()
     result = page.get_by_label("Result", exact=True)

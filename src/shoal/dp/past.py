@@ -13,7 +13,7 @@ from shoal.dp.claims import Receipt
 from shoal.dp.entries import ENTRIES, Entry
 from shoal.dp.frequent import asks_for_mode, mode_again
 from shoal.dp.ledger import Ledger
-from shoal.dp.session import Session, answer_of
+from shoal.dp.session import Session
 from shoal.dp.sql import parse
 from shoal.errors import InputError, MissingExtraError, ShoalError
 
@@ -43,7 +43,7 @@ class Past:
     mode : str, optional
         In which it was answered, where it can be made again.
     asked : float, optional
-        The epsilon of the question; less than what was charged where an answer counts several times.
+        The epsilon of the question; less than what was charged where an answer counts several times. None in zCDP.
     """
 
     entry: str
@@ -209,9 +209,11 @@ def _answered(session: Session, entry: Entry, body: str, analyst: str, most: flo
         found = mode_again(session, entry, receipt)
         return _Again(found, 0 if found is None else 1, session.mode, entry.micro // times)
     query = parse(entry.body)
-    charged = session._plan(query, budget.epsilon(entry.micro))
-    micro = entry.micro // max(1, charged.unit.times(entry.unit))
-    plan = session._plan(query, budget.epsilon(micro))
+    charged = session._plan(query, entry.micro)
+    micro = entry.micro // session.currency.times(max(1, charged.unit.times(entry.unit)))
+    plan = session._plan(query, micro)
     if ledger.key_of(session._claim(plan, analyst)) != entry.key:
         return _Again()
-    return _Again(answer_of(plan, receipt) if plan.size <= most else None, plan.size, session.mode, micro)
+    asked = micro if session.currency.pure else 0
+    answer = session._answer(plan, receipt) if plan.size <= most else None
+    return _Again(answer, plan.size, session.mode, asked)

@@ -15,7 +15,7 @@ from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.errors import ShoalError
-from shoal.server.accuracy import Forecast, epsilon_for, forecast
+from shoal.server.accuracy import Forecast
 from shoal.server.service import Service
 
 LONGEST = 20_000
@@ -94,16 +94,8 @@ def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
 
 def forecast_of(service: Service, dataset: str, question: Question, who: str) -> Forecast:
     """What a question would cost this analyst."""
-    asked = _epsilon(service, dataset, question, who)
-    return forecast(service.cost(dataset, question.sql, asked, question.mode, who), asked)
-
-
-def _epsilon(service: Service, dataset: str, question: Question, who: str) -> float:
-    """What a question is to cost: as it says, or as much as its error takes."""
-    if question.epsilon is not None:
-        return question.epsilon
-    assert question.error is not None  # one of the two is given
-    return epsilon_for(question.error, service.cost(dataset, question.sql, 1.0, question.mode, who))
+    asked = (question.sql, question.epsilon, question.mode, who, question.error)
+    return Forecast(service.cost(dataset, *asked))
 
 
 async def ask(request: Request, dataset: str, question: Question) -> JSONResponse:
@@ -117,11 +109,8 @@ async def answered(request: Request, dataset: str, question: Question) -> Answer
     """An answer or a refusal; it leaves at the end of a slot, as the ledger sees to it."""
     service, who = service_of(request), request.state.visitor.name
 
-    def work() -> Answer | Reproduction:
-        asked = _epsilon(service, dataset, question, who)
-        return service.ask(dataset, question.sql, asked, question.mode, who)
-
-    return await run_in_threadpool(work)
+    asked = (question.sql, question.epsilon, question.mode, who, question.error)
+    return await run_in_threadpool(service.ask, dataset, *asked)
 
 
 def answers(request: Request, dataset: str, last: int = _LAST) -> list[dict[str, Any]]:

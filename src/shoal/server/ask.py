@@ -61,7 +61,7 @@ def ask_page(request: Request, dataset: str, again: str = "", find: str = "", be
     typed = Typed()
     if again:
         past = api.service_of(request).held(dataset, request.state.visitor.name, again)
-        typed = Typed(past.query, f"{past.asked or past.epsilon:g}", mode=past.mode or "")
+        typed = Typed(past.query, f"{past.asked or 0.1:g}", mode=past.mode or "")
     return _ask_page(request, dataset, typed, find=find, before=before)
 
 

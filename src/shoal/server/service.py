@@ -85,24 +85,42 @@ class Service:
         return by_mode[mode]
 
     def ask(
-        self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str
+        self,
+        dataset: str,
+        sql: str,
+        amount: float | None,
+        mode: str | None,
+        analyst: str,
+        error: float | None = None,
     ) -> Answer | Reproduction:
-        """One answer, charged to the analyst."""
+        """One answer, charged to the analyst: for an epsilon, or for what a wanted error takes."""
         session = self.session(dataset, mode)
         if not self._refusals.has_turn(analyst):
             raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
         try:
-            return session.ask(sql, amount, analyst=analyst)
+            if isinstance(session, Heuristic):
+                if amount is None:
+                    raise QueryError("Mode 'heuristic' takes a noise parameter, not an error.")
+                return session.ask(sql, amount, analyst=analyst)
+            return session.ask(sql, amount, error=error, analyst=analyst)
         except BudgetError:  # each is an entry of the ledger, so that nobody may add them without end
             self._refusals.take(analyst)
             raise
 
-    def cost(self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str) -> Cost:
+    def cost(
+        self,
+        dataset: str,
+        sql: str,
+        amount: float | None,
+        mode: str | None,
+        analyst: str,
+        error: float | None = None,
+    ) -> Cost:
         """What that answer would cost."""
         session = self.session(dataset, mode)
         if isinstance(session, Heuristic):
             raise QueryError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
-        return session.cost(sql, amount, analyst=analyst)
+        return session.cost(sql, amount, error=error, analyst=analyst)
 
     def past(
         self, dataset: str, analyst: str, last: int = 100, *, text: str = "", before: str | None = None
