@@ -79,9 +79,10 @@ def ask_mode(session: Session, text: str, epsilon: float, analyst: str) -> Answe
     rate = Fraction(micro, budget.MICRO) / protected.rows
 
     def draw() -> str:
-        counts = level_counts(session._frame, asked, session.schema, protected.rows)
+        counts = level_counts(session._rows.frame, asked, session.schema, protected.rows)
         return json.dumps(int(permute_and_flip(counts.max() - counts, rate, 1)[0]))
 
+    session._rows.ready()
     claim = session._claim_for(str(asked), micro, protected, analyst)
     receipt = session.ledger.once(claim, draw)
     value = labels_of(column)[int(json.loads(receipt.body))]
