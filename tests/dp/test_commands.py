@@ -26,8 +26,8 @@ COUNT = "SELECT COUNT(*) FROM t WHERE age >= 40"
 def run(monkeypatch, capsys, tmp_path):
     """The command in this process: exit code, output and error text."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
-    for room in (ask, audit, ledger, protect, release):
-        room.register(app)
+    for part in (ask, audit, ledger, protect, release):
+        part.register(app)
     monkeypatch.setattr(shoal.cli, "app", app)
     for name in ("survey.csv", "survey-messy.csv", "survey.toml"):
         shutil.copy(DATA / name, tmp_path / name)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from shoal.dp.check import check
@@ -243,3 +245,19 @@ def test_notes_say_what_an_interval_covers():
     schema = Schema(SCHEMA.columns, unit=Unit("who", 60))
     said = drawn("SELECT COUNT(*) FROM t", table(30), schema=schema)[2][0]
     assert any("cut" in each and "narrow interval" in each for each in said)
+
+
+@given(
+    above=st.floats(-50, 1e6),
+    below=st.floats(-50, 1e6),
+    scale=st.floats(0.5, 1000),
+    confidence=st.sampled_from([0.9, 0.95, 0.999]),
+)
+def test_the_interval_of_a_share_ends_where_the_radius_says(above, below, scale, confidence):
+    low, high = share_interval(above, below, scale, confidence)
+    total = above + below
+    tiny = 1e-9 * max(1.0, abs(above), abs(below), scale)
+    if low > 0:
+        assert abs(above - low * total - difference_radius(low, scale, confidence)) <= 10 * tiny
+    if high < 1:
+        assert abs(high * total - above - difference_radius(high, scale, confidence)) <= 10 * tiny

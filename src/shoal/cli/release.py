@@ -277,7 +277,7 @@ def release_graph(
 
     Example: shoal release-graph edges.csv --epsilon 2 --k 3 -o public.csv
     """
-    from shoal import release as room
+    from shoal import release as releases
     from shoal.io import check_apart, check_folder, check_writable, read_table, write_table, write_text
 
     check_apart({"--output": output, "--pictures": pictures}, [edges, vertices])
@@ -285,7 +285,7 @@ def release_graph(
     if pictures is not None:
         check_folder(pictures)
     listed = None if vertices is None else read_table(vertices).to_series(0).to_numpy()
-    out = room.release_graph(
+    out = releases.release_graph(
         read_table(edges),
         k,
         epsilon,
@@ -299,9 +299,9 @@ def release_graph(
         ledger=ledger or str(edges.with_suffix(".ledger.db")),
     )
     write_table(out.frame, output)
-    figures = room.graph_figures(out)
+    figures = releases.graph_figures(out)
     if pictures is not None:
-        write_text(room.graph_page(out, figures), pictures)
+        write_text(releases.graph_page(out, figures), pictures)
     facts = {
         "stamp": out.stamp,
         "epsilon": out.epsilon,

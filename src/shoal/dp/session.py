@@ -6,6 +6,7 @@ and the ledger; after the charge nothing is refused.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import warnings
@@ -44,6 +45,10 @@ LEAST = 0.001  # of epsilon per figure, so that repeats are not free
 WEAKER = (
     "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
 )
+
+
+Admit = Callable[[int, str], contextlib.AbstractContextManager[None]]
+"""Lets a question of so many numbers by an analyst in, makes it wait, or raises; it knows nothing about the data."""
 
 
 class FewCellsWarning(UserWarning):
@@ -177,6 +182,7 @@ class Session:
                 f"{self.model.n_cells} cells are few: expect large errors below 300.", FewCellsWarning, 2
             )
         self.caps, self.limit = self.ledger.declare(schema.id, *asked)
+        self.admit: Admit = _at_once
 
     def ask(self, query: str | Query, epsilon: float, *, analyst: str | None = None) -> Answer:
         """Answer a query privately.
@@ -196,10 +202,11 @@ class Session:
         """
         if asks_for_mode(query):
             return ask_mode(self, str(query), epsilon, self._who(analyst))
-        plan = self._plan(self._question(query), epsilon)
+        plan, who = self._plan(self._question(query), epsilon), self._who(analyst)
         self._rows.ready()
-        receipt = self.ledger.once(self._claim(plan, self._who(analyst)), lambda: self._draw(plan))
-        return answer_of(plan, receipt)
+        with self.admit(plan.size, who):
+            receipt = self.ledger.once(self._claim(plan, who), lambda: self._draw(plan))
+            return answer_of(plan, receipt)
 
     def cost(
         self,
@@ -402,6 +409,10 @@ def named(analyst: str) -> str:
     if not isinstance(analyst, str) or not analyst.strip() or len(analyst) > 200:
         raise ParameterError(f"'analyst' must be a non-empty text. Got {analyst!r}.")
     return analyst
+
+
+def _at_once(_size: int, _who: str) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()
 
 
 def _digest(text: str) -> str:
