@@ -13,7 +13,7 @@ import polars as pl
 from shoal.dp.load import cells_of, decode, ids_of, load, row_hashes
 from shoal.dp.relation import KEY, UNIT, Catalog, Facts
 from shoal.dp.sources import Source
-from shoal.dp.unit import Protected
+from shoal.dp.unit import Protected, ids_read
 from shoal.engine.frame import Frame
 from shoal.errors import SchemaError
 from shoal.schema import Column, Link, Schema
@@ -67,6 +67,7 @@ def load_linked(
     _check_links(schema.links, given, unit)
     public = {link.to_table for link in schema.links if link.public}
     keys = {name: _keys(name, schema.links, unit, each) for name, each in given.items()}
+    _check_ids(keys, given)
     frames = {name: _loaded(each, keys[name]) for name, each in given.items()}
     private = [name for name in given if name not in public]
     if unit is not None:
@@ -116,6 +117,20 @@ def _keys(name: str, links: tuple[Link, ...], unit: str | None, each: Given) -> 
 
 def _names(data: Any) -> Sequence[str]:
     return data.columns if isinstance(data, (Source, pl.DataFrame)) else Frame(data).columns
+
+
+def _check_ids(keys: Mapping[str, tuple[str, ...]], given: Mapping[str, Given]) -> None:
+    """One key is read in one way: ids that differ between two tables would be two units where one is meant."""
+    seen: dict[str, tuple[str, str]] = {}
+    for name, of_table in keys.items():
+        for key in of_table:
+            read = ids_read(given[name].schema.columns.get(key))
+            other, before = seen.setdefault(key, (name, read))
+            if read != before:
+                ways = [f"{where!r} {how or 'as texts'}" for where, how in ((other, before), (name, read))]
+                raise SchemaError(
+                    f"Column {key!r} must be read alike in all tables ('numeric_id', 'normalize'). Got {' and '.join(ways)}."
+                )
 
 
 def _loaded(each: Given, keys: tuple[str, ...]) -> pl.DataFrame:

@@ -33,7 +33,7 @@ from shoal.dp.releases import Sums
 from shoal.dp.rows import asked_rows
 from shoal.dp.secret import random_word
 from shoal.dp.shown import figures, notes
-from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, resolve
+from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, read_by, resolve
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
@@ -367,7 +367,7 @@ def _unit_of(
 ) -> tuple[Model | None, Protected | None]:
     """The model and unit of a session; no unit where tau has to be bought first."""
     if unit is not None:
-        return (unit.model if isinstance(unit, Cells) else model), unit
+        return (unit.model if isinstance(unit, Cells) else model), read_by(unit, schema)
     if mode != "correlated":
         return model, resolve(mode, schema)
     if model is None and schema.cells is not None:
