@@ -15,9 +15,17 @@ import numpy as np
 import polars as pl
 
 from shoal.audit._game import Mechanism
+from shoal.dp import budget
 from shoal.dp.mechanisms import laplace
-from shoal.dp.pufferfish import Coefficients, GroupScenarios, MarkovChain, Scenario, StatedModel, TimeChain
-from shoal.dp.pufferfish._scenario import holds
+from shoal.dp.pufferfish import (
+    Coefficients,
+    GroupScenarios,
+    MarkovChain,
+    Scenario,
+    StatedModel,
+    TimeChain,
+    holds,
+)
 from shoal.dp.stated import StatedSession, exact_steps
 from shoal.schema import Column, Schema
 
@@ -103,8 +111,8 @@ class Declared:
         def steps(world: tuple[Any, ...]) -> Fraction:
             nonlocal asked, quantum, noise
             session = StatedSession(self.table(world), _SCHEMA, self.model.mode, 99.0, model=self.model)
-            asked, micro = session._read(self.sql, epsilon)
-            quantum, noise = self.model.noise(asked, _SCHEMA, Fraction(micro, 1_000_000))
+            asked, micro = session._read(self.sql, budget.micro(epsilon))
+            quantum, noise = self.model.noise(asked, _SCHEMA, Fraction(micro, budget.MICRO))
             return Fraction(exact_steps(asked, session._frame, _SCHEMA, self.model, quantum))
 
         entries = sorted({world[0] for world in self.belief.support()}, key=repr)

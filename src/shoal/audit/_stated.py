@@ -13,8 +13,7 @@ from typing import Any
 
 from shoal.audit._declared import DECLARED, played
 from shoal.audit._game import Mechanism
-from shoal.dp.pufferfish import DependentDP, MarkovChain, Pufferfish, Scenario
-from shoal.dp.pufferfish._scenario import holds
+from shoal.dp.pufferfish import DependentDP, MarkovChain, Pufferfish, Scenario, holds
 
 _FAMILY = Scenario({(0,) * 10: "9/10", (1,) * 10: "1/10"}, "all or none")
 _CONTAGION = Scenario(
