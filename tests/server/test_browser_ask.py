@@ -34,7 +34,7 @@ def test_a_chart_with_error_bars_without_writing_sql(browser, house, scheme, wid
     form.get_by_label("Comparison of condition 1").select_option("is one of")
     form.get_by_label("Value of condition 1").select_option(["diabetes", "asthma"])
     form.get_by_label("Wanted error").fill("30")
-    form.get_by_text("Within ±30 with 95 %: costs epsilon 0.0998").wait_for()
+    form.get_by_text("Within ±30 with 95 %: costs epsilon 0.09").wait_for()
     assert "such questions left" in form.get_by_role("status").inner_text()
     assert "IN ('diabetes', 'asthma') GROUP BY region" in form.locator(".built").inner_text()
     form.get_by_role("button", name="Ask").click()

@@ -49,7 +49,7 @@ class Typed:
 def choose(request: Request) -> Response:
     """The data sets to ask; straight on where there is one."""
     service, who = api.service_of(request), request.state.visitor.name
-    names = list(request.app.state.config.datasets)
+    names = service.open_to(who)
     if len(names) == 1:
         return RedirectResponse(f"/ask/{quote(names[0], safe='')}", 303)
     found = [(service.public(name), pictures.gauge(service.budget(name, who))) for name in names]
@@ -229,7 +229,7 @@ def _site(request: Request) -> str:
 def _schema(request: Request, dataset: str) -> Schema:
     service = api.service_of(request)
     service.session(dataset)
-    return service.config.datasets[dataset].schema
+    return service.datasets[dataset].schema
 
 
 def _typed(form: FormData) -> Typed:

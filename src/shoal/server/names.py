@@ -29,8 +29,8 @@ class Names:
 
     Parameters
     ----------
-    where : str or Path, optional
-        A SQLite file or a database URL, that of the accounts; None keeps them in memory.
+    where : sqlalchemy.Engine, str or Path, optional
+        The database of the accounts, as an engine, a SQLite file or a URL; None keeps them in memory.
 
     Examples
     --------
@@ -41,8 +41,8 @@ class Names:
     ({'3f1a09c2d4e5b687': 'adults'}, {})
     """
 
-    def __init__(self, where: str | Path | None = None) -> None:
-        self._engine = _engine(where)
+    def __init__(self, where: sa.Engine | str | Path | None = None) -> None:
+        self._engine = where if isinstance(where, sa.Engine) else _engine(where)
         with self._engine.begin() as connection:
             _METADATA.create_all(connection)
 

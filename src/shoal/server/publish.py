@@ -130,7 +130,7 @@ def job_page(request: Request, job: str, take: str = "") -> Response:
     look, result = _found(folder, "look.json"), _found(folder, "result.json")
     return pages.render(
         request, "job.html.j2", job=job, facts=facts, look=look, result=result, map=found, roles=ROLES, kinds=KINDS,
-        steps=steps(folder), answered=list(request.app.state.config.datasets), taken=point,
+        steps=steps(folder), answered=list(request.app.state.service.datasets), taken=point,
         picture=risk_map(job, found), methods=method_names(), meanings=MEANINGS, wanted=wanted,
         chosen=wanted.get("columns", {}), asked=asked, ends=ends(folder), open=open_questions(folder),
         fields=form_fields(asked, look.get("missing", 0)),
