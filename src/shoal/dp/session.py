@@ -24,6 +24,7 @@ from shoal.dp.claims import Amount, Claim, Receipt
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.exact import compute
 from shoal.dp.figures import cautions
+from shoal.dp.free import Bought, free_answer
 from shoal.dp.frequent import ask_mode, asks_for_mode, mode_cost
 from shoal.dp.ledger import Ledger
 from shoal.dp.linked import Given, load_linked
@@ -113,6 +114,9 @@ class Session:
         Least epsilon of a figure.
     tables : mapping of str to (frame, schema), optional
         Further tables, by the names that the schema's links use (docs/howto/tables.md).
+    releases : sequence, default ()
+        Releases of this table, as `shoal.release.release_marginals` gives them, or those that a ledger keeps
+        (`shoal.release.KeptReleases`): what they answer at least as exactly costs nothing.
 
     Notes
     -----
@@ -154,6 +158,7 @@ class Session:
         data_version: str | None = None,
         minimum: float = LEAST,
         tables: Mapping[str, tuple[Any, Schema | str | Path]] | None = None,
+        releases: Sequence[Bought] = (),
         _hook: Callable[[str], None] | None = None,
     ) -> None:
         if mode not in MODES:
@@ -164,7 +169,7 @@ class Session:
             {"column": mode, "cell": "correlated", "records": "group"}.get(unit.kind, "dp") if unit else mode
         )
         self.analyst, self._hook = named(analyst), _hook or (lambda step: None)
-        self._least = millionths.micro(minimum, "minimum")
+        self._least, self.releases = millionths.micro(minimum, "minimum"), tuple(releases)
         self.model, self.protected = _unit_of(self.mode, schema, unit, model, tau)
         asked = _caps(schema, budget, per_analyst)
         self._own = not isinstance(ledger, Ledger)
@@ -204,9 +209,27 @@ class Session:
         if asks_for_mode(query):
             return ask_mode(self, str(query), epsilon, self._who(analyst))
         plan, who = self._plan(self._question(query), epsilon), self._who(analyst)
+        free = self._free(query, plan, who)
+        if free is not None:
+            return free
         with self.admit(plan.size, who):
             receipt = self.ledger.once(self._claim(plan, who), lambda: self._draw(plan))
             return answer_of(plan, receipt)
+
+    def free(self, query: str | Query, epsilon: float, *, analyst: str | None = None) -> Answer | None:
+        """The answer that releases give for nothing, if it is at least as exact as one for this epsilon; else None."""
+        if not self.releases or asks_for_mode(query):
+            return None
+        return self._free(query, self._plan(self._question(query), epsilon), self._who(analyst))
+
+    def _free(self, query: str | Query, plan: Plan, who: str) -> Answer | None:
+        if not self.releases:
+            return None
+        parts = _parts(plan)
+        scales = {each["figure"]: each["noise_scale"] for each in parts if "noise_scale" in each}
+        return free_answer(
+            self.releases, query, self.schema.id, who, self._version, scales, self.remaining(who)
+        )
 
     def cost(
         self,
@@ -228,12 +251,20 @@ class Session:
                 parts.append(shown)
                 continue
             plan = self._plan(self._question(each), millionths.epsilon(micro))
+            if self._free(each, plan, who) is not None:
+                parts += [{**part, "epsilon": 0.0, "share": 0.0} for part in _parts(plan)]
+                continue
             claim = self._claim(plan, who)
             if claim.facts not in held and not self.ledger.has_received(claim):
                 total += plan.micro * (1 if kept is None else max(1, plan.unit.times(kept)))
             held.add(claim.facts)
             parts += _parts(plan)
         return Cost(millionths.epsilon(total), self.remaining(who), tuple(parts))
+
+    @property
+    def version(self) -> str:
+        """The word for the state of the table that answers are about."""
+        return self._version
 
     def remaining(self, analyst: str | None = None) -> float:
         """Epsilon that an analyst can still spend on this data set; what others have spent is not told."""

@@ -20,10 +20,13 @@ from shoal.release._table import (
 )
 from shoal.release._utility import utility_picture
 from shoal.release.marginals import (
+    KeptRelease,
+    KeptReleases,
     MarginalRelease,
     Membership,
     RiskUtility,
     Utility,
+    load_release,
     membership,
     release_marginals,
     risk_utility,
@@ -36,6 +39,8 @@ __all__ = [
     "METHODS",
     "Graph",
     "GraphRelease",
+    "KeptRelease",
+    "KeptReleases",
     "MarginalRelease",
     "Membership",
     "RiskUtility",
@@ -45,6 +50,7 @@ __all__ = [
     "audit_releases",
     "graph_figures",
     "graph_page",
+    "load_release",
     "membership",
     "read_graph",
     "release_graph",

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from shoal.dp.sources import read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
 from shoal.errors import BudgetError, InputError, QueryError
+from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.config import Config, Dataset
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
@@ -59,8 +62,9 @@ class Service:
         run = os.environ.get("SHOAL_RUN") or secrets.token_hex(16)
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
+        self.frames: dict[str, Any] = {}  # as read, for releases of whole tables
         for name, facts in config.datasets.items():
-            frame = read_private(facts.file, facts.schema)
+            self.frames[name] = frame = read_private(facts.file, facts.schema)
             self._quality[name] = quality(frame, facts.schema)
             self._sessions[name] = open_sessions(
                 facts, frame, self.ledger, f"{run}:{name}", config.least_epsilon
@@ -89,10 +93,16 @@ class Service:
     ) -> Answer | Reproduction:
         """One answer, charged to the analyst."""
         session = self.session(dataset, mode)
+        with self.refusing(analyst):
+            return session.ask(sql, amount, analyst=analyst)
+
+    @contextlib.contextmanager
+    def refusing(self, analyst: str) -> Iterator[None]:
+        """Count what the budget refuses to an analyst, and let nobody go on without end."""
         if not self._refusals.has_turn(analyst):
             raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
         try:
-            return session.ask(sql, amount, analyst=analyst)
+            yield
         except BudgetError:  # each is an entry of the ledger, so that nobody may add them without end
             self._refusals.take(analyst)
             raise
@@ -218,6 +228,7 @@ def open_sessions(
                 model=facts.model if mode in STATED else None,
                 data_version=facts.version or facts.schema.version or version,
                 minimum=minimum,
+                releases=() if mode in STATED else (KeptReleases(ledger, facts.schema),),
             )
     return sessions
 

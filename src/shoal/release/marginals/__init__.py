@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from shoal.release.marginals._attack import Membership, membership
+from shoal.release.marginals._kept import KeptRelease, KeptReleases, load_release
 from shoal.release.marginals._model import Model
 from shoal.release.marginals._page import utility_page
 from shoal.release.marginals._release import MarginalRelease, release_marginals
 from shoal.release.marginals._utility import RiskUtility, Utility, risk_utility, utility
 
 __all__ = [
+    "KeptRelease",
+    "KeptReleases",
     "MarginalRelease",
     "Membership",
     "Model",
     "RiskUtility",
     "Utility",
+    "load_release",
     "membership",
     "release_marginals",
     "risk_utility",

@@ -117,7 +117,7 @@ def make_plan(
     spent = micros.epsilon(micros.micro(epsilon))
     axes, chosen = _axes(schema, columns, bins, workload if marginals == CHOSEN else _tables(workload))
     currency = "pure" if delta is None else "zcdp"
-    zeros = _zeros(schema, {each.name for each in axes})
+    zeros = zeros_of(schema, {each.name for each in axes})
     sets, ranks = _sets(marginals, axes), quantiles_of(axes, bins)
     return Plan(axes, unit, neighbours, chosen, currency, millionths, spent, delta, zeros, ranks, sets)
 
@@ -173,7 +173,7 @@ def _named_set(given: Sequence[str], names: Sequence[str]) -> Key:
     return key
 
 
-def _zeros(schema: Schema, released: set[str]) -> tuple[Predicate, ...]:
+def zeros_of(schema: Schema, released: set[str]) -> tuple[Predicate, ...]:
     """Combinations of released columns that the schema's rules exclude."""
     found: list[Predicate] = []
     for rule in schema.rules:
