@@ -79,7 +79,7 @@ def _rivals(name: str, codes: np.ndarray, sizes: list[int], names: list[str], ep
             for method, size in RIVALS:
                 target.unlink(missing_ok=True)
                 words = [python, script, method, epsilon, DELTA, source, target, size]
-                subprocess.run(  # noqa: S603 - the interpreter that the caller names
+                subprocess.run(
                     [str(each) for each in words],
                     preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most)),
                     env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""},

@@ -20,6 +20,7 @@ from shoal.release._table import (
 )
 from shoal.release._utility import utility_picture
 from shoal.release.marginals import (
+    HouseholdRelease,
     KeptRelease,
     KeptReleases,
     MarginalRelease,
@@ -28,6 +29,7 @@ from shoal.release.marginals import (
     Utility,
     load_release,
     membership,
+    release_households,
     release_marginals,
     risk_utility,
     utility,
@@ -39,6 +41,7 @@ __all__ = [
     "METHODS",
     "Graph",
     "GraphRelease",
+    "HouseholdRelease",
     "KeptRelease",
     "KeptReleases",
     "MarginalRelease",
@@ -54,6 +57,7 @@ __all__ = [
     "membership",
     "read_graph",
     "release_graph",
+    "release_households",
     "release_marginals",
     "release_table",
     "risk_utility",

@@ -19,6 +19,7 @@ from shoal.release.marginals._axes import axis
 from shoal.release.marginals._model import Model
 from shoal.release.marginals._plan import zeros_of
 from shoal.release.marginals._release import RELEASE, MarginalRelease, digest_of, facts_of, read_model
+from shoal.release.marginals._rules import edits_within
 from shoal.schema import Schema
 
 try:
@@ -164,7 +165,8 @@ def kept_release(kept: Mapping[str, Any], schema: Schema, entry: str | None = No
     """What kept numbers stand for under their schema."""
     axes = [axis(schema.columns[name]) for name in kept["facts"]["columns"]]
     zeros = zeros_of(schema, set(kept["facts"]["columns"]))
-    return KeptRelease(read_model(kept, axes, zeros), schema, kept["facts"], entry)
+    edits = edits_within(schema, kept["facts"]["columns"])
+    return KeptRelease(read_model(kept, axes, zeros, edits), schema, kept["facts"], entry)
 
 
 def told_of(release: MarginalRelease) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +35,7 @@ from shoal.release.marginals._model import Model
 from shoal.release.marginals._plan import CHOSEN, Marginals, Plan, make_plan
 from shoal.release.marginals._quantiles import SHARE, quantile_axes
 from shoal.release.marginals._spend import Measurement, Purse
+from shoal.rules import Edit
 from shoal.schema import Schema, Unit
 
 RELEASE = "RELEASE marginals"  # how the ledger's entries of releases begin
@@ -210,7 +212,7 @@ def release_marginals(
     held = load_rows(frame, schema, plan, cells)
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
-        caps, limit = kept.declare(schema.id, *_caps(schema, plan, budget), plan.currency)
+        caps, limit = kept.declare(schema.id, *caps_of(schema, plan, budget), plan.currency)
         limit = caps.within(limit).within(_limit) if _limit is not None else limit
         version = data_version or schema.version or random_word()
         claim = _claim(schema, plan, version, analyst, limit)
@@ -225,7 +227,7 @@ def release_marginals(
         plan.epsilon,
         plan.delta,
         micros.epsilon(receipt.remaining),
-        _notes(plan, model),
+        notes_of(plan, model),
         model,
         plan,
         schema,
@@ -273,9 +275,11 @@ def digest_of(schema: Schema) -> str:
     return hashlib.sha256(facts.encode()).hexdigest()
 
 
-def buy(plan: Plan, rows: pl.DataFrame, facts: Mapping[str, Any] | None = None) -> str:
-    """All that is drawn from the private table, as the ledger keeps it."""
-    seed, purse, axes = secrets.randbits(63), plan.purse, plan.axes
+def buy(
+    plan: Plan, rows: pl.DataFrame, facts: Mapping[str, Any] | None = None, share: Fraction = Fraction(1)
+) -> str:
+    """All that is drawn from the private table with a share of what is charged, as the ledger keeps it."""
+    seed, purse, axes = secrets.randbits(63), plan.purse.part(share), plan.axes
     if plan.quantiles:
         wanted = {name for name, _ in plan.quantiles}
         cells = {name: rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in wanted}
@@ -300,18 +304,23 @@ def _measured(
 
 def model_of(plan: Plan, body: str) -> Model:
     """What a kept body stands for."""
-    return read_model(json.loads(body), plan.axes, plan.zeros)
+    return read_model(json.loads(body), plan.axes, plan.zeros, plan.edits)
 
 
-def read_model(kept: Mapping[str, Any], axes: Sequence[Axis], zeros: tuple[Predicate, ...]) -> Model:
+def read_model(
+    kept: Mapping[str, Any],
+    axes: Sequence[Axis],
+    zeros: tuple[Predicate, ...],
+    edits: tuple[Edit, ...] = (),
+) -> Model:
     """What kept numbers stand for on the axes of their schema."""
     bought = tuple(Measurement.from_json(each) for each in kept["measurements"])
     edges = {name: tuple(map(float.fromhex, each)) for name, each in kept["edges"].items()}
     axes = [replace(each, edges=edges[each.name], values=()) if each.name in edges else each for each in axes]
-    return Model(tuple(axes), bought, kept["seed"], zeros)
+    return Model(tuple(axes), bought, kept["seed"], zeros, edits)
 
 
-def _caps(schema: Schema, plan: Plan, total: float | None) -> tuple[int | None, int | None]:
+def caps_of(schema: Schema, plan: Plan, total: float | None) -> tuple[int | None, int | None]:
     """What the data set and each analyst may spend, in millionths of the plan's currency."""
     total, own = schema.budget if total is None else total, schema.per_analyst
     return _cap(total, plan, "budget"), _cap(own, plan, "per_analyst")
@@ -333,7 +342,7 @@ def _claim(schema: Schema, plan: Plan, version: str, analyst: str, limit: Caps |
     return Claim(schema.id, analyst, text, state, Amount(plan.millionths, plan.currency), plan.unit, limit)
 
 
-def _notes(plan: Plan, model: Model) -> tuple[str, ...]:
+def notes_of(plan: Plan, model: Model) -> tuple[str, ...]:
     pairs = len({each.key for each in model.measurements if len(each.key) > 1})
     notes = [
         f"{len(model.axes)} columns alone and {pairs} sets of columns together were measured; the rest is a model.",
@@ -344,6 +353,10 @@ def _notes(plan: Plan, model: Model) -> tuple[str, ...]:
     if not pairs and len(model.axes) > 1:
         notes.append(
             "At this epsilon no pair of columns was worth its noise: columns are independent in the rows."
+        )
+    if plan.edits:
+        notes.append(
+            f"Rows keep {len(plan.edits)} of the schema's rules: {'; '.join(each.text for each in plan.edits)}."
         )
     if plan.unit.kind == "column":
         notes.append(f"At most {plan.unit.rows} rows of one {plan.unit.column} are counted.")
