@@ -71,7 +71,7 @@ def test_who_reads_the_log_cannot_find_out_what_was_asked_or_answered(tmp_path):
         assert hashlib.sha256(f":{body}".encode()).hexdigest() != shown.seal
         assert replace(shown, body=body).own_hash() == shown.hash  # the hash covers the seal alone
     # The key is that of nobody who has not the secret, even who knows every fact that goes into it.
-    claim = s._claim(s._plan(dp.count().where(dp.col("age") >= 40), 0.5), "me")
+    claim = s._claim(s._plan(dp.count().where(dp.col("age") >= 40), 500_000), "me")
     assert ledger.key_of(claim) == kept.key
     assert Ledger().key_of(claim) != kept.key
     assert hashlib.sha256(claim.facts.encode()).hexdigest() != kept.key

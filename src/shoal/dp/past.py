@@ -13,7 +13,7 @@ from shoal.dp.claims import Receipt
 from shoal.dp.entries import ENTRIES, Entry
 from shoal.dp.frequent import asks_for_mode, mode_again
 from shoal.dp.ledger import Ledger
-from shoal.dp.session import Session, answer_of
+from shoal.dp.session import Session
 from shoal.dp.sql import parse
 from shoal.errors import InputError, MissingExtraError, ShoalError
 
@@ -192,9 +192,9 @@ def _answered(
         found = mode_again(session, entry, receipt)
         return found, 0 if found is None else 1
     query = parse(entry.body)
-    charged = session._plan(query, budget.epsilon(entry.micro))
-    times = max(1, charged.unit.times(entry.unit))
-    plan = session._plan(query, budget.epsilon(entry.micro // times))
+    charged = session._plan(query, entry.micro)
+    times = session.currency.times(max(1, charged.unit.times(entry.unit)))
+    plan = session._plan(query, entry.micro // times)
     if ledger.key_of(session._claim(plan, analyst)) != entry.key:
         return None, 0
-    return (answer_of(plan, receipt) if plan.size <= most else None), plan.size
+    return (session._answer(plan, receipt) if plan.size <= most else None), plan.size
