@@ -28,7 +28,8 @@ def release(service: Service, dataset: str, wanted: Mapping[str, Any], analyst: 
         Of `release_marginals`: epsilon, delta, columns, bins, marginals, rows.
     analyst : str
     """
-    session, facts = _sound(service, dataset), service.config.datasets[dataset]
+    service.require(dataset, analyst)
+    session, facts = _sound(service, dataset), service.datasets[dataset]
     least, asked = service.config.least_epsilon, wanted["epsilon"]
     if asked < least:
         raise QueryError(f"'epsilon' must be at least {least}. Got {asked}.")
@@ -52,6 +53,7 @@ def release(service: Service, dataset: str, wanted: Mapping[str, Any], analyst: 
 
 def releases(service: Service, dataset: str, analyst: str) -> list[dict[str, Any]]:
     """The releases that an analyst holds of this state of the data, and what each covers."""
+    service.require(dataset, analyst)
     session = _sound(service, dataset)
     kept = KeptReleases(service.ledger, session.schema)
     return [each.to_dict() for each in kept.of(analyst, session.version)]
