@@ -29,6 +29,8 @@ from shoal.dp.unit import ENDED
 from shoal.errors import QueryError
 
 if TYPE_CHECKING:
+    from shoal.dp.claims import Receipt
+    from shoal.dp.entries import Entry
     from shoal.dp.session import Session
 
 _MODE = re.compile(r"\bMODE\s*\(\s*(\"(?:[^\"]|\"\")+\"|\w+)\s*\)", re.IGNORECASE)
@@ -75,7 +77,6 @@ def ask_mode(session: Session, text: str, epsilon: float, analyst: str) -> Answe
     micro, protected = session._least_of(budget.micro(epsilon)), session.protected
     if protected is None:
         raise QueryError("'tau' must be declared or bought before anything is asked.")
-    column = session.schema.columns[asked.column]
     rate = Fraction(micro, budget.MICRO) / protected.rows
 
     def draw() -> str:
@@ -83,14 +84,31 @@ def ask_mode(session: Session, text: str, epsilon: float, analyst: str) -> Answe
         return json.dumps(int(permute_and_flip(counts.max() - counts, rate, 1)[0]))
 
     claim = session._claim_for(str(asked), micro, protected, analyst)
-    receipt = session.ledger.once(claim, draw)
-    value = labels_of(column)[int(json.loads(receipt.body))]
-    short = math.ceil(math.log(len(labels_of(column)) / 0.05) / float(rate))
+    return _answer(asked, session, micro, session.ledger.once(claim, draw))
+
+
+def mode_again(session: Session, entry: Entry, receipt: Receipt) -> Answer | None:
+    """The answer that a stored level stands for; None where the entry is of another session."""
+    asked, protected = read_mode(entry.body, session), session.protected
+    if protected is None:
+        return None
+    micro = entry.micro // max(1, protected.times(entry.unit))
+    claim = session._claim_for(str(asked), micro, protected, entry.analyst)
+    return _answer(asked, session, micro, receipt) if session.ledger.key_of(claim) == entry.key else None
+
+
+def _answer(asked: Frequent, session: Session, micro: int, receipt: Receipt) -> Answer:
+    protected = session.protected
+    assert protected is not None  # checked by who asks
+    shown = labels_of(session.schema.columns[asked.column])
+    rate = Fraction(micro, budget.MICRO) / protected.rows
+    short = math.ceil(math.log(len(shown) / 0.05) / float(rate))
     guarantee = protected.stamp + (ENDED if receipt.ended else "")
     spent, left = budget.epsilon(receipt.charged), budget.epsilon(receipt.remaining)
     notes = [f"with 95 % probability no level has {short} rows more than this one"]
     if protected.kind in ("column", "cell"):
         notes.append(f"at most {protected.rows} rows of a unit count")
+    value = shown[int(json.loads(receipt.body))]
     return Answer(value, guarantee, spent, left, None, tuple(notes), entry=receipt.entry or None)
 
 

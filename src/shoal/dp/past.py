@@ -10,6 +10,7 @@ from shoal.dp import budget
 from shoal.dp.answer import Answer
 from shoal.dp.claims import Receipt
 from shoal.dp.entries import ENTRIES, Entry
+from shoal.dp.frequent import asks_for_mode, mode_again
 from shoal.dp.ledger import Ledger
 from shoal.dp.session import Session, answer_of
 from shoal.dp.sql import parse
@@ -45,7 +46,9 @@ class Past:
     answer: Answer | None
 
 
-def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
+def past(
+    sessions: list[Session], analyst: str, last: int = 50, *, text: str = "", before: str | None = None
+) -> list[Past]:
     """The newest answers that an analyst paid for, newest first.
 
     Parameters
@@ -54,7 +57,11 @@ def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
         Of one data set, one per mode.
     analyst : str
     last : int, default 50
-        How many entries to look at.
+        How many at most.
+    text : str, default ""
+        Only questions that hold these words.
+    before : str, optional
+        Only what is older than the answer of this entry.
 
     Examples
     --------
@@ -68,13 +75,49 @@ def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
     >>> past([session], "me")[0].answer.value == answer.value
     True
     """
-    ledger, dataset = sessions[0].ledger, sessions[0].schema.id
-    found = []
-    for entry in ledger.entries(dataset=dataset, analyst=analyst, last=last):
-        if entry.kind in ("charge", "receipt"):
-            spent = budget.epsilon(entry.micro)
-            found.append(Past(entry.name, entry.at, entry.body, spent, _again(sessions, entry, analyst)))
-    return found[::-1]
+    select = _charges_of(sessions, analyst).order_by(ENTRIES.c.seq.desc()).limit(last)
+    if text:
+        select = select.where(sa.func.lower(ENTRIES.c.body).contains(text.lower(), autoescape=True))
+    if before is not None:
+        named = ENTRIES.alias("named")
+        older = sa.select(sa.func.max(named.c.seq)).where(
+            named.c.analyst == analyst, named.c.hash.startswith(before, autoescape=True)
+        )
+        select = select.where(ENTRIES.c.seq < older.scalar_subquery())
+    rows = sessions[0].ledger.store.all(select)
+    return [_past(sessions, Entry(*row), analyst) for row in rows]
+
+
+def held(sessions: list[Session], analyst: str, entry: str) -> Past | None:
+    """The answer of one entry, if this analyst paid for it.
+
+    Parameters
+    ----------
+    sessions : list of Session
+        Of one data set, one per mode.
+    analyst : str
+    entry : str
+        As the answer names it.
+    """
+    if not re.fullmatch("[0-9a-f]{8,64}", entry):
+        return None
+    rows = sessions[0].ledger.store.all(
+        _charges_of(sessions, analyst).where(ENTRIES.c.hash.startswith(entry)).limit(2)
+    )
+    return _past(sessions, Entry(*rows[0]), analyst) if len(rows) == 1 else None
+
+
+def _charges_of(sessions: list[Session], analyst: str) -> sa.Select[Any]:
+    return sa.select(ENTRIES).where(
+        ENTRIES.c.kind.in_(("charge", "receipt")),
+        ENTRIES.c.dataset == sessions[0].schema.id,
+        ENTRIES.c.analyst == analyst,
+    )
+
+
+def _past(sessions: list[Session], entry: Entry, analyst: str) -> Past:
+    spent = budget.epsilon(entry.micro)
+    return Past(entry.name, entry.at, entry.body, spent, _again(sessions, entry, analyst))
 
 
 def find(ledger: Ledger, entry: str) -> tuple[Entry, str | None]:
@@ -111,15 +154,23 @@ def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None
         return None  # lost; that somebody else asked the same later is not told
     for session in sessions:
         try:
-            query = parse(entry.body)
-            charged = session._plan(query, budget.epsilon(entry.micro))
-            times = max(1, charged.unit.times(entry.unit))
-            plan = session._plan(query, budget.epsilon(entry.micro // times))
+            answer = _answered(session, entry, body, analyst)
         except ShoalError:
             continue
-        if ledger.key_of(session._claim(plan, analyst)) == entry.key:
-            left = budget.micro(session.remaining(analyst)) if session.remaining(analyst) else 0
-            return answer_of(
-                plan, Receipt(body, entry.micro, left, ledger.ended(entry.dataset), entry=entry.name)
-            )
+        if answer is not None:
+            return answer
     return None
+
+
+def _answered(session: Session, entry: Entry, body: str, analyst: str) -> Answer | None:
+    """The answer that a stored body stands for; None where the entry is of another session."""
+    ledger, left = session.ledger, session.remaining(analyst)
+    ended = ledger.ended(entry.dataset)
+    receipt = Receipt(body, entry.micro, budget.micro(left) if left else 0, ended, entry=entry.name)
+    if asks_for_mode(entry.body):
+        return mode_again(session, entry, receipt)
+    query = parse(entry.body)
+    charged = session._plan(query, budget.epsilon(entry.micro))
+    times = max(1, charged.unit.times(entry.unit))
+    plan = session._plan(query, budget.epsilon(entry.micro // times))
+    return answer_of(plan, receipt) if ledger.key_of(session._claim(plan, analyst)) == entry.key else None

@@ -23,7 +23,7 @@ from starlette.staticfiles import StaticFiles
 
 from shoal import __version__, errors
 from shoal.errors import ShoalError
-from shoal.server import api, pages, publish
+from shoal.server import api, ask, pages, publish
 from shoal.server import log as log_views
 from shoal.server.accounts import Accounts
 from shoal.server.auth import ANYONE, SignInError, require
@@ -66,10 +66,10 @@ WAYS = (
     Way("GET", "/sign-in", pages.sign_in_page, ANYONE),
     Way("POST", "/sign-in", pages.sign_in, ANYONE),
     Way("POST", "/sign-out", pages.sign_out, _SIGNED_IN),
-    Way("GET", "/ask", pages.choose, _ANALYST),
-    Way("GET", "/ask/{dataset}", pages.ask_page, _ANALYST),
-    Way("POST", "/ask/{dataset}", pages.ask, _ANALYST),
-    Way("GET", "/ask/{dataset}/answers/{name}", pages.download, _ANALYST),
+    Way("GET", "/ask", ask.choose, _ANALYST),
+    Way("GET", "/ask/{dataset}", ask.ask_page, _ANALYST),
+    Way("POST", "/ask/{dataset}", ask.ask, _ANALYST),
+    Way("GET", "/ask/{dataset}/answers/{name}", ask.download, _ANALYST),
     Way("GET", "/owner", pages.owner, _OWNER),
     Way("POST", "/owner/users", pages.add_user, _OWNER),
     Way("POST", "/owner/users/revoke", pages.revoke_user, _OWNER),

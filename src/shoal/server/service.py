@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import threading
@@ -17,7 +16,7 @@ from shoal.dp.claims import Caps
 from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.ledger import Ledger
-from shoal.dp.past import Past, past
+from shoal.dp.past import Past, held, past
 from shoal.dp.quality import ColumnQuality, quality
 from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.sources import read_private
@@ -26,8 +25,7 @@ from shoal.dp.unit import STATED
 from shoal.errors import InputError, QueryError
 from shoal.schema import Column, Schema
 from shoal.server.config import Config, Dataset
-
-_SELECT = "SELECT"  # of examples, which are shown and never run as SQL
+from shoal.server.words import examples
 
 
 class UnknownError(InputError):
@@ -89,11 +87,20 @@ class Service:
             raise QueryError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
         return session.cost(sql, amount, analyst=analyst)
 
-    def past(self, dataset: str, analyst: str, last: int = 100) -> list[Past]:
-        """The newest answers that an analyst paid for."""
-        self.session(dataset)
-        sessions = [each for each in self._sessions[dataset].values() if isinstance(each, Session)]
-        return past(sessions, analyst, last) if sessions else []
+    def past(
+        self, dataset: str, analyst: str, last: int = 100, *, text: str = "", before: str | None = None
+    ) -> list[Past]:
+        """The newest answers that an analyst paid for, newest first."""
+        sessions = self._kept(dataset)
+        return past(sessions, analyst, last, text=text, before=before) if sessions else []
+
+    def held(self, dataset: str, analyst: str, entry: str) -> Past:
+        """One answer that an analyst paid for."""
+        sessions = self._kept(dataset)
+        found = held(sessions, analyst, entry) if sessions else None
+        if found is None:
+            raise UnknownError("There is no such answer of yours.")
+        return found
 
     def budget(self, dataset: str, analyst: str) -> dict[str, Any]:
         """What an analyst spent on a data set and can still spend.
@@ -158,6 +165,11 @@ class Service:
             caps = session.caps.within(session.limit)
             session.limit = caps.within(Caps(caps.total, most, caps.currency))
 
+    def _kept(self, dataset: str) -> list[Session]:
+        """The sessions of a data set whose answers the ledger keeps."""
+        self.session(dataset)
+        return [each for each in self._sessions[dataset].values() if isinstance(each, Session)]
+
     def _caps(self, dataset: str) -> Caps:
         session = next((each for each in self._sessions[dataset].values() if isinstance(each, Session)), None)
         caps = self.ledger.caps(dataset) or Caps(0, 0)
@@ -217,29 +229,6 @@ class Buckets:
         with self._lock:
             left, at = self._left.get(key, (self._most, time.monotonic()))
             self._left[key] = (min(self._most, left + 1), at)
-
-
-def examples(schema: Schema) -> list[str]:
-    """Queries that the schema's public facts allow."""
-    numbers = [each for each in schema.columns.values() if each.kind == "number" and each.bounds is not None]
-    lists = [each for each in schema.columns.values() if each.levels]
-    table, made = f'"{schema.id}"' if not schema.id.isidentifier() else schema.id, []
-    if numbers:
-        first = numbers[0]
-        low, high = first.bounds or (0, 1)
-        made.append(f"{_SELECT} COUNT(*) FROM {table} WHERE {_name(first)} >= {round((low + high) / 2)}")
-        made.append(f"{_SELECT} AVG({_name(numbers[-1] if len(numbers) < 2 else numbers[1])}) FROM {table}")
-    if lists:
-        made.append(f"{_SELECT} COUNT(*) FROM {table} GROUP BY {_name(lists[0])}")
-    if numbers and lists:
-        level = json.dumps(lists[-1].levels[0]) if lists[-1].levels else ""
-        level = level.replace("'", "''").replace('"', "'")
-        made.append(f"{_SELECT} AVG({_name(numbers[0])}) FROM {table} WHERE {_name(lists[-1])} = {level}")
-    return made or [f"{_SELECT} COUNT(*) FROM {table}"]
-
-
-def _name(column: Column) -> str:
-    return column.name if column.name.isidentifier() else '"' + column.name.replace('"', '""') + '"'
 
 
 def _column(column: Column) -> dict[str, Any]:
