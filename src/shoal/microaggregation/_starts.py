@@ -7,11 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from shoal.microaggregation._fast_fixed_size import fast_cbfs, fast_mdav
-from shoal.microaggregation._fixed_size_kernels import _to_nearest_group
 from shoal.microaggregation._global import BLOCK, REFINING, start_in_blocks
 from shoal.microaggregation._refine import refine
 from shoal.microaggregation._repair import repair
+from shoal.microaggregation.fixed_size.plain import to_nearest_group
+from shoal.microaggregation.fixed_size.tree import fast_cbfs, fast_mdav
 
 EXACT = 2e9
 """Products of distances, n^2 p / k, up to which methods without blocks are tried too: half a second."""
@@ -57,7 +57,7 @@ def alike_apart(Z: np.ndarray, k: int, workers: ThreadPoolExecutor) -> np.ndarra
     if others.size >= k:
         labels[others] = groups.sum() + start_in_blocks(np.ascontiguousarray(Z[others]), k, workers)
     elif others.size:
-        _to_nearest_group(Z, labels, others, int(groups.sum()))
+        to_nearest_group(Z, labels, others, int(groups.sum()))
         labels = repair(Z, labels, k)
     return refine(Z, labels, REFINING)
 
