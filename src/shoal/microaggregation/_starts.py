@@ -65,10 +65,10 @@ def alike_apart(Z: np.ndarray, k: int, workers: ThreadPoolExecutor) -> np.ndarra
 def _cells(Z: np.ndarray) -> np.ndarray:
     """A number for each record, the same for like ones; that others share one is too rare to matter."""
     rng = np.random.default_rng(0)
-    odd = 2 * rng.integers(0, 2**62, size=Z.shape[1]) + 1
+    odd = rng.integers(0, 2**62, size=(Z.shape[1],)).astype(np.uint64) * np.uint64(2) + np.uint64(1)
     bits = (np.ascontiguousarray(Z) + 0.0).view(np.uint64)  # no negative zeros
     mixed = np.zeros(Z.shape[0], np.uint64)
-    for column, factor in zip(bits.T, odd.astype(np.uint64), strict=True):
-        mixed = (mixed ^ column) * factor
+    for at in range(Z.shape[1]):
+        mixed = (mixed ^ bits[:, at]) * odd[at]
         mixed ^= mixed >> np.uint64(29)
     return np.unique(mixed, return_inverse=True)[1].reshape(-1)
