@@ -17,6 +17,7 @@ from shoal.dp import Answer
 from shoal.dp.past import Past, past
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Column, Schema
+from shoal.server.accounts import Accounts
 from shoal.server.accuracy import Forecast
 from shoal.server.builder import Choice, Condition
 from shoal.server.charts import axis_of, bars
@@ -187,7 +188,7 @@ def test_what_is_taken_along_runs_and_names_its_guarantee():
 
 
 def test_names_are_ones_own(tmp_path):
-    for names in (Names(), Names(tmp_path / "accounts.db")):
+    for names in (Names(), Names(Accounts(tmp_path / "accounts.db").engine)):
         names.call("ann", "t", "0" * 16, " two   words ")
         names.call("ann", "t", "1" * 16, "x")
         names.call("ann", "t", "1" * 16, "")
@@ -195,4 +196,3 @@ def test_names_are_ones_own(tmp_path):
         assert names.of("bob", "t") == names.of("ann", "u") == {}
         with pytest.raises(ParameterError, match="at most 80"):
             names.call("ann", "t", "0" * 16, "x" * 81)
-        names.close()

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from shoal.errors import MissingExtraError, ParameterError
-from shoal.server.accounts import _engine
 
 try:
     import sqlalchemy as sa
@@ -29,8 +26,8 @@ class Names:
 
     Parameters
     ----------
-    where : sqlalchemy.Engine, str or Path, optional
-        The database of the accounts, as an engine, a SQLite file or a URL; None keeps them in memory.
+    engine : sqlalchemy.Engine, optional
+        That of the accounts; None keeps them in memory.
 
     Examples
     --------
@@ -41,8 +38,9 @@ class Names:
     ({'3f1a09c2d4e5b687': 'adults'}, {})
     """
 
-    def __init__(self, where: sa.Engine | str | Path | None = None) -> None:
-        self._engine = where if isinstance(where, sa.Engine) else _engine(where)
+    def __init__(self, engine: sa.Engine | None = None) -> None:
+        in_memory = {"poolclass": sa.StaticPool, "connect_args": {"check_same_thread": False}}
+        self._engine = sa.create_engine("sqlite://", **in_memory) if engine is None else engine  # type: ignore[arg-type]
         with self._engine.begin() as connection:
             _METADATA.create_all(connection)
 
@@ -65,7 +63,3 @@ class Names:
         )
         with self._engine.connect() as connection:
             return {row.entry: row.name for row in connection.execute(select)}
-
-    def close(self) -> None:
-        """Let go of the file."""
-        self._engine.dispose()
