@@ -6,25 +6,31 @@ memory wherever the rows live; in parts every other column goes from file to fil
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
 
-from shoal import io
+from shoal import io, rules
 from shoal.engine.frame import Frame
 from shoal.engine.pseudonyms import pseudonyms
 from shoal.errors import InputError, ParameterError
-from shoal.publish.executors import Executor, Given, Rows
+from shoal.privacy import Verdict
+from shoal.publish.earlier import with_earlier
+from shoal.publish.executors import Executor, Given, Progress, Rows
 from shoal.publish.executors.memory import MemoryRows
 from shoal.publish.request import ProtectionRequest, refuse_fields
-from shoal.publish.result import original_cells
+from shoal.publish.result import Protection, original_cells
 from shoal.publish.stages import check
-from shoal.publish.stages.measure import MEASURED_RECORDS
+from shoal.publish.stages.measure import MEASURED_RECORDS, Figures
 from shoal.publish.stages.release import hidden, shuffled
-from shoal.publish.stages.roles import Decided, Roles
-from shoal.publish.stages.survey import ROW, kept_rows
+from shoal.publish.stages.roles import Decided, Roles, settle_roles
+from shoal.publish.stages.survey import ROW, kept_rows, weights_of
+from shoal.publish.status import Status, refuse_red
 
 _IN_PARTS = {
     "order": "its rows are written in the order they come; shuffle the file before or after",
@@ -54,6 +60,78 @@ class Outcome:
     published: pl.DataFrame
     give: Callable[[np.ndarray], Given]
     whole: pl.DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A table that is open for one run.
+
+    Attributes
+    ----------
+    request : ProtectionRequest
+    rows : Rows
+    roles : Roles
+    edits : tuple of Edit
+    key : bytes or None
+        Of the hashes, where identifiers are hashed.
+    started : float
+    """
+
+    request: ProtectionRequest
+    rows: Rows
+    roles: Roles
+    edits: tuple[rules.Edit, ...]
+    key: bytes | None
+    started: float = field(default_factory=time.perf_counter)
+
+    def settled(self, status: Status, made: Outcome, table: pl.DataFrame) -> tuple[Status, tuple[str, ...]]:
+        """The status with what an earlier release adds, and notes on it; raises where it must not be given out."""
+        told: tuple[str, ...] = ()
+        if made.whole is not None:
+            status, told = with_earlier(status, self.request, self.roles, made.whole, table[ROW])
+        refuse_red(status, accepted=self.request.accept_risk)
+        return status, (*self.rows.notes, *self.roles.notes, *told)
+
+    def protection(
+        self, made: Outcome, given: Given, verdicts: tuple[Verdict, ...], figures: Figures, status: Status,
+        notes: tuple[str, ...], sizes: np.ndarray, parameters: Mapping[str, object],
+    ) -> Protection:  # fmt: skip
+        """What the run gives back."""
+        return Protection(
+            frame=given.frame, labels=given.labels, verdicts=verdicts,
+            figures=replace(figures, seconds=time.perf_counter() - self.started), status=status.colour,
+            reasons=status.reasons, request=self.request, roles=self.roles, notes=notes, sizes=sizes,
+            original=made.original, published=made.published, parameters=dict(parameters),
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def opened(request: ProtectionRequest, executor: Executor, tell: Progress) -> Iterator[Opened]:
+    """Refuse what cannot be had, open the table and settle what every column is."""
+    started = time.perf_counter()
+    refuse_executor(request, executor)
+    executor.refuse(request)
+    key = None if request.identifiers == "drop" else request.key or secrets.token_bytes(32)
+    with executor.open(request, tell) as rows:
+        tell("reading the schema", 0, 0)
+        roles = settle_roles(rows.head(), request, rows.labelled)
+        edits = rules.edits_of(roles.schema.rules, roles.names)
+        rules.refuse_contradiction(edits)
+        if request.count == "household" and roles.household is None:
+            raise InputError(
+                "Counting households needs their column: name it (--households), or give it that role in a schema. None "
+                "has it."
+            )
+        yield Opened(request, rows, roles, edits, key, started)
+
+
+def class_weights(table: pl.DataFrame, weight: str, labels: np.ndarray) -> pl.Series:
+    """The mean of a class's weights: totals of the class hold, and the weight tells nobody apart."""
+    weights = weights_of(table, weight)
+    if not weights.sum() > 0:
+        raise InputError(f"The weights {weight!r} must be at least 0, some above 0. All are 0.")
+    means = np.bincount(labels, weights) / np.maximum(np.bincount(labels), 1)
+    return pl.Series(weight, means[labels])
 
 
 def refuse_executor(request: ProtectionRequest, executor: Executor) -> None:

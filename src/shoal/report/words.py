@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -290,6 +291,8 @@ def percent(value: float) -> str:
 
 def number(value: Any) -> str:
     """Three significant digits; what rounding leaves of nothing is 0."""
+    if value is None:
+        return "not bounded"
     if isinstance(value, (tuple, list)):
         return " to ".join(number(each) for each in value)
     if isinstance(value, int):
@@ -339,6 +342,20 @@ def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:
         return (
             f"In no group are the values of {column} distributed farther than {reached} from the whole table "
             "(0: alike, 1: as different as can be)."
+        )
+    if model.startswith("(alpha"):
+        return f"In no group does one value of {column} belong to more than {percent(100 * value)} of the records."
+    if model.startswith("beta"):
+        return (
+            f"In no group is the share of a value of {column} more than {percent(100 * value)} above its share in the whole "
+            "table."
+        )
+    if model.startswith("delta-disclosure"):
+        return (
+            f"In some group a value of {column} that the table holds does not occur: who finds it learns so."
+            if value is None
+            else f"In every group the share of each value of {column} is within a factor of {number(math.exp(value))} of its "
+            "share in the whole table."
         )
     if model.startswith("delta-presence"):
         return (

@@ -8,7 +8,6 @@ import os
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +65,7 @@ def run(folder: Path) -> None:
     with _saying(folder) as tell:
         source, schema = _ready(folder, wanted, tell)
         (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
-        request = replace(ProtectionRequest.from_dict(wanted["request"]), schema=schema)
+        request = ProtectionRequest.from_dict({**wanted["request"], "schema": schema})
         result = protect(request, Memory(source.frame, source.labelled()), tell)
         result = result.placed(f"table{_ending(folder)}", "protected.csv", tuple(source.notes))
         tell("writing the reports", 0, 0)
