@@ -132,6 +132,83 @@ def test_the_codebook_is_ddi(saved):
     assert root.findtext(f".//{DDI}caseQnty") == "240"
 
 
+# What DDI-Codebook 2.5 allows in each element that is written, in this order: its children, and its attributes.
+CHILDREN = {
+    "codeBook": ("docDscr", "stdyDscr", "fileDscr", "dataDscr", "otherMat"),
+    "docDscr": ("citation", "guide", "docStatus", "docSrc", "controlledVocabUsed", "notes"),
+    "stdyDscr": ("citation", "studyAuthorization", "stdyInfo", "studyDevelopment", "method", "dataAccs", "othrStdyMat", "notes"),
+    "citation": ("titlStmt", "rspStmt", "prodStmt", "distStmt", "serStmt", "verStmt", "biblCit", "holdings", "notes"),
+    "titlStmt": ("titl", "subTitl", "altTitl", "parTitl", "IDNo"),
+    "prodStmt": ("producer", "copyright", "prodDate", "prodPlac", "software", "fundAg", "grantNo"),
+    "stdyInfo": ("studyBudget", "subject", "abstract", "sumDscr", "qualityStatement", "notes", "exPostEvaluation"),
+    "fileDscr": ("fileTxt", "locMap", "notes"),
+    "fileTxt": ("fileName", "fileCitation", "dataFingerprint", "fileCont", "fileStrc", "dimensns", "fileType", "format"),
+    "dimensns": ("caseQnty", "varQnty", "logRecL", "recPrCas", "recNumTot"),
+    "dataDscr": ("varGrp", "nCubeGrp", "var", "nCube", "notes"),
+    "var": (
+        "location", "labl", "imputation", "security", "embargo", "respUnit", "anlysUnit", "qstn", "valrng", "invalrng",
+        "undocCod", "universe", "TotlResp", "sumStat", "txt", "stdCatgry", "catgryGrp", "catgry", "codInstr", "verStmt",
+        "concept", "derivation", "varFormat", "geoMap", "catLevel", "notes",
+    ),
+    "valrng": ("item", "range", "key", "notes"),
+    "invalrng": ("item", "range", "key", "notes"),
+    "catgry": ("catValu", "labl", "txt", "catStat", "mrow"),
+}  # fmt: skip
+ATTRIBUTES = {
+    "codeBook": {"version": None},
+    "fileDscr": {"ID": None},
+    "var": {
+        "ID": None, "name": None, "files": None, "wgt": ("wgt", "not-wgt"), "intrvl": ("contin", "discrete"),
+    },
+    "range": {"min": None, "max": None},
+    "item": {"VALUE": None},
+    "sumStat": {"type": ("mean", "medn", "mode", "vald", "invd", "min", "max", "stdev", "other")},
+    "catStat": {"type": ("freq", "percent", "crosstab", "other")},
+    "varFormat": {"type": ("numeric", "character")},
+}  # fmt: skip
+ONCE = {"titlStmt", "titl", "prodStmt", "fileTxt", "fileName", "dimensns", "varFormat", "catValu"}
+
+
+def refuse_ddi(element):
+    """Raise where an element, or one within it, is not as the standard's schema says."""
+    name = element.tag.removeprefix(DDI)
+    allowed = CHILDREN.get(name, ())
+    inside = [each.tag.removeprefix(DDI) for each in element]
+    places = [allowed.index(each) for each in inside]
+    assert places == sorted(places), (name, inside)
+    assert all(inside.count(each) == 1 for each in inside if each in ONCE), (name, inside)
+    for key, value in element.attrib.items():
+        values = ATTRIBUTES.get(name, {})[key]
+        assert values is None or value in values, (name, key, value)
+    if name in ("valrng", "invalrng"):
+        assert inside
+    if name in CHILDREN:
+        assert not (element.text or "").strip(), name
+    for each in element:
+        refuse_ddi(each)
+
+
+def test_the_codebook_keeps_the_order_of_the_standard(saved):
+    book = dossier(saved / "run.json", saved / "ordered", targets=20)
+    root = ElementTree.parse(book.folder / "public" / "codebook.xml").getroot()
+    refuse_ddi(root)
+    every = Variable(
+        "w", "weight", weight=True, low=1.0, high=2.0, categories=(("1", "one", 3), ("2", "", None)), missing_codes=("-9",),
+        valid=3, missing=1, text="words",
+    )  # fmt: skip
+    text = ddi_codebook("t", [every, Variable("x")], n_records=4, file="f.csv", abstract="a", producer="p")
+    whole = ElementTree.fromstring(text)
+    refuse_ddi(whole)
+    ids = [each.get("ID") for each in whole.iter() if each.get("ID")]
+    assert len(ids) == len(set(ids))
+    assert {each.get("files") for each in whole.iter(f"{DDI}var")} <= set(ids)
+    assert whole.find(f"{DDI}stdyDscr/{DDI}citation/{DDI}titlStmt/{DDI}titl") is not None
+    variable = whole.find(f".//{DDI}var")
+    variable.append(variable.find(f"{DDI}labl"))  # out of order
+    with pytest.raises(AssertionError):
+        refuse_ddi(whole)
+
+
 def test_names_and_texts_of_a_codebook_are_escaped():
     text = ddi_codebook('A & "B" <c>\x00', [Variable("x<y", "l&m", categories=(("a<b", "", 3),))])
     root = ElementTree.fromstring(text)

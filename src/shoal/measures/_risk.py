@@ -87,6 +87,11 @@ def linked_share(
     return float((alike > 0).astype(float) @ (1.0 / np.maximum(1, alike)) / rows.size)
 
 
+def sought_records(n: int, max_records: int | None) -> int:
+    """Of how many records `linked_share` looks for the nearest, without blocks."""
+    return int(_selected(n, max_records, n).size)
+
+
 def _selected(n: int, most: int | None, among: float) -> np.ndarray:
     """An even selection of rows: at most so many, and so that they and those they are sought among are not too many pairs."""
     if most is None or n <= 1000:

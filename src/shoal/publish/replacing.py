@@ -1,7 +1,8 @@
 """Runs that replace whole columns: the columns they need in memory, all others passed through as they come.
 
 Suppression, generalisation and runs of steps decide about all rows at once, so the columns they look at are held in
-memory wherever the rows live; in parts every other column goes from file to file, batch by batch.
+memory wherever the rows live; in parts every other column goes from file to file, batch by batch, and on Spark it stays on
+the cluster.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
@@ -18,7 +20,7 @@ import polars as pl
 from shoal import io, rules
 from shoal.engine.frame import Frame
 from shoal.engine.pseudonyms import pseudonyms
-from shoal.errors import InputError, ParameterError
+from shoal.errors import InputError
 from shoal.privacy import Verdict
 from shoal.publish.earlier import with_earlier
 from shoal.publish.executors import Executor, Given, Progress, Rows
@@ -31,6 +33,9 @@ from shoal.publish.stages.release import hidden, shuffled
 from shoal.publish.stages.roles import Decided, Roles, settle_roles
 from shoal.publish.stages.survey import ROW, kept_rows, weights_of
 from shoal.publish.status import Status, refuse_red
+
+if TYPE_CHECKING:
+    from shoal.publish.executors.parts import PartsRows
 
 _IN_PARTS = {
     "order": "its rows are written in the order they come; shuffle the file before or after",
@@ -135,25 +140,21 @@ def class_weights(table: pl.DataFrame, weight: str, labels: np.ndarray) -> pl.Se
 
 
 def refuse_executor(request: ProtectionRequest, executor: Executor) -> None:
-    """Raise a sentence where such a run cannot be had on an executor, or not with all that was asked for."""
-    if executor.name not in ("memory", "parts"):
-        raise ParameterError(
-            f"The method {request.method_name!r} needs its columns in one memory, so it cannot run on {executor.name}: "
-            "take the file in parts on one machine (--engine local)."
-        )
+    """Raise a sentence where such a run cannot have all that was asked for on an executor."""
     if executor.name == "parts":
         refuse_fields(request, _IN_PARTS, f"in parts by the method {request.method_name!r}")
 
 
-def needed_table(rows: Rows, roles: Roles, names: Collection[str]) -> pl.DataFrame:
+def needed_table(rows: Any, roles: Roles, names: Collection[str]) -> pl.DataFrame:
     """The decoded columns a run looks at, rows numbered; rows whose policy is to be dropped are left out."""
     rows.settle(roles)
     if isinstance(rows, MemoryRows):
         rows.table = kept_rows(rows.table, roles.quasi)
         return rows.table
-    from shoal.publish.executors.parts import PartsRows
+    if not isinstance(rows, _parts()):
+        from shoal.publish.executors.spark.replacing import needed_columns
 
-    assert isinstance(rows, PartsRows)
+        return needed_columns(rows, roles, names)
     wanted = [name for name in roles.names if name in names]
     batches, size = [], 0.0
     for batch in rows.source.numbered(wanted):
@@ -168,7 +169,7 @@ def needed_table(rows: Rows, roles: Roles, names: Collection[str]) -> pl.DataFra
 
 
 def outcome_of(
-    rows: Rows,
+    rows: Any,
     settled: Decided,
     table: pl.DataFrame,
     new: Mapping[str, pl.Series],
@@ -190,7 +191,20 @@ def outcome_of(
     """
     if isinstance(rows, MemoryRows):
         return _in_memory(rows, settled, dict(new), key, households)
-    return _in_parts(rows, settled, table, new, key, households)
+    if isinstance(rows, _parts()):
+        return _in_parts(rows, settled, table, new, key, households)
+    from shoal.publish.executors.spark.replacing import Replaced
+
+    made = Replaced(rows, settled, table, new, key, households)
+    step = max(1, -(-table.height // MEASURED_RECORDS))
+    return Outcome(made.classes(), *made.selection(step), made.give)
+
+
+def _parts() -> type[PartsRows]:
+    """The rows of a table in parts; loaded only where a table is not in memory."""
+    from shoal.publish.executors.parts import PartsRows
+
+    return PartsRows
 
 
 def _in_memory(
@@ -228,17 +242,15 @@ def _in_memory(
 
 
 def _in_parts(
-    rows: Rows,
+    rows: PartsRows,
     settled: Decided,
     table: pl.DataFrame,
     new: Mapping[str, pl.Series],
     key: bytes | None,
     households: pl.Series | None,
 ) -> Outcome:
-    from shoal.publish.executors.parts import PartsRows
     from shoal.publish.executors.parts.writing import Classes, Writer
 
-    assert isinstance(rows, PartsRows)
     roles = settled.roles
     temporary = rows.held.enter_context(io.atomic(rows.place.output))
     gone = hidden(roles) if settled.request.identifiers == "drop" else []

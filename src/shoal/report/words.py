@@ -98,7 +98,7 @@ RISK = (
         "Linkage",
         "share",
         "Share of published records whose nearest original is their own, for an intruder who holds the original "
-        "values of all protected columns and also knows the columns left as they are.",
+        "values of all protected columns and also knows the columns left as they are{sample}.",
     ),
     (
         "dld",
@@ -256,12 +256,21 @@ def risk_facts(figures: Mapping[str, Any], ceiling: float | None) -> tuple[Figur
         else f"; all members of a group look alike, so with these groups it cannot exceed {percent(100 * ceiling)}, "
         "one in k at most"
     )
+    words += sample_words(figures)
     alike = figures.get("linkage") == figures.get("dld")
     return tuple(
-        _fact(row, figures, ceiling=words)
+        _fact(row, figures, ceiling=words, sample=sample_words(figures))
         for row in RISK
         if row[0] in figures and not (row[0] == "linkage" and alike)
     )
+
+
+def sample_words(figures: Mapping[str, Any]) -> str:
+    """Said of linkage where it was sought for some of the records only."""
+    sought, n = figures.get("linked_records"), figures.get("n_records", 0)
+    if sought is None or sought >= n:
+        return ""
+    return f"; measured on a sample of {sought:,} of {n:,} records, so the share of all may be a little higher or lower"
 
 
 def _fact(row: tuple[str, str, str, str], figures: Mapping[str, Any], **fill: str) -> FigureFact:
