@@ -2,53 +2,75 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-STAMP := $(VENV)/.installed
-
+CORE := $(VENV)/.core
+FULL := $(VENV)/.full
+# The versions that development uses; `make setup CONSTRAINTS=` takes the newest that pyproject.toml allows.
+CONSTRAINTS ?= constraints.txt
+PINNED := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 LOWEST := .venv-lowest
+EXTRAS ?= all
 
-.PHONY: help setup demo serve test test-lowest lint bench bench-server docs clean
+.PHONY: help setup demo serve test test-lowest coverage mutants lint docs bench bench-server wheel release-check constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
 
-$(STAMP): pyproject.toml
+$(CORE): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet -e '.[all,test,lint,docs]'
-	touch $(STAMP)
+	$(BIN)/pip install --quiet $(PINNED) -e .
+	touch $(CORE)
 
-setup: $(STAMP)  ## install everything into .venv
+$(FULL): $(CORE)
+	$(BIN)/pip install --quiet $(PINNED) -e '.[all,test,lint,docs]'
+	touch $(FULL)
 
-demo: setup  ## protect the bundled survey: figures, protected file, HTML report
+setup: $(FULL)  ## install everything into .venv
+
+demo: $(CORE)  ## protect the bundled survey: figures, protected file, HTML report (installs the core alone)
 	$(BIN)/shoal demo --output demo-output
 
-serve: setup  ## a demo server on loopback with the bundled survey; prints one-time tokens
+serve: $(FULL)  ## a demo server on loopback with the bundled survey; prints one-time tokens
 	$(BIN)/shoal serve --demo demo-server
 
-test: setup  ## run the tests
+test: $(FULL)  ## run the tests
 	$(BIN)/python -m pytest -n 2 -q
 
-test-lowest: setup  ## run the tests on the lowest versions that pyproject.toml declares, every extra, Python 3.11
+test-lowest: $(FULL)  ## run the tests on the lowest versions that pyproject.toml declares, Python 3.11 (EXTRAS, TESTS: less)
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv venv --quiet --clear --python 3.11 $(LOWEST)
-	$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct -e '.[all]'
+	$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct -e '.[$(EXTRAS)]'
 	$(BIN)/uv pip install --quiet --python $(LOWEST) -e '.[test]'
-	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n 2 -q -W default::DeprecationWarning
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n 2 -q -W default::DeprecationWarning $(TESTS)
 
-lint: setup  ## style, types, import directions
-	$(BIN)/ruff check src tests benchmarks docs
-	$(BIN)/ruff format --check src tests benchmarks docs
+coverage: $(FULL)  ## lines and branches that the tests reach, kernels interpreted (slow)
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -q --cov --cov-report=term:skip-covered $(TESTS)
+
+mutants: $(FULL)  ## change the code of private answers and of the check line by line; list what no test notices
+	$(BIN)/python -m tools.mutants
+
+lint: $(FULL)  ## style, types, import directions
+	$(BIN)/ruff check src tests benchmarks docs tools
+	$(BIN)/ruff format --check src tests benchmarks docs tools
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: setup  ## speed and quality figures (BENCH=full for the large sizes)
+docs: $(FULL)  ## build the documentation
+	$(BIN)/sphinx-build -W -q -b html docs docs/_build/html
+
+bench: $(FULL)  ## speed and quality figures (BENCH=full for the large sizes)
 	$(BIN)/python -m benchmarks
 
-bench-server: setup  ## load and faults of the server on loopback
+bench-server: $(FULL)  ## load and faults of the server on loopback
 	$(BIN)/python benchmarks/server.py
 
-docs: setup  ## build the documentation
-	$(BIN)/sphinx-build -W -b html docs docs/_build/html
+wheel: $(CORE)  ## build the wheel, install it alone in an empty environment, and run the demo there
+	$(BIN)/python tools/wheel.py
+
+release-check: $(FULL) wheel  ## everything a release needs: packages, metadata, versions, licences
+	$(BIN)/python tools/release_check.py
+
+constraints: $(FULL)  ## write down the versions that are installed now
+	$(BIN)/pip freeze --exclude-editable --exclude shoal > constraints.txt
 
 clean:  ## remove what was built
 	rm -rf $(VENV) $(LOWEST) build dist docs/_build demo-output demo-server

@@ -15,7 +15,7 @@ from drawings import draw_all, draw_cover
 from drawings.partitions import FAMILIES
 from stories import story_page, story_paths
 
-ROOMS = {
+PACKAGES = {
     "shoal.publish": ["protect", "protect_file", "Protection", "ProtectionRequest"],
     "shoal.comparison": None,
     "shoal.evidence": None,
@@ -57,8 +57,8 @@ def write_pages(docs: Path) -> None:
     _write(docs / "generated" / "benchmarks.md", benchmarks_page(docs / "benchmarks"))
     _write(docs / "reference" / "commands.md", commands_page())
     _write(docs / "reference" / "methods.md", methods_page())
-    for room, names in ROOMS.items():
-        _write(docs / "reference" / f"{room}.md", room_page(room, names))
+    for package, names in PACKAGES.items():
+        _write(docs / "reference" / f"{package}.md", package_page(package, names))
 
 
 def commands_page() -> str:
@@ -95,19 +95,19 @@ def methods_page() -> str:
     return "\n".join([*lines, ""]).replace("{class}", "{py:class}")
 
 
-def room_page(room: str, names: list[str] | None) -> str:
-    """A room's public names with their docstrings."""
+def package_page(package: str, names: list[str] | None) -> str:
+    """A package's public names with their docstrings."""
     import importlib
 
-    module = importlib.import_module(room)
+    module = importlib.import_module(package)
     public = names or getattr(module, "__all__", None) or _own_classes(module)
-    lines = [f"# {room}", "", (inspect.getdoc(module) or "").splitlines()[0], "", "```{eval-rst}"]
+    lines = [f"# {package}", "", (inspect.getdoc(module) or "").splitlines()[0], "", "```{eval-rst}"]
     for name in public:
         target = getattr(module, name)
         if inspect.isclass(target):
-            lines += [f".. autoclass:: {room}.{name}", "   :members:", ""]
+            lines += [f".. autoclass:: {package}.{name}", "   :members:", ""]
         elif inspect.isfunction(target):
-            lines += [f".. autofunction:: {room}.{name}", ""]
+            lines += [f".. autofunction:: {package}.{name}", ""]
     return "\n".join([*lines, "```", ""])
 
 

@@ -16,29 +16,36 @@ DOCS = Path(__file__).parents[1] / "docs"
 sys.path.insert(0, str(DOCS))
 
 import generate  # noqa: E402 - lives beside the pages it makes
-from drawings import ALONE, PICTURES, draw_cover, figures, house, partitions  # noqa: E402
+from drawings import ALONE, PICTURES, architecture, draw_cover, figures, partitions  # noqa: E402
 
-QUICK = ("family-fixed-size", "forming", "film", "il-against-seconds-census", "correlated-noise", "house")
+QUICK = (
+    "family-fixed-size",
+    "forming",
+    "film",
+    "il-against-seconds-census",
+    "correlated-noise",
+    "architecture",
+)
 
 
-def test_the_house_is_as_its_contract_says():
-    floor = {room: level for level, rooms in enumerate(house.floors()) for room in rooms}
-    edges = house.uses()
-    assert set(edges) == set(floor)
+def test_the_architecture_is_as_its_contract_says():
+    layer = {part: level for level, parts in enumerate(architecture.layers()) for part in parts}
+    edges = architecture.uses()
+    assert set(edges) == set(layer)
     found = {
         path.stem
-        for path in (house.ROOT / "src" / "shoal").iterdir()
+        for path in (architecture.ROOT / "src" / "shoal").iterdir()
         if path.suffix == ".py" or path.is_dir()
     }
-    assert {each for each in found if not each.startswith("__")} - {"py"} == set(floor)
-    for room, others in edges.items():
+    assert {each for each in found if not each.startswith("__")} - {"py"} == set(layer)
+    for part, others in edges.items():
         for other in others:
-            assert floor[other] > floor[room], f"{room} uses {other}, which does not stand below it"
+            assert layer[other] > layer[part], f"{part} uses {other}, which does not stand below it"
     assert "microaggregation" in edges["publish"]
 
 
 def test_lines_that_follow_from_others_are_left_out():
-    assert house.needed({"a": {"b": 1, "c": 1}, "b": {"c": 1}, "c": {}}) == {
+    assert architecture.needed({"a": {"b": 1, "c": 1}, "b": {"c": 1}, "c": {}}) == {
         "a": {"b"},
         "b": {"c"},
         "c": set(),

@@ -6,8 +6,10 @@ import inspect
 import pickle
 import pkgutil
 import pydoc
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -51,3 +53,12 @@ def test_names_are_loaded_when_first_used():
     )
     told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert told.split("\n")[0] == "[] True True"
+
+
+def test_one_version_everywhere():
+    root = Path(__file__).parents[1]
+    cited = re.search(r"^version: (.+)$", (root / "CITATION.cff").read_text(encoding="utf-8"), flags=re.M)
+    newest = re.search(r"^## (\S+)", (root / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)
+    assert cited is not None
+    assert newest is not None
+    assert cited[1] == newest[1] == shoal.__version__

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from drawings import attacks, figures, house, partitions
+from drawings import architecture, attacks, figures, partitions
 
 PICTURES: dict[str, Callable[[], str]] = {
     **{f"family-{name}": (lambda name=name: partitions.family(name)) for name in partitions.FAMILIES},
@@ -23,7 +23,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "seconds-over-records": figures.seconds_over_records,
     "risk-utility": figures.risk_utility,
     "correlated-noise": figures.correlated_noise,
-    "house": house.house,
+    "architecture": architecture.architecture,
     **{
         f"attack-{each.__name__.replace('_', '-')}": each
         for each in (

@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.dp.queries import clinic, collection, pums
 
-from shoal.dp import Session, noise
+from shoal.dp import Session, mechanisms, noise
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
 
@@ -32,10 +32,10 @@ MACROS = (
 @pytest.fixture
 def noiseless(monkeypatch):
     """Noise of nothing, and the best candidate of every draw."""
-    monkeypatch.setattr(noise, "laplace", lambda values, scale: np.array(values))
+    monkeypatch.setattr(mechanisms, "laplace", lambda values, scale: np.array(values))
     best = lambda distances, rate, *more, **rest: np.array([int(np.argmin(distances))])  # noqa: E731
     monkeypatch.setattr(noise, "exponential", best)
-    monkeypatch.setattr(noise, "permute_and_flip", best)
+    monkeypatch.setattr(noise, "choose", lambda currency, *words: best(*words))
 
 
 def connected(**tables):

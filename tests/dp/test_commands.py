@@ -26,8 +26,8 @@ COUNT = "SELECT COUNT(*) FROM t WHERE age >= 40"
 def run(monkeypatch, capsys, tmp_path):
     """The command in this process: exit code, output and error text."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
-    for room in (ask, audit, ledger, protect, release):
-        room.register(app)
+    for part in (ask, audit, ledger, protect, release):
+        part.register(app)
     monkeypatch.setattr(shoal.cli, "app", app)
     for name in ("survey.csv", "survey-messy.csv", "survey.toml"):
         shutil.copy(DATA / name, tmp_path / name)
@@ -281,3 +281,28 @@ def test_the_auditor_reports_a_witness(run):
     assert code == 0
     assert json.loads(out)["witness"] is None
     assert run("audit-mechanism", "--mode", "magic")[0] == 2
+
+
+def _counted_in_rho(folder, budget=2.0):
+    """The survey's schema, counted in zCDP."""
+    from dataclasses import replace
+
+    facts = replace(load_survey_schema(), budget=budget, per_analyst=None, currency="zcdp", delta=1e-6)
+    (folder / "rho.toml").write_text(facts.to_toml())
+    return "rho.toml"
+
+
+def test_the_command_spends_rho_of_a_data_set_counted_in_zcdp(run, tmp_path):
+    words = ["ask", "survey.csv", COUNT, "--schema", _counted_in_rho(tmp_path)]
+    code, out, _ = run(*words, "--rho", 0.02, "--cost")
+    assert code == 0
+    assert "count (count): rho 0.02, noise scale 5\n" in out
+    code, out, _ = run(*words, "--rho", 0.02)
+    assert code == 0
+    assert "guarantee: rho-zCDP, add or remove one record; all answers" in out
+    assert "rho 0.02 (" in out
+    assert run(*words)[0] == 2
+    assert "must be given" in run(*words)[2]
+    code, _, said = run(*words, "--rho", 5)
+    assert code == 1
+    assert "does not allow rho 5.0" in said

@@ -1,4 +1,4 @@
-"""Who may import what inside the room of private answers, and what a missing package says."""
+"""Who may import what inside the package of private answers, and what a missing package says."""
 
 from __future__ import annotations
 

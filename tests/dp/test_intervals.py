@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from shoal.dp.check import check
 from shoal.dp.correlation import Grid
 from shoal.dp.exact import compute
 from shoal.dp.figures import cautions
+from shoal.dp.gaussian import Gaussian
 from shoal.dp.intervals import difference_radius, share_interval
 from shoal.dp.load import load, protect_rows
+from shoal.dp.mechanisms import Laplace
 from shoal.dp.noise import add_noise
 from shoal.dp.plan import make_plan
 from shoal.dp.shown import figures, notes
@@ -226,13 +232,16 @@ def test_a_group_by_holds_each_group():
 def test_the_radius_of_a_weighted_difference_is_exact(p):
     rng = np.random.default_rng(2)
     z = (1 - p) * rng.laplace(0, 1000, 400_000) - p * rng.laplace(0, 1000, 400_000)
-    inside = (np.abs(z) <= difference_radius(p, 1000.0)).mean()
+    inside = (np.abs(z) <= difference_radius(p, Laplace(Fraction(1000)))).mean()
+    assert inside == pytest.approx(0.95, abs=0.003)
+    z = (1 - p) * rng.normal(0, 1000, 400_000) - p * rng.normal(0, 1000, 400_000)
+    inside = (np.abs(z) <= difference_radius(p, Gaussian(1000.0))).mean()
     assert inside == pytest.approx(0.95, abs=0.003)
 
 
 def test_a_share_without_rows_is_anything():
-    assert share_interval(-3.0, 5.0, 10.0) == (0.0, 1.0)
-    low, high = share_interval(5_000.0, 5_000.0, 10.0)
+    assert share_interval(-3.0, 5.0, Laplace(Fraction(10))) == (0.0, 1.0)
+    low, high = share_interval(5_000.0, 5_000.0, Laplace(Fraction(10)))
     assert high - low == pytest.approx(2 * 20.6 / 10_000, rel=0.15)
     assert low < 0.5 < high
 
@@ -243,3 +252,20 @@ def test_notes_say_what_an_interval_covers():
     schema = Schema(SCHEMA.columns, unit=Unit("who", 60))
     said = drawn("SELECT COUNT(*) FROM t", table(30), schema=schema)[2][0]
     assert any("cut" in each and "narrow interval" in each for each in said)
+
+
+@given(
+    above=st.floats(-50, 1e6),
+    below=st.floats(-50, 1e6),
+    scale=st.floats(0.5, 1000),
+    confidence=st.sampled_from([0.9, 0.95, 0.999]),
+)
+def test_the_interval_of_a_share_ends_where_the_radius_says(above, below, scale, confidence):
+    for noise in (Laplace(Fraction(scale)), Gaussian(scale)):
+        low, high = share_interval(above, below, noise, confidence)
+        total = above + below
+        tiny = 1e-9 * max(1.0, abs(above), abs(below), scale)
+        if low > 0:
+            assert abs(above - low * total - difference_radius(low, noise, confidence)) <= 10 * tiny
+        if high < 1:
+            assert abs(high * total - above - difference_radius(high, noise, confidence)) <= 10 * tiny

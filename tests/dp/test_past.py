@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from shoal.dp import Ledger, Session
-from shoal.dp.past import find, past
+from shoal.dp.past import find, held, past
 from shoal.errors import InputError
 from shoal.schema import Column, Schema
 
@@ -64,3 +64,28 @@ def test_the_most_frequent_level_names_its_entry_too():
         session = Session(pl.DataFrame({"c": ["a", "b", "a"]}), schema, ledger=ledger)
         answer = session.ask("SELECT MODE(c) FROM t", 1.0)
         assert find(ledger, answer.entry)[0].micro == 1_000_000
+
+
+def test_older_answers_are_paged_found_by_words_and_opened_by_name(session):
+    asked = [f"SELECT COUNT(*) FROM t WHERE x >= {place}" for place in range(1, 8)]
+    entries = [session.ask(each, 1.0, analyst="ann").entry for each in asked][::-1]
+    session.ask(FIRST, 1.0, analyst="bob")
+    seen, before = [], None
+    while page := past([session], "ann", 3, before=before):
+        seen += [each.entry for each in page]
+        before = page[-1].entry
+    assert seen == entries
+    assert [each.entry for each in past([session], "ann", text='"X" >= 3')] == [entries[4]]
+    assert past([session], "ann", text="%") == []
+    assert past([session], "bob", before=entries[0]) == []  # no other's entry is a place in one's own list
+    assert held([session], "ann", entries[2]).answer.value is not None
+    for entry in (entries[2], "zz", "%" * 16, ""):
+        assert held([session], "bob", entry) is None
+
+
+def test_the_most_frequent_level_is_in_the_history_too():
+    schema = Schema({"a": Column("a", kind="category", levels=("u", "v\u00e4"))}, id="t", budget=100.0)
+    with Session(pl.DataFrame({"a": ["v\u00e4"] * 50}), schema, data_version="1") as session:
+        answer = session.ask("SELECT MODE(a) FROM t", 5.0)
+        assert past([session], "me")[0].answer.value == answer.value
+        assert held([session], "me", answer.entry).answer.notes == answer.notes

@@ -25,7 +25,7 @@ from shoal.dp import (
     col,
     correlation,
     count,
-    noise,
+    mechanisms,
 )
 from shoal.dp.correlation import Grid
 from shoal.dp.session import WEAKER
@@ -448,10 +448,10 @@ def test_the_work_of_a_private_count_is_what_it_needs(survey, tmp_path, monkeypa
     s = Session(survey, schema, budget=1000.0, ledger=tmp_path / "l.db", _hook=steps.append)
     s.ask("SELECT COUNT(*) FROM t", 0.1)
     steps.clear()
-    collect, select, draw = pl.LazyFrame.collect, pl.DataFrame.select, noise.laplace
+    collect, select, draw = pl.LazyFrame.collect, pl.DataFrame.select, mechanisms.laplace
     monkeypatch.setattr(pl.LazyFrame, "collect", lambda *w, **n: looks.append("lazy") or collect(*w, **n))
     monkeypatch.setattr(pl.DataFrame, "select", lambda *w, **n: looks.append("plain") or select(*w, **n))
-    monkeypatch.setattr(noise, "laplace", lambda *w: draws.append(1) or draw(*w))
+    monkeypatch.setattr(mechanisms, "laplace", lambda *w: draws.append(1) or draw(*w))
     for i in range(5):
         s.ask(count().where(col("age") > i), 0.1)
     assert steps.count("before-commit") == 10

@@ -184,7 +184,7 @@ from pathlib import Path
 import polars as pl
 from shoal.microaggregation import MDAV
 from shoal.publish import ProtectionRequest
-from shoal.publish.executors import parts, spark as room
+from shoal.publish.executors import parts, spark
 from shoal.publish.executors.parts import Parts
 from shoal.publish.pipeline import plan_rows, settle_method
 from shoal.publish.stages.roles import settle_roles
@@ -208,7 +208,7 @@ parts.part_rows = lambda *_: 120
 asked = ProtectionRequest(k=3, method=Slow())
 with Parts(Path(source), folder / "planned.parquet").open(asked, lambda *_: None) as rows:
     plan = plan_rows(rows, settle_roles(rows.head(), asked), asked, settle_method(asked))
-new = room.protect_rows(room.read_rows(session, source), plan)
+new = spark.protect_rows(spark.read_rows(session, source), plan)
 pl.from_arrow(new.toArrow()).sort(ROW).write_parquet(folder / "out.parquet")
 (folder / "executors").write_text(str(session.sparkContext._jsc.sc().getExecutorMemoryStatus().size()))
 """

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from shoal.dp.currency import PURE
 from shoal.dp.exact import Totals
 from shoal.dp.noise import (
     contributions,
@@ -15,7 +16,6 @@ from shoal.dp.noise import (
     mean_scores,
     outermost,
     rows_of_units,
-    score_rate,
 )
 from shoal.dp.plan import Plan
 from shoal.dp.releases import Mean, Ranks, Release, Steps, Sums
@@ -40,18 +40,19 @@ def _of(release: Release, totals: Totals) -> Likelihood:
 def _sums(release: Sums, totals: Totals) -> Likelihood:
     if release.steps is None:
         values = cut_sums(release, totals, None if release.limit.column is None else release.most)
-        scale = float(release.scale())
-        return lambda drawn: -np.abs(drawn - values).sum(axis=1) / scale
+        noise = release.noise()
+        return lambda drawn: noise.log_density(drawn - values).sum(axis=1)
     steps = release.steps
     chosen = _log_shares(cut_scores(contributions(release, totals)[1], steps.limits), release, steps)
     tables = {limit: cut_sums(release, totals, limit) for limit in steps.limits}
-    scales = {limit: float(release.scale(limit)) for limit in steps.limits}
+    noises = {limit: release.noise(limit) for limit in steps.limits}
 
     def likelihood(drawn: np.ndarray) -> np.ndarray:
         found = np.empty(len(drawn))
         for place, limit in enumerate(steps.limits):
             rows = drawn[:, 0] == limit
-            found[rows] = chosen[place] - np.abs(drawn[rows, 1:] - tables[limit]).sum(axis=1) / scales[limit]
+            apart = drawn[rows, 1:] - tables[limit]
+            found[rows] = chosen[place] + noises[limit].log_density(apart).sum(axis=1)
         return found
 
     return likelihood
@@ -71,7 +72,8 @@ def _ranks(release: Ranks, totals: Totals) -> Likelihood:
     def tables(limit: int | None) -> list[np.ndarray]:
         rate = float(release.rate(limit))
         found = histograms(release, kept, limit)
-        return [flip_logs(rate * distances(release, each, limit).astype(np.float64)) for each in found]
+        logs = flip_logs if release.currency == PURE else lambda nats: _normalised(-nats)
+        return [logs(rate * distances(release, each, limit).astype(np.float64)) for each in found]
 
     if release.steps is None:
         logs = tables(None)
@@ -93,7 +95,7 @@ def _ranks(release: Ranks, totals: Totals) -> Likelihood:
 
 def _log_shares(scores: np.ndarray, release: Sums | Ranks, steps: Steps) -> np.ndarray:
     weights = np.log([float(each) for each in steps.weights])
-    return _normalised(weights - float(score_rate(release)) * scores)
+    return _normalised(weights - float(release.score_rate) * scores)
 
 
 def _normalised(logs: np.ndarray) -> np.ndarray:

@@ -127,7 +127,7 @@ def audit_fault(
 def audit_mechanisms(
     mode: str, mechanisms: Sequence[Mechanism], stages: Sequence[int] = STAGES, alpha: float = ALPHA
 ) -> Report:
-    """Try to refute any of some mechanisms: for rooms above this one that bring their own cases."""
+    """Try to refute any of some mechanisms: for packages above this one that bring their own cases."""
     return _report(mode, [play(each, stages, alpha / len(mechanisms)) for each in mechanisms])
 
 

@@ -15,8 +15,7 @@ import numpy as np
 
 from shoal.audit._game import Mechanism
 from shoal.dp.mechanisms import laplace
-from shoal.dp.pufferfish import DependentDP, MarkovChain, Pufferfish, Scenario
-from shoal.dp.pufferfish._scenario import holds
+from shoal.dp.pufferfish import DependentDP, MarkovChain, Pufferfish, Scenario, holds
 
 Sides = list[dict[Any, Fraction]]
 _FAMILY = Scenario({(0,) * 10: "9/10", (1,) * 10: "1/10"}, "all or none")

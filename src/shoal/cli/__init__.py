@@ -1,6 +1,6 @@
 """The command line: words and exit codes, nothing computed here.
 
-Each file holds one group of commands and adds them in `register`. Heavy rooms are imported inside the
+Each file holds one group of commands and adds them in `register`. Heavy packages are imported inside the
 commands, so that `shoal --help` answers at once.
 """
 

@@ -26,7 +26,16 @@ def ask(
     file: Annotated[Path, typer.Argument(help="The private table.")],
     query: Annotated[str, typer.Argument(help="SELECT COUNT(*) FROM t WHERE ...")],
     schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")],
-    epsilon: Annotated[float, typer.Option(help="What to spend (heuristic: the noise parameter).")],
+    epsilon: Annotated[
+        float | None, typer.Option(help="What to spend (heuristic: the noise parameter).")
+    ] = None,
+    rho: Annotated[
+        float | None, typer.Option(help="What to spend in place of epsilon, of a data set counted in zCDP.")
+    ] = None,
+    error: Annotated[
+        float | None,
+        typer.Option(help="Of COUNT and SUM: spend what it costs to be right within this with 95 %."),
+    ] = None,
     mode: Annotated[
         str, typer.Option(help="dp, group, correlated, pufferfish, dependent or heuristic.")
     ] = "dp",
@@ -97,6 +106,8 @@ def ask(
     )
     try:
         if mode == "heuristic":
+            if epsilon is None:
+                raise ParameterError("'--epsilon' must give the noise parameter of mode heuristic.")
             _reproduce(file, facts, alike, opened, query, epsilon, analyst, as_json)
             return
         given = {"budget": budget, "analyst": analyst, "unit": unit, "model": alike, "tau": tau}
@@ -106,13 +117,18 @@ def ask(
         if tau_epsilon is not None and mode == "correlated":
             session.buy_tau(tau_epsilon)
         if cost:
-            _show_cost(session, query, epsilon, as_json)
+            _show_cost(session, query, {"epsilon": epsilon, "rho": rho, "error": error}, as_json)
         else:
-            answer = session.ask(query, epsilon)
+            answer = session.ask(query, epsilon, rho=rho, error=error)
             if save_run is not None:
                 from shoal.evidence import run_of_answer
 
-                asked = {"query": query, "epsilon": epsilon, "mode": mode, "analyst": analyst}
+                asked = {
+                    "query": query,
+                    "epsilon": answer.epsilon if epsilon is None else epsilon,
+                    "mode": mode,
+                    "analyst": analyst,
+                }
                 run_of_answer(answer.to_dict(), facts, asked, str(file)).save(save_run)
             _show(answer, as_json)
     finally:
@@ -192,7 +208,7 @@ def _show(answer: Answer, as_json: bool) -> None:
     for each in answer.cautions:
         typer.echo(f"CAUTION: {each}")
     typer.echo(answer.guarantee)
-    typer.echo(f"epsilon {answer.epsilon}, remaining {answer.remaining}")
+    typer.echo(answer.cost)
     for note in answer.notes:
         typer.echo(f"note: {note}")
 
@@ -227,15 +243,19 @@ def _number(value: Any) -> str:
     return f"{value:.8g}" if isinstance(value, float) else str(value)
 
 
-def _show_cost(session: Session, query: str, epsilon: float, as_json: bool) -> None:
-    cost = session.cost(query, epsilon)
+def _show_cost(session: Session, query: str, spend: dict[str, float | None], as_json: bool) -> None:
+    cost, word = session.cost(query, **spend), session.currency.word  # type: ignore[arg-type]
     if as_json:
-        print_json({"epsilon": cost.epsilon, "remaining": cost.remaining, "parts": list(cost.parts)})
+        facts = {"epsilon": cost.epsilon, "remaining": cost.remaining, "parts": list(cost.parts)}
+        facts["questions_left"] = cost.questions_left
+        print_json(facts | ({} if cost.rho is None else {"rho": cost.rho}))
         return
     for part in cost.parts:
         scale = f", noise scale {part['noise_scale']:.6g}" if "noise_scale" in part else ""
-        typer.echo(f"{part['figure']} ({part['release']}): epsilon {part['epsilon']}{scale}")
-    typer.echo(f"in all epsilon {cost.epsilon}, remaining {cost.remaining}")
+        scale += f", 95 % within {part['error']:.6g}" if "error" in part else ""
+        typer.echo(f"{part['figure']} ({part['release']}): {word} {part[word]}{scale}")
+    more = "" if cost.questions_left is None else f", about {cost.questions_left:,} such questions"
+    typer.echo(f"in all {word} {cost.spent}, remaining {cost.remaining}{more}")
 
 
 def _unit(text: str | None, mode: str) -> Any:

@@ -21,9 +21,9 @@ class Answer:
     guarantee : str
         What is promised, word for word; `stamp` in JSON.
     epsilon : float
-        What the analyst was charged.
+        What the analyst was charged; in zCDP what `rho` alone implies with `delta`.
     remaining : float
-        What this analyst can still spend on this data set.
+        What this analyst can still spend on this data set: epsilon, or rho in zCDP.
     interval : like `value`, with pairs
         Holds the figure asked for with 95 % probability over the noise, if values keep to their declared bounds and units
         to their declared rows. An end is None where no bound is known.
@@ -36,6 +36,8 @@ class Answer:
         For each figure with a cut interval: at what units were cut, and how far the full figure may lie away.
     entry : str, optional
         What names its charge in the ledger: `shoal ledger show` finds the answer by it.
+    rho, delta : float, optional
+        Of a data set counted in zCDP: what the analyst was charged, and the delta declared.
 
     Examples
     --------
@@ -54,6 +56,15 @@ class Answer:
     cut_interval: Any = None
     cautions: tuple[str, ...] = ()
     entry: str | None = None
+    rho: float | None = None
+    delta: float | None = None
+
+    @property
+    def cost(self) -> str:
+        """What was charged and what is left, in words."""
+        if self.rho is None:
+            return f"epsilon {self.epsilon}, remaining {self.remaining}"
+        return f"rho {self.rho:.6g} ({self.epsilon:g}, {self.delta:g}) alone, remaining {self.remaining:.6g}"
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
@@ -67,6 +78,7 @@ class Answer:
         if self.cautions:
             facts |= {"cut_interval": self.cut_interval, "cautions": list(self.cautions)}
         facts |= {"notes": list(self.notes)} if self.notes else {}
+        facts |= {} if self.rho is None else {"rho": self.rho, "delta": self.delta}
         return facts | ({"entry": self.entry} if self.entry else {})
 
     @classmethod
@@ -76,7 +88,8 @@ class Answer:
         spent, left, interval = facts["epsilon"], facts["remaining"], facts["interval"]
         notes, cautions = tuple(facts.get("notes", ())), tuple(facts.get("cautions", ()))
         cut, entry = facts.get("cut_interval"), facts.get("entry")
-        return cls(value, guarantee, spent, left, interval, notes, cut, cautions, entry)
+        rho, delta = facts.get("rho"), facts.get("delta")
+        return cls(value, guarantee, spent, left, interval, notes, cut, cautions, entry, rho, delta)
 
     def to_json(self) -> str:
         """The facts as JSON text."""

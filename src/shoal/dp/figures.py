@@ -15,11 +15,11 @@ import numpy as np
 
 from shoal.dp.bounds import finite_bounds
 from shoal.dp.check import levels
+from shoal.dp.currency import Noise
 from shoal.dp.intervals import share_interval, variance_interval
-from shoal.dp.mechanisms import laplace_radius
 from shoal.dp.noise import Drawn
 from shoal.dp.plan import Plan
-from shoal.dp.releases import BETA, Fixed, Mean, Ranks, Release, Sums
+from shoal.dp.releases import BETA, SCORE, Fixed, Mean, Ranks, Release, Sums
 from shoal.schema import Column
 
 Ends = tuple[Any, Any]  # of an interval; None where no bound is known
@@ -61,7 +61,7 @@ def figures_of(
     if isinstance(release, Ranks):
         assert column is not None  # every rank is of a column
         return [_ranked(release, place, column) for place in numbers]
-    size, scale = len(release.terms), release.scale(limit)
+    size, noise = len(release.terms), release.noise(limit)
     make = {"avg": _average, "var": _variance, "var_samp": _variance}.get(release.figure, _sum)
     whole = {"avg": _whole_average, "var": _whole_variance, "var_samp": _whole_variance}.get(
         release.figure, _whole_sum
@@ -69,9 +69,9 @@ def figures_of(
     lost, found = _lost(plan, release, drawn[0], beta), []
     for at in range(0, len(numbers), size):
         terms = numbers[at : at + size]
-        figure = make(release, terms, scale, beta)
+        figure = make(release, terms, noise, beta)
         if lost != 0 or limit is not None:  # half of the 5 % is for the limit
-            ends = whole(release, terms, scale, lost, beta)
+            ends = whole(release, terms, noise, lost, beta)
             figure = Figure(figure.value, ends, figure.interval if lost != 0 else None)
         found.append(figure)
     return found
@@ -93,8 +93,8 @@ def _lost(plan: Plan, release: Sums | Mean, drawn: int, beta: float = float(BETA
     return most_cut_off(release, drawn, beta / 2)
 
 
-def _sum(release: Sums, terms: list[int], scale: Fraction, beta: float) -> Figure:
-    radius = laplace_radius(scale, 1 - beta)
+def _sum(release: Sums, terms: list[int], noise: Noise, beta: float) -> Figure:
+    radius = noise.radius(1 - beta)
     value, low, high = (_counted(release, each) for each in (terms[0], terms[0] - radius, terms[0] + radius))
     return Figure(value, (low, high))
 
@@ -103,30 +103,30 @@ def _counted(release: Sums, number: int) -> Any:
     return number if release.fixed is None else float(number * release.fixed.quantum)
 
 
-def _whole_sum(release: Sums, terms: list[int], scale: Fraction, lost: int | None, beta: float) -> Ends:
+def _whole_sum(release: Sums, terms: list[int], noise: Noise, lost: int | None, beta: float) -> Ends:
     """Of the figure before units were cut: what was cut off lies above, or on either side where rows are signed."""
-    radius = laplace_radius(scale, 1 - beta / 2)
+    radius = noise.radius(1 - beta / 2)
     low, high = terms[0] - radius, terms[0] + radius
     if lost is None:
         return None if release.signed else _counted(release, low), None
     return _counted(release, low - lost if release.signed else low), _counted(release, high + lost)
 
 
-def _average(release: Sums, terms: list[int], scale: Fraction, beta: float) -> Figure:
+def _average(release: Sums, terms: list[int], noise: Noise, beta: float) -> Figure:
     """From the noisy sums of x - L and U - x: their share of the range."""
     above, below = (max(each, 0) for each in terms)
     share = above / (above + below) if above + below else 0.5
     return Figure(
         _place(_fixed(release).bounds, share),
-        _places(release, share_interval(terms[0], terms[1], float(scale), 1 - beta)),
+        _places(release, share_interval(terms[0], terms[1], noise, 1 - beta)),
     )
 
 
-def _whole_average(release: Sums, terms: list[int], scale: Fraction, lost: int | None, beta: float) -> Ends:
+def _whole_average(release: Sums, terms: list[int], noise: Noise, lost: int | None, beta: float) -> Ends:
     bounds = _fixed(release).bounds
     if lost is None:
         return bounds
-    radius = laplace_radius(scale, 1 - beta / 4)
+    radius = noise.radius(1 - beta / 4)
     (a, b), (c, d) = ((max(each - radius, 0), max(each + radius + lost, 0)) for each in terms)
     return _places(release, (a / (a + d), b / (b + c)) if a + d and b + c else (0.0, 1.0))
 
@@ -147,26 +147,26 @@ def _fixed(release: Sums | Mean) -> Fixed:
     return release.fixed
 
 
-def _variance(release: Sums, terms: list[int], scale: Fraction, beta: float) -> Figure:
+def _variance(release: Sums, terms: list[int], noise: Noise, beta: float) -> Figure:
     """From three noisy sums of polynomials: number of rows, sum and sum of squares, in quanta."""
     fixed = _fixed(release)
     back = np.linalg.inv(np.array(release.terms, dtype=np.float64))
     rows, first, second = (float(each) for each in back @ np.array(terms, dtype=np.float64))
     largest = (fixed.most / 2) ** 2
     value = second / rows - (first / rows) ** 2 if rows >= 1 else 0.0
-    radius = laplace_radius(scale, 1 - beta / 3)
+    radius = noise.radius(1 - beta / 3)
     value = _clip(value, 0.0, largest) * float(fixed.quantum) ** 2
     if release.figure == "var_samp":  # of a sample: n / (n - 1) times that of the rows
         value *= rows / (rows - 1) if rows >= 2 else 2.0
     return Figure(value, _spread(release, terms, radius))
 
 
-def _whole_variance(release: Sums, terms: list[int], scale: Fraction, lost: int | None, beta: float) -> Ends:
+def _whole_variance(release: Sums, terms: list[int], noise: Noise, lost: int | None, beta: float) -> Ends:
     fixed = _fixed(release)
     if lost is None:
         sample = 2 if release.figure == "var_samp" else 1
         return 0.0, sample * (fixed.most / 2) ** 2 * float(fixed.quantum) ** 2
-    return _spread(release, terms, laplace_radius(scale, 1 - beta / 6) + lost)
+    return _spread(release, terms, noise.radius(1 - beta / 6) + lost)
 
 
 def _spread(release: Sums, terms: list[int], radius: int) -> Ends:
@@ -295,7 +295,7 @@ def most_cut_off(release: Sums, limit: int, chance: float = float(BETA)) -> int:
         return 0
     bits = steps.bits * (len(steps.limits) - 1 - place)
     nats = bits * math.log(2) + math.log((len(steps.limits) - 1) / chance)
-    units = nats / (float(steps.share) * release.micro / 1e6)
+    units = nats / (float(release.score_rate) * SCORE)
     return math.ceil(units * max(limit / 2, release.most - limit))
 
 

@@ -19,16 +19,17 @@ import polars as pl
 from shoal.dp import budget
 from shoal.dp.answer import Answer
 from shoal.dp.check import has_codes, levels, number
+from shoal.dp.currency import choice_range, choose
 from shoal.dp.exact import expression
 from shoal.dp.figures import labels_of
 from shoal.dp.plan import CELL, UNIT
 from shoal.dp.query import Query
 from shoal.dp.reading import read_query
-from shoal.dp.selection import permute_and_flip
-from shoal.dp.unit import ENDED
 from shoal.errors import QueryError
 
 if TYPE_CHECKING:
+    from shoal.dp.claims import Receipt
+    from shoal.dp.entries import Entry
     from shoal.dp.session import Session
 
 _MODE = re.compile(r"\bMODE\s*\(\s*(\"(?:[^\"]|\"\")+\"|\w+)\s*\)", re.IGNORECASE)
@@ -69,29 +70,48 @@ def read_mode(text: str, session: Session) -> Frequent:
     return Frequent(column, counted)
 
 
-def ask_mode(session: Session, text: str, epsilon: float, analyst: str) -> Answer:
+def ask_mode(session: Session, text: str, micro: int, analyst: str) -> Answer:
     """Draw the most frequent level, charged as any other answer."""
     asked = read_mode(text, session)
-    micro, protected = session._least_of(budget.micro(epsilon)), session.protected
+    micro, protected = session._least_of(micro), session.protected
     if protected is None:
         raise QueryError("'tau' must be declared or bought before anything is asked.")
-    column = session.schema.columns[asked.column]
-    rate = Fraction(micro, budget.MICRO) / protected.rows
+    rate = _rate(session, micro, protected.rows)
 
     def draw() -> str:
         counts = level_counts(session._frame, asked, session.schema, protected.rows)
-        return json.dumps(int(permute_and_flip(counts.max() - counts, rate, 1)[0]))
+        return json.dumps(int(choose(session.currency.name, counts.max() - counts, rate, 1)[0]))
 
     claim = session._claim_for(str(asked), micro, protected, analyst)
-    receipt = session.ledger.once(claim, draw)
-    value = labels_of(column)[int(json.loads(receipt.body))]
-    short = math.ceil(math.log(len(labels_of(column)) / 0.05) / float(rate))
-    guarantee = protected.stamp + (ENDED if receipt.ended else "")
-    spent, left = budget.epsilon(receipt.charged), budget.epsilon(receipt.remaining)
+    return _answer(asked, session, micro, session.ledger.once(claim, draw))
+
+
+def mode_again(session: Session, entry: Entry, receipt: Receipt) -> Answer | None:
+    """The answer that a stored level stands for; None where the entry is of another session."""
+    asked, protected = read_mode(entry.body, session), session.protected
+    if protected is None:
+        return None
+    micro = entry.micro // session.currency.times(max(1, protected.times(entry.unit)))
+    claim = session._claim_for(str(asked), micro, protected, entry.analyst)
+    return _answer(asked, session, micro, receipt) if session.ledger.key_of(claim) == entry.key else None
+
+
+def _answer(asked: Frequent, session: Session, micro: int, receipt: Receipt) -> Answer:
+    protected = session.protected
+    assert protected is not None  # checked by who asks
+    shown = labels_of(session.schema.columns[asked.column])
+    rate = _rate(session, micro, protected.rows)
+    short = math.ceil(math.log(len(shown) / 0.05) / float(rate))
     notes = [f"with 95 % probability no level has {short} rows more than this one"]
     if protected.kind in ("column", "cell"):
         notes.append(f"at most {protected.rows} rows of a unit count")
-    return Answer(value, guarantee, spent, left, None, tuple(notes), entry=receipt.entry or None)
+    value = shown[int(json.loads(receipt.body))]
+    return session._told(protected.stamp, receipt, value, None, tuple(notes))
+
+
+def _rate(session: Session, micro: int, rows: int) -> Fraction:
+    """Of the choice, per row: all scores move the same way."""
+    return choice_range(session.currency.name, Fraction(micro, budget.MICRO)) / rows
 
 
 def mode_cost(session: Session, text: str, micro: int, analyst: str) -> tuple[int, dict[str, Any], int]:
@@ -104,7 +124,7 @@ def mode_cost(session: Session, text: str, micro: int, analyst: str) -> tuple[in
         "query": str(asked),
         "figure": f"mode_{asked.column}",
         "release": "mode",
-        "epsilon": budget.epsilon(micro),
+        session.currency.word: budget.epsilon(micro),
         "share": 1.0,
     }
     kept = session.ledger.unit(session.schema.id)

@@ -8,19 +8,21 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from shoal.dp.currency import Noise
+from shoal.dp.gaussian import Gaussian, normal_quantile
 from shoal.dp.mechanisms import CONFIDENCE
 
 Interval = tuple[float, float]
 
 
-def share_interval(above: float, below: float, scale: float, confidence: float = CONFIDENCE) -> Interval:
-    """Of p = A / (A + B), where A and B are known with independent Laplace noise of one scale.
+def share_interval(above: float, below: float, noise: Noise, confidence: float = CONFIDENCE) -> Interval:
+    """Of p = A / (A + B), where A and B are known with independent noise of one kind.
 
     Parameters
     ----------
     above, below : float
         Noisy A and B, whose true values are at least 0.
-    scale : float
+    noise : Laplace or Gaussian
 
     Returns
     -------
@@ -28,25 +30,40 @@ def share_interval(above: float, below: float, scale: float, confidence: float =
         Every p with |(1-p) above - p below| within the 95 % radius of (1-p) Z1 - p Z2.
     """
     total = above + below
-    if total <= 4 * scale * max(
-        1.0, math.log(1 - confidence) / math.log(1 - CONFIDENCE)
-    ):  # the radius' slope in p is below 3.1 scales: from here on the set is an interval
+    if total <= _steepest(noise, confidence):  # from here on the set is an interval
         return 0.0, 1.0
     middle = min(max(above / total, 0.0), 1.0)
-    low = _crossing(lambda p: above - p * total - difference_radius(p, scale, confidence), 0.0, middle)
-    high = _crossing(lambda p: p * total - above - difference_radius(p, scale, confidence), 1.0, middle)
+    low = _crossing(lambda p: _is_beyond(above - p * total, p, noise, confidence), 0.0, middle)
+    high = _crossing(lambda p: _is_beyond(p * total - above, p, noise, confidence), 1.0, middle)
     return low, high
 
 
-def difference_radius(p: float, scale: float, confidence: float = CONFIDENCE) -> float:
-    """Half the width that holds (1-p) Z1 - p Z2 with this probability, Z1 and Z2 Laplace of one scale, rounded up."""
+def _steepest(noise: Noise, confidence: float) -> float:
+    """More than the slope of the radius in p: below 3.1 scales at 95 % (Laplace), the quantile itself (Gaussian)."""
+    if isinstance(noise, Gaussian):
+        return 1.1 * noise.scale * normal_quantile(confidence)
+    return 4 * float(noise.scale) * max(1.0, math.log(1 - confidence) / math.log(1 - CONFIDENCE))
+
+
+def difference_radius(p: float, noise: Noise, confidence: float = CONFIDENCE) -> float:
+    """Half the width that holds (1-p) Z1 - p Z2 with this probability, rounded up."""
     u, v = max(p, 1 - p), min(p, 1 - p)
+    # Discrete noise is continuous noise moved by less than one on either side.
+    if isinstance(noise, Gaussian):
+        return normal_quantile(confidence) * noise.scale * math.hypot(u, v) * (1 + 1e-9) + 2.0
     low, high = 0.0, -math.log(1 - confidence) + 2.0
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (low, middle) if _outside(middle, u, v) <= 1 - confidence else (middle, high)
-    # Discrete noise is continuous noise rounded by less than one on either side.
-    return high * scale * (1 + 1e-9) + 2.0
+    return high * float(noise.scale) * (1 + 1e-9) + 2.0
+
+
+def _is_beyond(distance: float, p: float, noise: Noise, confidence: float) -> bool:
+    """Whether a distance is larger than `difference_radius`; its probability decides, so that no radius is searched for."""
+    if isinstance(noise, Gaussian):
+        return distance > difference_radius(p, noise, confidence)
+    c = (distance - 2.0) / (float(noise.scale) * (1 + 1e-9))
+    return c > 0 and _outside(c, max(p, 1 - p), min(p, 1 - p)) < 1 - confidence
 
 
 def _outside(c: float, u: float, v: float) -> float:
@@ -58,13 +75,13 @@ def _outside(c: float, u: float, v: float) -> float:
     return (u * u * math.exp(-c / u) - v * v * math.exp(-c / v)) / (u * u - v * v)
 
 
-def _crossing(positive: Callable[[float], float], outer: float, inner: float) -> float:
-    """Where a function that is negative at `inner` becomes positive on the way to `outer`."""
-    if positive(outer) <= 0:
+def _crossing(holds: Callable[[float], bool], outer: float, inner: float) -> float:
+    """Where a condition that does not hold at `inner` begins to hold on the way to `outer`."""
+    if not holds(outer):
         return outer
     for _ in range(80):
         middle = (outer + inner) / 2
-        outer, inner = (middle, inner) if positive(middle) > 0 else (outer, middle)
+        outer, inner = (middle, inner) if holds(middle) else (outer, middle)
     return outer
 
 

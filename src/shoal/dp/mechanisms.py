@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
 from importlib.metadata import version
@@ -94,3 +95,36 @@ def laplace_radius(scale: Fraction, confidence: float = CONFIDENCE) -> int:
     rate = 1 / float(scale)  # P(|Z| > r) = 2 exp(-(r + 1) rate) / (1 + exp(-rate))
     tail = (1 - confidence) * (1 + math.exp(-rate)) / 2
     return max(0, math.ceil(-math.log(tail) / rate - 1 - 1e-9))
+
+
+@dataclass(frozen=True)
+class Laplace:
+    """Discrete Laplace noise of a scale.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from shoal.dp.mechanisms import Laplace
+    >>> Laplace(Fraction(10)).radius(), round(Laplace(Fraction(10)).deviation, 2)
+    (30, 14.14)
+    """
+
+    scale: Fraction
+
+    def add(self, values: np.ndarray) -> np.ndarray:
+        """Whole numbers with this noise on each."""
+        return laplace(values, self.scale)
+
+    def radius(self, confidence: float = CONFIDENCE) -> int:
+        """The smallest r such that the noise stays within [-r, r] with at least this probability."""
+        return laplace_radius(self.scale, confidence)
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation."""
+        rate = 1 / float(self.scale)
+        return 0.0 if rate > 700 else 1 / (math.sqrt(2) * math.sinh(rate / 2))
+
+    def log_density(self, apart: np.ndarray) -> np.ndarray:
+        """Of a distance from the exact number, up to a constant."""
+        return -np.abs(apart) / float(self.scale)

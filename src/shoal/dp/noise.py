@@ -6,16 +6,14 @@ The work depends on the plan and on the number of units, never on what the rows 
 from __future__ import annotations
 
 import json
-from fractions import Fraction
 
 import numpy as np
 
-from shoal.dp.budget import MICRO
+from shoal.dp.currency import choose
 from shoal.dp.exact import Totals
-from shoal.dp.mechanisms import laplace
 from shoal.dp.plan import Plan
 from shoal.dp.releases import SCORE, Mean, Ranks, Release, Sums
-from shoal.dp.selection import exponential, permute_and_flip
+from shoal.dp.selection import exponential
 from shoal.dp.truncation import cut, cut_scores, parts_of, pulls, row_weights
 
 Drawn = tuple[np.ndarray, ...]
@@ -96,10 +94,10 @@ def _sums(release: Sums, totals: Totals, draws: int) -> np.ndarray:
     if release.steps is None:
         limit = None if release.limit.column is None else release.most
         values = cut_sums(release, totals, limit)
-        return laplace(np.broadcast_to(values, (draws, len(values))), release.scale())
+        return release.noise().add(np.broadcast_to(values, (draws, len(values))))
     steps = release.steps
     scores = cut_scores(contributions(release, totals)[1], steps.limits)
-    places = exponential(scores, score_rate(release), steps.weights, draws)
+    places = exponential(scores, release.score_rate, steps.weights, draws)
     noisy = np.empty((draws, 1 + release.width), dtype=np.int64)
     for place, limit in enumerate(steps.limits):
         chosen = np.flatnonzero(places == place)
@@ -107,14 +105,8 @@ def _sums(release: Sums, totals: Totals, draws: int) -> np.ndarray:
             values = cut_sums(release, totals, limit)
             noisy[chosen, 0] = limit
             many = np.broadcast_to(values, (len(chosen), len(values)))
-            noisy[chosen, 1:] = laplace(many, release.scale(limit))
+            noisy[chosen, 1:] = release.noise(limit).add(many)
     return noisy
-
-
-def score_rate(release: Sums | Ranks) -> Fraction:
-    """Rate at which a limit is drawn: epsilon's share itself, as all scores move the same way."""
-    assert release.steps is not None  # the limit is drawn
-    return release.steps.share * Fraction(release.micro, MICRO * SCORE)
 
 
 def mean_scores(release: Mean, totals: Totals) -> np.ndarray:
@@ -154,7 +146,7 @@ def _mean(release: Mean, totals: Totals, draws: int) -> np.ndarray:
     for place, centre in np.unique(noisy[:, :2], axis=0):
         chosen = np.flatnonzero((noisy[:, 0] == place) & (noisy[:, 1] == centre))
         apart = width_distances(release, totals, int(place), int(centre))
-        noisy[chosen, 2] = permute_and_flip(apart, release.width_rate, len(chosen))
+        noisy[chosen, 2] = choose(release.currency, apart, release.width_rate, len(chosen))
     return noisy
 
 
@@ -163,7 +155,7 @@ def _ranks(release: Ranks, totals: Totals, draws: int) -> np.ndarray:
     if release.steps is None:
         return _places(release, kept, None, draws)
     scores = cut_scores(rows_of_units(kept), release.steps.limits)
-    places = exponential(scores, score_rate(release), release.steps.weights, draws)
+    places = exponential(scores, release.score_rate, release.steps.weights, draws)
     noisy = np.empty((draws, 1 + release.groups), dtype=np.int64)
     for place, limit in enumerate(release.steps.limits):
         chosen = np.flatnonzero(places == place)
@@ -175,7 +167,7 @@ def _ranks(release: Ranks, totals: Totals, draws: int) -> np.ndarray:
 
 def _places(release: Ranks, kept: Totals, limit: int | None, draws: int) -> np.ndarray:
     rate, tables = release.rate(limit), histograms(release, kept, limit)
-    columns = [permute_and_flip(distances(release, each, limit), rate, draws) for each in tables]
+    columns = [choose(release.currency, distances(release, each, limit), rate, draws) for each in tables]
     return np.stack(columns, axis=1)
 
 

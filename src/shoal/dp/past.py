@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +11,9 @@ from shoal.dp import budget
 from shoal.dp.answer import Answer
 from shoal.dp.claims import Receipt
 from shoal.dp.entries import ENTRIES, Entry
+from shoal.dp.frequent import asks_for_mode, mode_again
 from shoal.dp.ledger import Ledger
-from shoal.dp.session import Session, answer_of
+from shoal.dp.session import Session
 from shoal.dp.sql import parse
 from shoal.errors import InputError, MissingExtraError, ShoalError
 
@@ -36,6 +38,8 @@ class Past:
         What this analyst was charged.
     answer : Answer, optional
         None where it cannot be made again from the canonical text, or was lost before it was stored.
+    large : bool, default False
+        Whether the answer is there, but too large for the list; `held` has it.
     """
 
     entry: str
@@ -43,9 +47,18 @@ class Past:
     query: str
     epsilon: float
     answer: Answer | None
+    large: bool = False
 
 
-def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
+def past(
+    sessions: list[Session],
+    analyst: str,
+    last: int = 50,
+    *,
+    text: str = "",
+    before: str | None = None,
+    figures: int | None = None,
+) -> list[Past]:
     """The newest answers that an analyst paid for, newest first.
 
     Parameters
@@ -54,7 +67,13 @@ def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
         Of one data set, one per mode.
     analyst : str
     last : int, default 50
-        How many entries to look at.
+        How many at most.
+    text : str, default ""
+        Only questions that hold these words.
+    before : str, optional
+        Only what is older than the answer of this entry.
+    figures : int, optional
+        Numbers that the list may hold in all; answers beyond it come without them, marked as large.
 
     Examples
     --------
@@ -68,13 +87,56 @@ def past(sessions: list[Session], analyst: str, last: int = 50) -> list[Past]:
     >>> past([session], "me")[0].answer.value == answer.value
     True
     """
-    ledger, dataset = sessions[0].ledger, sessions[0].schema.id
-    found = []
-    for entry in ledger.entries(dataset=dataset, analyst=analyst, last=last):
-        if entry.kind in ("charge", "receipt"):
-            spent = budget.epsilon(entry.micro)
-            found.append(Past(entry.name, entry.at, entry.body, spent, _again(sessions, entry, analyst)))
-    return found[::-1]
+    select = _charges_of(sessions, analyst).order_by(ENTRIES.c.seq.desc()).limit(last)
+    if text:
+        select = select.where(sa.func.lower(ENTRIES.c.body).contains(text.lower(), autoescape=True))
+    if before is not None:
+        named = ENTRIES.alias("named")
+        older = sa.select(sa.func.max(named.c.seq)).where(
+            named.c.analyst == analyst, named.c.hash.startswith(before, autoescape=True)
+        )
+        select = select.where(ENTRIES.c.seq < older.scalar_subquery())
+    rows = sessions[0].ledger.store.all(select)
+    found, left = [], math.inf if figures is None else figures
+    for row in rows:
+        each, size = _past(sessions, Entry(*row), analyst, left)
+        left -= 0 if each.large else size
+        found.append(each)
+    return found
+
+
+def held(sessions: list[Session], analyst: str, entry: str) -> Past | None:
+    """The answer of one entry, if this analyst paid for it.
+
+    Parameters
+    ----------
+    sessions : list of Session
+        Of one data set, one per mode.
+    analyst : str
+    entry : str
+        As the answer names it.
+    """
+    if not re.fullmatch("[0-9a-f]{8,64}", entry):
+        return None
+    rows = sessions[0].ledger.store.all(
+        _charges_of(sessions, analyst).where(ENTRIES.c.hash.startswith(entry)).limit(2)
+    )
+    return _past(sessions, Entry(*rows[0]), analyst)[0] if len(rows) == 1 else None
+
+
+def _charges_of(sessions: list[Session], analyst: str) -> sa.Select[Any]:
+    return sa.select(ENTRIES).where(
+        ENTRIES.c.kind.in_(("charge", "receipt")),
+        ENTRIES.c.dataset == sessions[0].schema.id,
+        ENTRIES.c.analyst == analyst,
+    )
+
+
+def _past(sessions: list[Session], entry: Entry, analyst: str, most: float = math.inf) -> tuple[Past, int]:
+    """A charge with its answer, unless that has more numbers than may be told here; and how many it has."""
+    answer, size = _again(sessions, entry, analyst, most)
+    spent, large = budget.epsilon(entry.micro), answer is None and size > most
+    return Past(entry.name, entry.at, entry.body, spent, answer, large), size
 
 
 def find(ledger: Ledger, entry: str) -> tuple[Entry, str | None]:
@@ -104,22 +166,35 @@ def _named(entry: str) -> sa.Select[Any]:
     return charges.where(ENTRIES.c.hash.startswith(entry)).limit(2)
 
 
-def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None:
+def _again(sessions: list[Session], entry: Entry, analyst: str, most: float) -> tuple[Answer | None, int]:
     ledger = sessions[0].ledger
     body = ledger.stored(entry.dataset, entry.key)
     if body is None or not ledger.holds(entry.dataset, analyst, entry.key):
-        return None  # lost; that somebody else asked the same later is not told
+        return None, 0  # lost; that somebody else asked the same later is not told
     for session in sessions:
         try:
-            query = parse(entry.body)
-            charged = session._plan(query, budget.epsilon(entry.micro))
-            times = max(1, charged.unit.times(entry.unit))
-            plan = session._plan(query, budget.epsilon(entry.micro // times))
+            answer, size = _answered(session, entry, body, analyst, most)
         except ShoalError:
             continue
-        if ledger.key_of(session._claim(plan, analyst)) == entry.key:
-            left = budget.micro(session.remaining(analyst)) if session.remaining(analyst) else 0
-            return answer_of(
-                plan, Receipt(body, entry.micro, left, ledger.ended(entry.dataset), entry=entry.name)
-            )
-    return None
+        if size:
+            return answer, size
+    return None, 0
+
+
+def _answered(
+    session: Session, entry: Entry, body: str, analyst: str, most: float
+) -> tuple[Answer | None, int]:
+    """The answer that a stored body stands for and its size, which is 0 where the entry is of another session."""
+    ledger, left = session.ledger, session.remaining(analyst)
+    ended = ledger.ended(entry.dataset)
+    receipt = Receipt(body, entry.micro, budget.micro(left) if left else 0, ended, entry=entry.name)
+    if asks_for_mode(entry.body):
+        found = mode_again(session, entry, receipt)
+        return found, 0 if found is None else 1
+    query = parse(entry.body)
+    charged = session._plan(query, entry.micro)
+    times = session.currency.times(max(1, charged.unit.times(entry.unit)))
+    plan = session._plan(query, entry.micro // times)
+    if ledger.key_of(session._claim(plan, analyst)) != entry.key:
+        return None, 0
+    return (session._answer(plan, receipt) if plan.size <= most else None), plan.size

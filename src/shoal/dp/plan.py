@@ -15,6 +15,7 @@ import numpy as np
 from shoal.dp import budget
 from shoal.dp.bounds import finite_bounds
 from shoal.dp.check import check, levels
+from shoal.dp.currency import EPSILON, Currency
 from shoal.dp.lower import Lowered
 from shoal.dp.query import Aggregate, Query
 from shoal.dp.relation import CELL, UNIT, Catalog
@@ -62,6 +63,11 @@ class Plan:
         return sum(release.micro for release in self.releases)
 
     @cached_property
+    def size(self) -> int:
+        """How many numbers are answered: figures times groups; public."""
+        return sum(release.groups for release in self.releases)
+
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Number of declared levels of each group column."""
         return tuple(len(levels(self.schema.columns[name]) or ()) for name in self.query.groups)  # type: ignore[index]
@@ -91,7 +97,12 @@ def _per_row(release: Release) -> int:
 
 
 def make_plan(
-    query: Query, schema: Schema, protected: Protected, micro: int, catalog: Catalog | None = None
+    query: Query,
+    schema: Schema,
+    protected: Protected,
+    micro: int,
+    catalog: Catalog | None = None,
+    currency: Currency = EPSILON,
 ) -> Plan:
     """Split a budget equally over the figures of a query and its grouping sets, or raise `QueryError`.
 
@@ -103,6 +114,8 @@ def make_plan(
     micro : int
     catalog : Catalog, optional
         The tables of a session that has several.
+    currency : Currency
+        What `micro` is counted in.
 
     Returns
     -------
@@ -111,7 +124,7 @@ def make_plan(
     unit = protected.column if protected.kind == "column" else None
     found = check(query, schema, unit or "", protected.rows, catalog)
     counted = protected.rows if found.relation is None else min(protected.rows, found.relation.rows)
-    said = check_options(found.asked, protected, micro)
+    said = check_options(found.asked, protected, micro, currency)
     found = replace(found, said=(*found.said, *said)) if said else found
     sets = found.asked.sets or (tuple(range(len(found.core.groups))),)
     figures = found.core.aggregates * len(sets)
@@ -119,12 +132,15 @@ def make_plan(
     shares = budget.split(micro, (1,) * len(figures))
     placed = tuple(chosen for chosen in sets for _ in found.core.aggregates)
     releases = tuple(
-        _release(
-            aggregate,
-            found.schema,
-            _limit(protected, aggregate.kind, counted),
-            part,
-            math.prod(sizes[at] for at in chosen),
+        replace(
+            _release(
+                aggregate,
+                found.schema,
+                _limit(protected, aggregate.kind, counted),
+                part,
+                math.prod(sizes[at] for at in chosen),
+            ),
+            currency=currency.name,
         )
         for aggregate, part, chosen in zip(figures, shares, placed, strict=True)
     )
@@ -136,7 +152,7 @@ def make_plan(
             f"A query may ask for at most {MOST_FIGURES} figures over all its groups. Got {numbers}."
         )
     for release in releases:
-        _check_range(release)
+        _check_range(release, currency)
     points = sum(each.grid.size * each.groups for each in releases if isinstance(each, Ranks))
     if points > MOST_POINTS:
         raise QueryError(
@@ -146,7 +162,7 @@ def make_plan(
     return plan
 
 
-def _check_range(release: Release) -> None:
+def _check_range(release: Release, currency: Currency) -> None:
     """Refuse what could leave 64 bits, by public facts: the largest noise, and the largest rank aimed at."""
     if isinstance(release, Sums):
         limit = None if release.steps is None else release.steps.limits[-1]
@@ -158,7 +174,7 @@ def _check_range(release: Release) -> None:
         fits = release.steps.limits[-1] <= _WIDEST and release.aim <= _WIDEST
     if not fits:
         raise QueryError(
-            f"With at most {release.limit.rows} rows of a unit and an epsilon of "
+            f"With at most {release.limit.rows} rows of a unit and {currency.word} "
             f"{budget.epsilon(release.micro)} the noise of {release.figure.upper()} leaves 64 bits: "
             "declare fewer rows, or spend more."
         )
@@ -191,7 +207,7 @@ def _release(aggregate: Aggregate, schema: Schema, limit: Limit, micro: int, gro
         return Mean(micro, column.name, from_low(bounds, _AVERAGED), limit)
     most = 1 << _bits(limit.rows) if aggregate.kind == "avg" else _SQUARED
     terms = averaged(most) if aggregate.kind == "avg" else squared(most)
-    size = most if aggregate.kind == "avg" else _size_of_squares()
+    size, square = (most, most**2) if aggregate.kind == "avg" else _size_of_squares()
     return Sums(
         aggregate.kind,
         micro,
@@ -202,6 +218,7 @@ def _release(aggregate: Aggregate, schema: Schema, limit: Limit, micro: int, gro
         limit,
         aggregate.kind != "avg",
         groups,
+        square=square,
     )
 
 
@@ -226,7 +243,7 @@ def _distinct(name: str, schema: Schema, limit: Limit, micro: int, groups: int) 
     )
 
 
-def check_options(query: Query, protected: Protected, micro: int) -> list[str]:
+def check_options(query: Query, protected: Protected, micro: int, currency: Currency) -> list[str]:
     """Hold what a text declares about privacy against the session; what it changes nothing of is said."""
     said = []
     for name, value in query.options:
@@ -234,10 +251,10 @@ def check_options(query: Query, protected: Protected, micro: int) -> list[str]:
             if (
                 isinstance(value, bool)
                 or not isinstance(value, (int, float))
-                or budget.micro(float(value)) != micro
+                or currency.millionths(float(value)) != micro
             ):
                 raise QueryError(
-                    f"The text spends epsilon {value!r}, the request {budget.epsilon(micro)}: they must agree."
+                    f"The text spends epsilon {value!r}, the request {currency.word} {budget.epsilon(micro)}: they must agree."
                 )
         elif name == "privacy_unit_column":
             if protected.column != value:
@@ -281,11 +298,12 @@ def squared(most: int) -> Matrix:
 
 
 @lru_cache(maxsize=1)
-def _size_of_squares() -> int:
-    """The largest L1 size of one row's terms of VAR, over every whole number that a row can be."""
+def _size_of_squares() -> tuple[int, int]:
+    """The largest L1 size of one row's terms of VAR, and largest squared L2 size, over every number that a row can be."""
     v = np.arange(_SQUARED + 1, dtype=np.int64)
-    sizes = [np.abs(a + b * v + c * v * v) for a, b, c in squared(_SQUARED)]
-    return int(np.sum(sizes, axis=0).max())
+    sizes = np.abs([a + b * v + c * v * v for a, b, c in squared(_SQUARED)])
+    # A square has up to 60 bits, so that three of them stay within int64.
+    return int(sizes.sum(axis=0).max()), int((sizes**2).sum(axis=0).max())
 
 
 def _bits(rows: int) -> int:

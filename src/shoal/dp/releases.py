@@ -14,6 +14,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from shoal.dp.budget import MICRO
+from shoal.dp.currency import PURE, Noise, choice_range, sums_noise
 
 Matrix = tuple[tuple[int, int, int], ...]
 BETA = Fraction(1, 20)  # a MIN or MAX lies beyond the data with at most this probability
@@ -96,7 +97,7 @@ def steps_up_to(first: int, last: int, share: Fraction, bits: int) -> Steps:
 
 @dataclass(frozen=True)
 class Sums:
-    """Whole-number sums per group, with discrete Laplace noise.
+    """Whole-number sums per group, with discrete Laplace or Gaussian noise.
 
     A row's number is v; what is released is `terms`, whole combinations of the number of rows, the sum of v and
     the sum of v^2.
@@ -119,6 +120,10 @@ class Sums:
         Whether a row's terms can be below 0.
     groups : int
         Number of groups answered.
+    currency : {"pure", "zcdp"}
+        What `micro` is counted in.
+    square : int, optional
+        Square of the L2 size of one row's terms; that of the L1 size if left open.
     """
 
     figure: str
@@ -130,6 +135,8 @@ class Sums:
     limit: Limit
     signed: bool
     groups: int
+    currency: str = PURE
+    square: int | None = None
 
     @property
     def powers(self) -> int:
@@ -162,12 +169,29 @@ class Sums:
         """The L1 size of a unit's terms, at most."""
         return self.limit.rows * self.sensitivity
 
+    def noise(self, limit: int | None = None) -> Noise:
+        """The noise on every number, for a drawn limit where one is drawn."""
+        amount, size = Fraction(self.micro, MICRO), self.most
+        if self.steps is not None:
+            assert limit is not None  # the caller has drawn it
+            amount, size = amount * (1 - self.steps.share), limit
+        return sums_noise(self.currency, amount, size, self._square(size))
+
+    def _square(self, size: int) -> int:
+        """Square of the L2 length of what a unit adds, of which the L1 length is `size` at most."""
+        if self.limit.column is None:
+            return self.limit.rows**2 * (self.sensitivity**2 if self.square is None else self.square)
+        return size if self.figure == "units" else size**2  # a unit adds 0 or 1 to the units of each group
+
     def scale(self, limit: int | None = None) -> Fraction:
         """Scale of the noise, for a drawn limit where one is drawn."""
-        if self.steps is None:
-            return Fraction(self.most * MICRO, self.micro)
-        assert limit is not None  # the caller has drawn it
-        return Fraction(limit * MICRO) / (self.micro * (1 - self.steps.share))
+        return Fraction(self.noise(limit).scale)
+
+    @cached_property
+    def score_rate(self) -> Fraction:
+        """Rate at which a limit is drawn, per part of a score: all scores move the same way, by at most 1024."""
+        assert self.steps is not None  # the limit is drawn
+        return choice_range(self.currency, self.steps.share * Fraction(self.micro, MICRO)) / SCORE
 
 
 @dataclass(frozen=True)
@@ -193,6 +217,7 @@ class Mean:
     figure: str = "avg"
     groups: int = 1
     powers: int = 1
+    currency: str = PURE
 
     @property
     def spacing(self) -> int:
@@ -208,7 +233,7 @@ class Mean:
     @cached_property
     def rate(self) -> Fraction:
         """Of the first draw, per part of a score: 2 |pull| / limit and the number of units cut, in 1/1024."""
-        return MEAN_SHARE * Fraction(self.micro, 5 * SCORE * MICRO)
+        return choice_range(self.currency, MEAN_SHARE * Fraction(self.micro, MICRO)) / (5 * SCORE)
 
     @cached_property
     def widths(self) -> tuple[int, ...]:
@@ -218,7 +243,7 @@ class Mean:
     @cached_property
     def width_rate(self) -> Fraction:
         """Of the second draw, per 1/1024 of |pull| / limit."""
-        return (1 - MEAN_SHARE) * Fraction(self.micro, 2 * SCORE * MICRO)
+        return choice_range(self.currency, (1 - MEAN_SHARE) * Fraction(self.micro, MICRO)) / (2 * SCORE)
 
     @cached_property
     def aim(self) -> int:
@@ -249,6 +274,7 @@ class Ranks:
     limit: Limit
     groups: int
     share: Fraction | None = None
+    currency: str = PURE
 
     @property
     def extreme(self) -> bool:
@@ -275,11 +301,17 @@ class Ranks:
         return 1 if self.limit.column is None else ROW
 
     def rate(self, limit: int | None = None) -> Fraction:
-        """Rate of permute-and-flip per unit of `shoal.dp.noise.distances`."""
+        """Rate of the choice per unit of `shoal.dp.noise.distances`."""
         rows = self.most if self.steps is None else limit
         assert rows is not None  # the caller has drawn it
         spent = Fraction(self.micro, MICRO) * (1 if self.steps is None else 1 - self.steps.share)
-        return spent / (2 * rows * self.part * self.sensitivity)
+        return choice_range(self.currency, spent) / (2 * rows * self.part * self.sensitivity)
+
+    @cached_property
+    def score_rate(self) -> Fraction:
+        """Rate at which a limit is drawn, as of `Sums`."""
+        assert self.steps is not None  # the limit is drawn
+        return choice_range(self.currency, self.steps.share * Fraction(self.micro, MICRO)) / SCORE
 
     @property
     def sensitivity(self) -> int:

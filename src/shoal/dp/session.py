@@ -6,6 +6,7 @@ and the ledger; after the charge nothing is refused.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import warnings
@@ -21,7 +22,9 @@ from shoal.dp import budget as millionths
 from shoal.dp.answer import Answer
 from shoal.dp.claims import Amount, Claim, Receipt
 from shoal.dp.correlation import Grid, Model
+from shoal.dp.currency import WORDS, Currency
 from shoal.dp.exact import compute
+from shoal.dp.expected import amount_for, expected_error
 from shoal.dp.figures import cautions
 from shoal.dp.frequent import ask_mode, asks_for_mode, mode_cost
 from shoal.dp.ledger import Ledger
@@ -35,7 +38,7 @@ from shoal.dp.relation import CELL, Catalog
 from shoal.dp.releases import Sums
 from shoal.dp.secret import random_word
 from shoal.dp.shown import figures, notes
-from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, resolve
+from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, read_by, resolve
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
@@ -43,10 +46,15 @@ if TYPE_CHECKING:
     from shoal.dp.stream import Drift
 
 LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
+MOST_PARTS = 10_000  # releases of a query, so that an amount of so many can be split
 LEAST = 0.001  # of epsilon per figure, so that repeats are not free
 WEAKER = (
     "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
 )
+
+
+Admit = Callable[[int, str], contextlib.AbstractContextManager[None]]
+"""Lets a question of so many numbers by an analyst in, makes it wait, or raises; it knows nothing about the data."""
 
 
 class FewCellsWarning(UserWarning):
@@ -60,21 +68,34 @@ class Cost:
     Parameters
     ----------
     epsilon : float
-        In all; answers this analyst already holds cost nothing.
+        In all; answers this analyst already holds cost nothing. Of a data set counted in zCDP, what `rho` implies with
+        the declared delta.
     remaining : float
-        What this analyst can still spend.
+        What this analyst can still spend: epsilon, or rho.
     parts : tuple of dict
-        Per release its query, figure, kind, epsilon, share of the query, and noise scale where it has one.
+        Per release its query, figure, kind, epsilon (or rho), share of the query, and, where they do not depend on the
+        data, noise scale and `error`: 95 % of the answers lie within it.
+    rho : float, optional
+        In all, of a data set counted in zCDP.
+    questions_left : int, optional
+        About how many such questions this analyst can still pay for; None where this one costs nothing.
     """
 
     epsilon: float
     remaining: float
     parts: tuple[dict[str, Any], ...]
+    rho: float | None = None
+    questions_left: int | None = None
+
+    @property
+    def spent(self) -> float:
+        """In the data set's currency."""
+        return self.epsilon if self.rho is None else self.rho
 
     @property
     def affordable(self) -> bool:
         """Whether the budget allows it."""
-        return self.epsilon <= self.remaining
+        return self.spent <= self.remaining
 
 
 class Session:
@@ -87,7 +108,7 @@ class Session:
     mode : {"dp", "group", "correlated", "pufferfish", "dependent"}
         Takes the unit from the schema; the last two take it from `model` and give one answer (`StatedSession`).
     budget : float, optional
-        Total epsilon of the data set; the schema's if left open. The ledger keeps the first one that is declared: a
+        Total epsilon of the data set (in zCDP: with the schema's delta); the schema's if left open. The ledger keeps the first one that is declared: a
         larger one is refused, a smaller one holds for this session.
     unit : AddRemoveRecord, AddRemoveUnit, Records or Cells, optional
         Whom to protect, in place of what the mode takes from the schema.
@@ -159,9 +180,10 @@ class Session:
             {"column": mode, "cell": "correlated", "records": "group"}.get(unit.kind, "dp") if unit else mode
         )
         self.analyst, self._hook = named(analyst), _hook or (lambda step: None)
-        self._least = millionths.micro(minimum, "minimum")
+        self.currency = Currency.of(schema)
+        self._least = self.currency.least(minimum)
         self.model, self.protected = _unit_of(self.mode, schema, unit, model, tau)
-        asked = _caps(schema, budget, per_analyst)
+        asked = caps_of(schema, self.currency, budget, per_analyst)
         self._own = not isinstance(ledger, Ledger)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, _hook=_hook)
         loaded = load(frame, schema)
@@ -178,16 +200,30 @@ class Session:
                 f"{self.model.n_cells} cells are few: expect large errors below 300.", FewCellsWarning, 2
             )
         self.caps, self.limit = self.ledger.declare(schema.id, *asked)
+        self.admit: Admit = _at_once
 
-    def ask(self, query: str | Query, epsilon: float, *, analyst: str | None = None) -> Answer:
+    def ask(
+        self,
+        query: str | Query,
+        epsilon: float | None = None,
+        *,
+        rho: float | None = None,
+        error: float | None = None,
+        analyst: str | None = None,
+    ) -> Answer:
         """Answer a query privately.
 
         Parameters
         ----------
         query : str or Query
             SQL, or a Python expression.
-        epsilon : float
-            What to spend.
+        epsilon : float, optional
+            What to spend. Of a data set counted in zCDP: the rho that implies it with the declared delta.
+        rho : float, optional
+            What to spend, in its place, of a data set counted in zCDP.
+        error : float, optional
+            Spend, in their place, what it costs that 95 % of the answers lie within this of the exact figure: of COUNT
+            and SUM, for each figure and group.
         analyst : str, optional
             Who asks; the session's analyst if left open.
 
@@ -196,40 +232,50 @@ class Session:
         Answer
         """
         if asks_for_mode(query):
-            return ask_mode(self, str(query), epsilon, self._who(analyst))
-        plan = self._plan(self._question(query), epsilon)
-        receipt = self.ledger.once(self._claim(plan, self._who(analyst)), lambda: self._draw(plan))
-        return answer_of(plan, receipt)
+            return ask_mode(self, str(query), self._amount(epsilon, rho, error), self._who(analyst))
+        asked, who = self._question(query), self._who(analyst)
+        plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
+        with self.admit(plan.size, who):
+            receipt = self.ledger.once(self._claim(plan, who), lambda: self._draw(plan))
+            return self._answer(plan, receipt)
 
     def cost(
         self,
         query: str | Query | Sequence[str | Query],
         epsilon: float | None = None,
         *,
+        rho: float | None = None,
+        error: float | None = None,
         analyst: str | None = None,
     ) -> Cost:
-        """What a query, or a list of queries at `epsilon` each, would cost, and how it is split. Free.
+        """What a query, or a list of queries at `epsilon` each, would cost, how it is split, and the error to expect. Free.
 
-        Without `epsilon` the split is shown for an epsilon of 1 each.
+        Without `epsilon`, `rho` or `error` the split is shown for an epsilon of 1 each.
         """
-        who, micro = self._who(analyst), millionths.micro(1 if epsilon is None else epsilon)
+        who, epsilon = self._who(analyst), 1 if epsilon is rho is error is None else epsilon
         total, parts, held, kept = 0, [], set(), self.ledger.unit(self.schema.id)
         for each in [query] if isinstance(query, (str, Query)) else query:
             if asks_for_mode(each):
+                micro = self._amount(epsilon, rho, error)
                 whole, shown, part = mode_cost(self, str(each), micro, who)
-                total += whole * (1 if kept is None else max(1, part))
+                total += whole * self.currency.times(1 if kept is None else max(1, part))
                 parts.append(shown)
                 continue
-            plan = self._plan(self._question(each), millionths.epsilon(micro))
+            asked = self._question(each)
+            plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
             claim = self._claim(plan, who)
             if claim.facts not in held and not self.ledger.has_received(claim):
-                total += plan.micro * (1 if kept is None else max(1, plan.unit.times(kept)))
+                times = 1 if kept is None else max(1, plan.unit.times(kept))
+                total += plan.micro * self.currency.times(times)
             held.add(claim.facts)
             parts += _parts(plan)
-        return Cost(millionths.epsilon(total), self.remaining(who), tuple(parts))
+        spent = None if self.currency.pure else millionths.epsilon(total)
+        left = self.ledger.remaining(self.schema.id, who, self.limit)
+        more = left // total if total else None
+        return Cost(self.currency.epsilon(total), millionths.epsilon(left), tuple(parts), spent, more)
 
     def remaining(self, analyst: str | None = None) -> float:
-        """Epsilon that an analyst can still spend on this data set; what others have spent is not told."""
+        """What an analyst can still spend on this data set, epsilon or rho; what others have spent is not told."""
         left = self.ledger.remaining(self.schema.id, self._who(analyst), self.limit)
         return millionths.epsilon(left)
 
@@ -252,13 +298,13 @@ class Session:
 
         if self.mode != "correlated" or self.model is None:
             raise ParameterError(f"Only mode 'correlated' has a tau to buy. Got {self.mode!r}.")
-        micro, who = self._least_of(millionths.micro(epsilon)), self._who(analyst)
+        micro, who = self._least_of(self._amount(epsilon)), self._who(analyst)
         if isinstance(r, bool) or not isinstance(r, int) or r < 0:
             raise ParameterError(f"'r' must be an int of at least 0. Got {r!r}.")
 
         def draw() -> str:
             sizes = np.bincount(self._frame[CELL].to_numpy(), minlength=n_cells)
-            return json.dumps(choose_tau(sizes, r, micro))
+            return json.dumps(choose_tau(sizes, r, micro, self.currency.name))
 
         n_cells = self.model.n_cells
         claim = self._claim_for(f"TAU r={r}", micro, Cells(self.model, 1), who)
@@ -307,20 +353,44 @@ class Session:
         rows = None if self.protected is None else self.protected.rows
         return read_query(query, self.schema, unit, rows, self.catalog)
 
-    def _plan(self, query: Query, epsilon: float) -> Plan:
+    def _amount(
+        self,
+        epsilon: float | None,
+        rho: float | None = None,
+        error: float | None = None,
+        query: Query | None = None,
+    ) -> int:
+        """What to spend, in millionths of the data set's currency."""
+        if sum(each is not None for each in (epsilon, rho, error)) != 1:
+            raise ParameterError("'epsilon' must be given, or 'rho' or 'error' in its place, and not both.")
+        if error is not None:
+            if query is None:
+                raise ParameterError(
+                    "'error' is for COUNT and SUM: say with 'epsilon' what to spend on this."
+                )
+            return max(self._least, amount_for(self._plan(query, millionths.MICRO * MOST_PARTS), error))
+        if rho is None:
+            return self.currency.millionths(epsilon)
+        if self.currency.pure:
+            raise ParameterError(
+                f"Data set {self.schema.id!r} is counted in epsilon: 'epsilon' says what to spend, not 'rho'."
+            )
+        return millionths.micro(rho, "rho")
+
+    def _plan(self, query: Query, micro: int) -> Plan:
         if self.protected is None:
             raise ParameterError(
                 "'tau' must be declared, or bought with buy_tau(epsilon), before anything is asked."
             )
-        micro = self._least_of(millionths.micro(epsilon), len(query.aggregates))
-        plan = make_plan(query, self.schema, self.protected, micro, self.catalog)
+        micro = self._least_of(micro, len(query.aggregates))
+        plan = make_plan(query, self.schema, self.protected, micro, self.catalog, self.currency)
         self._least_of(micro, len(plan.releases))
         return plan
 
     def _least_of(self, micro: int, figures_asked: int = 1) -> int:
         if micro < self._least * figures_asked:
             raise ParameterError(
-                f"'epsilon' must be at least {millionths.epsilon(self._least)} for each figure. "
+                f"'{self.currency.word}' must be at least {millionths.epsilon(self._least)} for each figure. "
                 f"Got {millionths.epsilon(micro)} for {figures_asked}."
             )
         return micro
@@ -337,22 +407,56 @@ class Session:
 
     def _claim_for(self, text: str, micro: int, unit: Protected, analyst: str) -> Claim:
         state = json.dumps([LAID_OUT, self.mode, unit.rows, self._facts, self._version])
-        return Claim(self.schema.id, analyst, text, state, Amount(micro), unit, self.limit)
+        cost = Amount(micro, self.currency.name)
+        return Claim(self.schema.id, analyst, text, state, cost, unit, self.limit)
 
+    def _guarantee(self, promise: str, ended: bool) -> str:
+        """A unit's sentence as it holds here; in zCDP with what all answers together keep to."""
+        total = 0 if self.currency.pure else (self.ledger.caps(self.schema.id) or self.caps).total
+        return self.currency.stamp(promise, total) + (ENDED if ended else "")
 
-def answer_of(plan: Plan, receipt: Receipt) -> Answer:
-    """The answer that a receipt stands for."""
-    noisy = as_released(receipt.body)
-    laid = figures(plan, noisy)
-    guarantee = plan.protected.stamp + (ENDED if receipt.ended else "")
-    said = list(notes(plan, noisy))
-    if receipt.charged > plan.micro:
-        said.append(f"counts {receipt.charged // plan.micro} times in the unit that the ledger keeps")
-    if receipt.weaker:
-        said.append(WEAKER)
-    spent, left = millionths.epsilon(receipt.charged), millionths.epsilon(receipt.remaining)
-    told, entry = cautions(plan, noisy), receipt.entry or None
-    return Answer(laid.value, guarantee, spent, left, laid.interval, tuple(said), laid.cut, told, entry)
+    def _answer(self, plan: Plan, receipt: Receipt) -> Answer:
+        """The answer that a receipt stands for."""
+        noisy = as_released(receipt.body)
+        laid, said = figures(plan, noisy), list(notes(plan, noisy))
+        if receipt.charged > plan.micro:
+            said.append(f"counts {receipt.charged // plan.micro} times in the unit that the ledger keeps")
+        if receipt.weaker:
+            said.append(WEAKER)
+        return self._told(
+            plan.protected.stamp,
+            receipt,
+            laid.value,
+            laid.interval,
+            tuple(said),
+            laid.cut,
+            cautions(plan, noisy),
+        )
+
+    def _told(
+        self,
+        promise: str,
+        receipt: Receipt,
+        value: Any,
+        interval: Any,
+        said: tuple[str, ...],
+        cut: Any = None,
+        cautioned: tuple[str, ...] = (),
+    ) -> Answer:
+        """An answer with what it cost, in the data set's currency."""
+        return Answer(
+            value,
+            self._guarantee(promise, receipt.ended),
+            self.currency.epsilon(receipt.charged),
+            millionths.epsilon(receipt.remaining),
+            interval,
+            said,
+            cut,
+            cautioned,
+            receipt.entry or None,
+            None if self.currency.pure else millionths.epsilon(receipt.charged),
+            self.currency.delta,
+        )
 
 
 def _linked(
@@ -375,7 +479,7 @@ def _unit_of(
 ) -> tuple[Model | None, Protected | None]:
     """The model and unit of a session; no unit where tau has to be bought first."""
     if unit is not None:
-        return (unit.model if isinstance(unit, Cells) else model), unit
+        return (unit.model if isinstance(unit, Cells) else model), read_by(unit, schema)
     if mode != "correlated":
         return model, resolve(mode, schema)
     if model is None and schema.cells is not None:
@@ -385,14 +489,15 @@ def _unit_of(
     return model, None if tau is None else bought
 
 
-def _caps(
-    schema: Schema, total: float | None, per_analyst: float | None
+def caps_of(
+    schema: Schema, currency: Currency, total: float | None = None, per_analyst: float | None = None
 ) -> tuple[int | None, int | None, str]:
+    """What the data set and each analyst may spend, in millionths of the currency, and its name; the schema's if left open."""
     total = schema.budget if total is None else total
     per_analyst = schema.per_analyst if per_analyst is None else per_analyst
-    cap = None if total is None else millionths.micro(total, "budget")
-    own = None if per_analyst is None else millionths.micro(per_analyst, "per_analyst")
-    return cap, own, schema.currency
+    cap = None if total is None else currency.millionths(total, "budget")
+    own = None if per_analyst is None else currency.millionths(per_analyst, "per_analyst")
+    return cap, own, currency.name
 
 
 def _parts(plan: Plan) -> list[dict[str, Any]]:
@@ -402,12 +507,15 @@ def _parts(plan: Plan) -> list[dict[str, Any]]:
             "query": str(plan.lowered.asked),
             "figure": aggregate.name,
             "release": release.figure,
-            "epsilon": millionths.epsilon(release.micro),
+            WORDS[release.currency]: millionths.epsilon(release.micro),
             "share": release.micro / plan.micro,
         }
         if isinstance(release, Sums) and release.steps is None and release.figure in ("count", "sum"):
             quantum = 1.0 if release.fixed is None else float(release.fixed.quantum)
             part["noise_scale"] = float(release.scale()) * quantum
+        error = expected_error(release)
+        if error is not None:
+            part["error"] = error
         shown.append(part)
     return shown
 
@@ -417,6 +525,10 @@ def named(analyst: str) -> str:
     if not isinstance(analyst, str) or not analyst.strip() or len(analyst) > 200:
         raise ParameterError(f"'analyst' must be a non-empty text. Got {analyst!r}.")
     return analyst
+
+
+def _at_once(_size: int, _who: str) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()
 
 
 def _digest(text: str) -> str:

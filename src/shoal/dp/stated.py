@@ -20,6 +20,7 @@ from shoal.dp import budget as millionths
 from shoal.dp.answer import Answer
 from shoal.dp.check import plain_query
 from shoal.dp.claims import Amount, Claim
+from shoal.dp.currency import Currency
 from shoal.dp.exact import expression
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import cells_of, ids_of, load
@@ -117,6 +118,11 @@ class StatedSession(Session):
         if getattr(self.stated, "mode", None) != mode:
             raise ParameterError(f"Mode {mode!r} needs a model of its own kind. Got {self.stated!r}.")
         self.schema, self.mode, self.model = Schema.of(schema), mode, None
+        self.currency = Currency.of(self.schema)
+        if not self.currency.pure:
+            raise ParameterError(
+                f"Mode {mode!r} is counted in epsilon. Got a schema whose currency is 'zcdp'."
+            )
         self.analyst, self._hook = named(analyst), _hook or (lambda step: None)
         self._least = millionths.micro(minimum, "minimum")
         self.protected = Stated(f"{mode}:{self.stated.fingerprint()}", self.stated.stamp)
@@ -133,16 +139,26 @@ class StatedSession(Session):
                 self.schema.id, millionths.micro(total, "budget"), own, self.schema.currency
             )
 
-    def ask(self, query: str | Query, epsilon: float, *, analyst: str | None = None) -> Answer:
+    def ask(
+        self,
+        query: str | Query,
+        epsilon: float | None = None,
+        *,
+        rho: float | None = None,
+        error: float | None = None,
+        analyst: str | None = None,
+    ) -> Answer:
         """Answer one COUNT or SUM, and nothing else about this data set afterwards.
 
         Parameters
         ----------
         query : str or Query
         epsilon : float
+        rho, error : None
+            Refused: such answers are counted in epsilon.
         analyst : str, optional
         """
-        asked, micro = self._read(query, epsilon)
+        asked, micro = self._read(query, self._amount(epsilon, rho, error))
         quantum, noise = self.stated.noise(asked, self.schema, Fraction(micro, millionths.MICRO))
         scale = noise / quantum
         check_range(scale, Fraction(0), quantum)
@@ -168,6 +184,8 @@ class StatedSession(Session):
         query: str | Query | Sequence[str | Query],
         epsilon: float | None = None,
         *,
+        rho: float | None = None,
+        error: float | None = None,
         analyst: str | None = None,
     ) -> Cost:
         """What the one answer would cost, and its noise scale. Free."""
@@ -175,7 +193,9 @@ class StatedSession(Session):
             if len(query) != 1:
                 raise ParameterError(f"Mode {self.mode!r} gives one answer. Got {len(query)} queries.")
             query = query[0]
-        asked, micro = self._read(query, 1 if epsilon is None else epsilon)
+        asked, micro = self._read(
+            query, self._amount(1 if epsilon is rho is error is None else epsilon, rho, error)
+        )
         noise = self.stated.noise(asked, self.schema, Fraction(micro, millionths.MICRO))[1]
         who = self._who(analyst)
         held = self.ledger.has_received(self._stated_claim(asked, micro, who))
@@ -194,12 +214,12 @@ class StatedSession(Session):
         """Refused: a data set under a declared model gives one answer."""
         raise ParameterError(f"Mode {self.mode!r} gives one answer about a table that stays as it is.")
 
-    def _plan(self, query: Query, epsilon: float) -> Any:
+    def _plan(self, query: Query, micro: int) -> Any:
         raise ParameterError(f"Mode {self.mode!r} has no plan of releases.")
 
-    def _read(self, query: str | Query, epsilon: Any) -> tuple[Query, int]:
+    def _read(self, query: str | Query, micro: int) -> tuple[Query, int]:
         asked = plain_query(read_query(query, self.schema), self.schema)
-        return asked, self._least_of(millionths.micro(epsilon))
+        return asked, self._least_of(micro)
 
     def _stated_claim(self, query: Query, micro: int, analyst: str) -> Claim:
         assert self.protected is not None  # set when it was made

@@ -7,6 +7,7 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.dp.budget import MICRO
+from shoal.dp.currency import PURE, choice_range
 from shoal.dp.selection import exponential
 
 STEPS = 31  # 1, 2, 4, ... 2^30
@@ -22,7 +23,7 @@ def tau_distances(sizes: np.ndarray, r: int) -> np.ndarray:
     return np.maximum(np.maximum(cut[1:] - r, r - cut[:-1]), 0)
 
 
-def choose_tau(sizes: np.ndarray, r: int, micro: int) -> int:
+def choose_tau(sizes: np.ndarray, r: int, micro: int, currency: str = PURE) -> int:
     """A power of two, drawn with weight t^-2 exp(-epsilon * distance / 2): epsilon-DP in the cell unit.
 
     Parameters
@@ -32,7 +33,8 @@ def choose_tau(sizes: np.ndarray, r: int, micro: int) -> int:
     r : int
         About how many cells may be cut.
     micro : int
-        Micro-epsilon to spend.
+        Millionths to spend.
+    currency : {"pure", "zcdp"}
 
     Returns
     -------
@@ -45,10 +47,10 @@ def choose_tau(sizes: np.ndarray, r: int, micro: int) -> int:
     >>> choose_tau(np.full(1000, 60), 20, 5_000_000)
     64
     """
-    return 2 ** int(draw_tau(tau_distances(sizes, r), micro)[0])
+    return 2 ** int(draw_tau(tau_distances(sizes, r), micro, currency=currency)[0])
 
 
-def draw_tau(distances: np.ndarray, micro: int, draws: int = 1) -> np.ndarray:
+def draw_tau(distances: np.ndarray, micro: int, draws: int = 1, currency: str = PURE) -> np.ndarray:
     """Positions of tau on its grid, drawn from the distances of `tau_distances`."""
     weights = np.array([4 ** (STEPS - 1 - j) for j in range(STEPS)], dtype=object)
-    return exponential(distances, Fraction(micro, 2 * MICRO), weights, draws)
+    return exponential(distances, choice_range(currency, Fraction(micro, MICRO)) / 2, weights, draws)

@@ -10,10 +10,11 @@ from __future__ import annotations
 from shoal.release._audit import audit_releases
 from shoal.release._graph import Graph, read_graph
 from shoal.release._graph_utility import graph_figures, graph_page, spy_plot
-from shoal.release._network import GraphRelease, release_graph
+from shoal.release._network import GRAPH_GUARANTEE, GraphRelease, release_graph
 from shoal.release._table import (
     ASSOCIATIONS,
     METHODS,
+    TABLE_GUARANTEE,
     SmallGroupsWarning,
     TableRelease,
     release_table,
@@ -22,21 +23,25 @@ from shoal.release._utility import utility_picture
 from shoal.release.marginals import (
     MarginalRelease,
     Membership,
+    RiskUtility,
     Utility,
     membership,
     release_marginals,
+    risk_utility,
     utility,
-    utility_against_epsilon,
     utility_page,
 )
 
 __all__ = [
     "ASSOCIATIONS",
+    "GRAPH_GUARANTEE",
     "METHODS",
+    "TABLE_GUARANTEE",
     "Graph",
     "GraphRelease",
     "MarginalRelease",
     "Membership",
+    "RiskUtility",
     "SmallGroupsWarning",
     "TableRelease",
     "Utility",
@@ -48,9 +53,9 @@ __all__ = [
     "release_graph",
     "release_marginals",
     "release_table",
+    "risk_utility",
     "spy_plot",
     "utility",
-    "utility_against_epsilon",
     "utility_page",
     "utility_picture",
 ]

@@ -23,14 +23,15 @@ from starlette.staticfiles import StaticFiles
 
 from shoal import __version__, errors
 from shoal.errors import ShoalError
-from shoal.server import api, pages, publish
+from shoal.server import api, ask, pages, publish
 from shoal.server import log as log_views
 from shoal.server.accounts import Accounts
 from shoal.server.auth import ANYONE, SignInError, require
 from shoal.server.config import Config
 from shoal.server.jobs import Jobs
+from shoal.server.limits import Buckets
 from shoal.server.middleware import HttpMiddleware
-from shoal.server.service import Buckets, Service
+from shoal.server.service import Service
 
 THREADS = 160
 HASHING = 2  # tokens that are hashed at a time: each takes 16 MB and a core for a while
@@ -66,10 +67,10 @@ WAYS = (
     Way("GET", "/sign-in", pages.sign_in_page, ANYONE),
     Way("POST", "/sign-in", pages.sign_in, ANYONE),
     Way("POST", "/sign-out", pages.sign_out, _SIGNED_IN),
-    Way("GET", "/ask", pages.choose, _ANALYST),
-    Way("GET", "/ask/{dataset}", pages.ask_page, _ANALYST),
-    Way("POST", "/ask/{dataset}", pages.ask, _ANALYST),
-    Way("GET", "/ask/{dataset}/answers/{name}", pages.download, _ANALYST),
+    Way("GET", "/ask", ask.choose, _ANALYST),
+    Way("GET", "/ask/{dataset}", ask.ask_page, _ANALYST),
+    Way("POST", "/ask/{dataset}", ask.ask, _ANALYST),
+    Way("GET", "/ask/{dataset}/answers/{name}", ask.download, _ANALYST),
     Way("GET", "/owner", pages.owner, _OWNER),
     Way("POST", "/owner/users", pages.add_user, _OWNER),
     Way("POST", "/owner/users/revoke", pages.revoke_user, _OWNER),
@@ -128,7 +129,10 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.state.service, app.state.accounts, app.state.config = service, accounts, config
-    app.state.rate, app.state.failures = Buckets(config.requests_per_minute), Buckets(20)
+    app.state.rate, app.state.failures = (
+        Buckets(config.requests_per_minute),
+        Buckets(config.guesses_per_minute),
+    )
     app.state.hashing = anyio.CapacityLimiter(HASHING)
     app.state.jobs = Jobs(jobs)
     for way in WAYS:

@@ -233,21 +233,21 @@ def _slow() -> None:
     """Work that goes with the number of different distances, and answers that leave at once."""
     from shoal.dp import noise
 
-    sound = noise.permute_and_flip
+    sound = noise.choose
 
-    def slow(distances: np.ndarray, *words: Any) -> np.ndarray:
+    def slow(currency: str, distances: np.ndarray, *words: Any) -> np.ndarray:
         time.sleep(SLOW * len(np.unique(distances)))
-        return sound(distances, *words)
+        return sound(currency, distances, *words)
 
-    setattr(noise, "permute_and_flip", slow)  # noqa: B010 - a fault
+    setattr(noise, "choose", slow)  # noqa: B010 - a fault
 
 
 def _short() -> None:
     """A tenth of the noise."""
-    from shoal.dp import noise
+    from shoal.dp import mechanisms
 
-    sound = noise.laplace
-    setattr(noise, "laplace", lambda values, scale: sound(values, scale / 10))  # noqa: B010 - a fault
+    sound = mechanisms.laplace
+    setattr(mechanisms, "laplace", lambda values, scale: sound(values, scale / 10))  # noqa: B010 - a fault
 
 
 def _told_total() -> None:

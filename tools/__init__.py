@@ -1,0 +1,1 @@
+"""Checks around the package: the wheel by itself, what a release needs, mutants."""
