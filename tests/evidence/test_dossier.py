@@ -77,7 +77,11 @@ def test_a_dossier_holds_what_it_lists(saved):
         assert (saved / "dossier" / name).stat().st_size > 100, name
     index = (saved / "dossier" / "index.html").read_text()
     for words in ("Singling out", "Linkability", "Inference", "ISO/IEC 27559", "Expert&#39;s statement", "____",
-                  "Residual risk", "Fitness for use", "Risk before and after", "Release type scientific"):  # fmt: skip
+                  "Residual risk", "Fitness for use", "Risk before and after", "Release type scientific",
+                  "Re-identifications expected", "Prosecutor risk", "6.2 Threat modelling",
+                  "6.3 Transparency and impact assessment", "7.2 Data features", "7.3 Attack modelling",
+                  "8.2 Assessing identifiability", "8.3 Mitigation", "9.2 Before data are made available",
+                  "9.3 After data are made available", "9.4 Mitigation in case of incident"):  # fmt: skip
         assert words in index, words
     assert "<script" not in index
 
@@ -103,6 +107,42 @@ def test_the_public_part_is_the_same_whatever_the_original_was(saved):
     assert set(told["in.csv"]) == {
         f"public/{name}" for name in ("index.html", "report.html", "codebook.xml", "methods.json")
     }
+
+
+def test_a_table_that_spark_wrote_has_a_dossier_and_can_be_attacked(saved, monkeypatch, capsys):
+    """Spark gives a folder of Parquet files, with a mark beside them."""
+    frame, out = pl.read_csv(saved / "in.csv"), pl.read_csv(saved / "out.csv")
+    for name, table in (("in", frame), ("out", out)):
+        (saved / name).mkdir()
+        table[:100].write_parquet(saved / name / "part-0.parquet")
+        table[100:].write_parquet(saved / name / "part-1.parquet")
+        (saved / name / "_SUCCESS").touch()
+    run = replace(read_run(saved / "run.json"), source=str(saved / "in"), output=str(saved / "out"))
+    made = dossier(run, saved / "of-spark", targets=20)
+    text = (made.folder / "index.html").read_text()
+    assert text.count("SHA-256") == 2
+    code, told, _ = command(
+        monkeypatch, capsys, "attack", saved / "out", "--original", saved / "in", "--sensitive", "disease", "--targets", "40",
+        "--json",
+    )  # fmt: skip
+    assert code in (0, 1)
+    assert "linkage-nearest" in json.loads(told)["attacks"] or "linkage" in told
+
+
+@pytest.mark.parametrize("method", ["mdav", "suppress"])
+def test_a_run_of_the_page_has_a_dossier(tmp_path, method):
+    """The server's worker leaves the run beside its tables; downloaded, it is all that attack and dossier need."""
+    from shoal.server import worker
+
+    survey().select("age", "region", "disease").write_csv(tmp_path / "table.csv")
+    (tmp_path / "job.json").write_text(json.dumps({"ending": ".csv", "state": "running"}))
+    roles = {"age": "quasi", "region": "quasi", "disease": "sensitive"}
+    wanted = {"roles": roles, "request": {"k": 4, "method": method}, "escape": False}
+    (tmp_path / "wanted.json").write_text(json.dumps(wanted))
+    worker.run(tmp_path)
+    made = dossier(tmp_path / "run.json", tmp_path / "dossier", targets=20)
+    assert "public/codebook.xml" in made.files
+    assert json.loads((tmp_path / "result.json").read_text())["status"] in ("green", "amber")
 
 
 def test_the_seed_is_in_no_public_file(saved):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import polars as pl
@@ -21,6 +20,7 @@ from shoal.report import Section, page, table, tiles
 from shoal.report.attacks import CRITERIA, attack_table, rates_picture
 from shoal.report.html import figure
 from shoal.report.indicators import indicators_body
+from shoal.report.words import identification_facts, percent, sample_words
 from shoal.scenarios import ReleaseType
 from shoal.utility import Fitness, General
 
@@ -172,34 +172,31 @@ def methods_of(found: Evidence) -> dict[str, Any]:
 
 
 def _risk(found: Evidence) -> Section:
-    """Risk before and after, with the scenario."""
+    """Risk before and after, with the scenario, in the words of the report."""
     facts = found.run.facts
     rows = [
         [
-            "records below k in all published columns that are not sensitive",
-            "",
-            f"{100 * facts.get('at_risk', 0):.3g} %",
+            "Records at risk", "", percent(100 * facts.get("at_risk", 0)),
+            "Below k in all published columns that are not sensitive.",
         ]
-    ]
-    given = facts.get("identification") or {}
-    before, after = given.get("before"), given.get("after")
-    if isinstance(before, dict) and isinstance(after, dict):
-        rows += [
-            [str(name).replace("_", " "), _shown(before[name]), _shown(after.get(name))]
-            for name in before
-            if isinstance(before[name], (int, float)) and isinstance(after.get(name), (int, float))
-        ]
+    ]  # fmt: skip
+    rows += [[each.name, each.before, each.after, each.meaning] for each in identification_facts(facts)]
     rows += [
-        [f"all alike have one value of {name}", "", f"{100 * share:.3g} %"]
+        [f"All alike in {name}", "", percent(100 * share), "All records alike have one value of it."]
         for name, share in (facts.get("attribute_disclosure") or {}).items()
     ]
-    for key, words in (
-        ("dld", "linked by the protected columns"),
-        ("linkage", "linked with all known columns"),
+    sample = sample_words(facts)
+    for key, name, words in (
+        ("dld", "Linked by the protected columns", "The nearest original is the record's own"),
+        ("linkage", "Linked with all known columns", "The same with the columns left as they are"),
     ):
         if facts.get(key) is not None:
-            rows.append([words, "", f"{100 * facts[key]:.3g} %"])
-    return Section("Risk before and after", table(["figure", "before", "after"], rows), found.limits.intruder)
+            rows.append([name, "", percent(100 * facts[key]), f"{words}{sample}."])
+    return Section(
+        "Risk before and after",
+        table(["figure", "before", "after", "what it says"], rows),
+        found.limits.intruder,
+    )
 
 
 def _criteria(tried: Attacks) -> list[Section]:
@@ -272,11 +269,7 @@ def _files(found: Evidence) -> Section:
         if private == name.endswith("methods.json") or (not private and name.endswith("registry.json")):
             continue
         rows.append([Markup('<a href="{}">{}</a>').format(name, name), what])
-    try:
-        digest = hashlib.sha256(found.run.path("output").read_bytes()).hexdigest()
-        rows.append([Path(found.run.output or "").name, f"the published file, SHA-256 {digest}"])
-    except InputError:
-        pass
+    rows += _digests(found)
     return Section("Files", table(["file", "what it is"], rows))
 
 
@@ -286,3 +279,19 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name}: {each}" for name, each in value.items() if each is not None)
     return ", ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _digests(found: Evidence) -> list[list[Any]]:
+    """The published file, or each file of a published folder, with its digest."""
+    try:
+        place = found.run.path("output")
+    except InputError:
+        return []
+    files = (
+        [place] if place.is_file() else sorted(each for each in place.iterdir() if each.name[0] not in "._")
+    )
+    return [
+        [each.name, f"the published file, SHA-256 {hashlib.sha256(each.read_bytes()).hexdigest()}"]
+        for each in files
+        if each.is_file()
+    ]

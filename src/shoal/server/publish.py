@@ -29,9 +29,10 @@ FILES = {
     "report.html": "text/html; charset=utf-8",
     "public-report.html": "text/html; charset=utf-8",
     "schema.toml": "text/plain; charset=utf-8",
+    "run.json": "application/json",
     "map.html": "text/html; charset=utf-8",
 }
-_OF_A_RUN = ("result.json", "protected.csv", "report.html", "public-report.html", "schema.toml")
+_OF_A_RUN = ("result.json", "protected.csv", "report.html", "public-report.html", "schema.toml", "run.json")
 _OF_A_MAP = ("map.json", "map.html")
 MEANINGS = {
     "identifier": "names a person; left out of the protected table",

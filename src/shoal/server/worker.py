@@ -57,6 +57,7 @@ def look(folder: Path) -> None:
 def run(folder: Path) -> None:
     """Protect the table and write everything there is to take away."""
     from shoal import io
+    from shoal.evidence import run_of_protection
     from shoal.publish.executors.memory import Memory
     from shoal.publish.pipeline import protect
     from shoal.publish.request import ProtectionRequest
@@ -74,6 +75,8 @@ def run(folder: Path) -> None:
         tell("writing the protected table", 0, 0)
         frame = _escaped(result.frame) if wanted["escape"] else result.frame
         io.write_table(frame, folder / "protected.csv", source)
+        # What `shoal attack` and `shoal dossier` start from, beside the two tables.
+        run_of_protection(result).save(folder / "run.json")
         figures = result.figures.to_dict()
         facts = {
             "status": result.status,
