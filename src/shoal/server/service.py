@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import secrets
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +27,7 @@ from shoal.dp.sources import read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
 from shoal.errors import BudgetError, InputError, QueryError
+from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.config import Config, Dataset
@@ -64,9 +67,10 @@ class Service:
         self._rights: dict[str, tuple[float, Rights]] = {}
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
+        self.frames: dict[str, Any] = {}  # as read, for releases of whole tables
         self.datasets = dict(config.datasets)
         for name, facts in self.datasets.items():
-            frame = read_private(facts.file, facts.schema)
+            self.frames[name] = frame = read_private(facts.file, facts.schema)
             self._quality[name] = quality(frame, facts.schema)
             self._sessions[name] = open_sessions(
                 facts, frame, self.ledger, f"{run}:{name}", config.least_epsilon
@@ -120,10 +124,16 @@ class Service:
         """One answer, charged to the analyst."""
         self.require(dataset, analyst)
         session = self.session(dataset, mode)
+        with self.refusing(analyst):
+            return session.ask(sql, amount, analyst=analyst)
+
+    @contextlib.contextmanager
+    def refusing(self, analyst: str) -> Iterator[None]:
+        """Count what the budget refuses to an analyst, and let nobody go on without end."""
         if not self._refusals.has_turn(analyst):
             raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
         try:
-            return session.ask(sql, amount, analyst=analyst)
+            yield
         except BudgetError:  # each is an entry of the ledger, so that nobody may add them without end
             self._refusals.take(analyst)
             raise
@@ -264,6 +274,7 @@ def open_sessions(
                 model=facts.model if mode in STATED else None,
                 data_version=facts.version or facts.schema.version or version,
                 minimum=minimum,
+                releases=() if mode in STATED else (KeptReleases(ledger, facts.schema),),
             )
     return sessions
 
