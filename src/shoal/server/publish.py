@@ -32,9 +32,10 @@ FILES = {
     "report.html": "text/html; charset=utf-8",
     "public-report.html": "text/html; charset=utf-8",
     "schema.toml": "text/plain; charset=utf-8",
+    "run.json": "application/json",
     "map.html": "text/html; charset=utf-8",
 }
-_OF_A_RUN = ("result.json", "protected.csv", "report.html", "public-report.html", "schema.toml")
+_OF_A_RUN = ("result.json", "protected.csv", "report.html", "public-report.html", "schema.toml", "run.json")
 _OF_A_MAP = ("map.json", "map.html")
 MEANINGS = {
     "identifier": "names a person; left out of the protected table",
@@ -274,8 +275,9 @@ def risk_map(job: str, found: dict[str, Any]) -> Markup:
 def method_names() -> tuple[str, ...]:
     """The methods there are; loaded when the first table is published, so that the server starts fast."""
     from shoal.microaggregation import methods
+    from shoal.publish.recoding import CHANGING
 
-    return tuple(sorted(methods()))
+    return tuple(sorted([*methods(), *CHANGING]))
 
 
 async def _events(request: Request, folder: Path) -> AsyncIterator[str]:
@@ -319,7 +321,9 @@ async def _wanted(folder: Path, form: FormData) -> dict[str, Any]:
         raise ParameterError(f"The method must be one of {', '.join(method_names())}.")
     if request.k > look["rows"]:
         raise ParameterError(f"'k' must be at most the {look['rows']:,} rows of the table. Got {request.k}.")
-    return {"columns": columns, "request": request.to_dict(), "escape": form.get("escape") is not None}
+    # A method that was chosen is kept as chosen, whatever the schema says.
+    kept = {"method": request.method_name} if texts.get("method", "").strip() else {}
+    return {"columns": columns, "request": request.to_dict() | kept, "escape": form.get("escape") is not None}
 
 
 def _column(form: FormData, place: int, column: dict[str, Any]) -> dict[str, Any]:

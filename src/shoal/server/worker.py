@@ -78,6 +78,7 @@ def _described(column: Column, frame: pl.DataFrame) -> dict[str, Any]:
 def run(folder: Path) -> None:
     """Protect the table and write everything there is to take away."""
     from shoal import io
+    from shoal.evidence import run_of_protection
     from shoal.publish.executors.memory import Memory
     from shoal.publish.pipeline import protect
     from shoal.publish.request import ProtectionRequest
@@ -87,10 +88,11 @@ def run(folder: Path) -> None:
         source, schema = _ready(folder, wanted, tell)
         (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
         # A red result stays in this folder until the owner has typed that it is to be given out.
-        request = replace(ProtectionRequest.from_dict(wanted["request"]), schema=schema, accept_risk=True)
+        asked = {**wanted["request"], "schema": schema}
+        request = ProtectionRequest.from_dict({**asked, "accept_risk": True})
         result = protect(request, Memory(source.frame, source.labelled()), tell)
         if result.status != "red":  # to repeat it, no risk need be accepted
-            result = replace(result, request=replace(result.request, accept_risk=False))
+            result = replace(result, request=ProtectionRequest.from_dict(asked))
         result = result.placed(f"table{_ending(folder)}", "protected.csv", tuple(source.notes))
         tell("writing the reports", 0, 0)
         result.report(folder / "report.html")
@@ -98,6 +100,8 @@ def run(folder: Path) -> None:
         tell("writing the protected table", 0, 0)
         frame = _escaped(result.frame) if wanted["escape"] else result.frame
         io.write_table(frame, folder / "protected.csv", source)
+        # What `shoal attack` and `shoal dossier` start from, beside the two tables.
+        run_of_protection(result).save(folder / "run.json")
         figures = result.figures.to_dict()
         facts = {
             "status": result.status,
