@@ -23,7 +23,13 @@ def register(app: typer.Typer) -> None:
 
 
 def ask(
-    file: Annotated[Path, typer.Argument(help="The private table.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="The private table: a file, a folder of Parquet files, duckdb:///FILE?table=NAME or "
+            "postgresql://USER@HOST/DATABASE?table=NAME."
+        ),
+    ],
     query: Annotated[str, typer.Argument(help="SELECT COUNT(*) FROM t WHERE ...")],
     schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")],
     epsilon: Annotated[
@@ -90,7 +96,7 @@ def ask(
     if save_run is not None:
         from shoal.io import check_apart, check_folder
 
-        check_apart({"--save-run": save_run}, [file, schema])
+        check_apart({"--save-run": save_run}, [Path(file), schema])
         check_folder(save_run)
     facts = _with_cells(Schema.from_toml(schema), cells)
     if model is not None and (mode not in ("correlated", "heuristic", *STATED) or cells is not None):
@@ -121,6 +127,7 @@ def ask(
         else:
             answer = session.ask(query, epsilon, rho=rho, error=error)
             if save_run is not None:
+                from shoal.dp.sources import without_password
                 from shoal.evidence import run_of_answer
 
                 asked = {
@@ -129,7 +136,7 @@ def ask(
                     "mode": mode,
                     "analyst": analyst,
                 }
-                run_of_answer(answer.to_dict(), facts, asked, str(file)).save(save_run)
+                run_of_answer(answer.to_dict(), facts, asked, without_password(file)).save(save_run)
             _show(answer, as_json)
     finally:
         opened.close()
@@ -137,7 +144,6 @@ def ask(
 
 def _tables(given: list[str]) -> dict[str, Any]:
     """Further tables, each read by its own schema."""
-    from shoal.dp.sources import read_private
     from shoal.errors import ParameterError
     from shoal.schema import Schema
 
@@ -148,23 +154,20 @@ def _tables(given: list[str]) -> dict[str, Any]:
         if not (name and file and facts):
             raise ParameterError(f"'--table' must be NAME=FILE:SCHEMA. Got {each!r}.")
         schema = Schema.from_toml(Path(facts))
-        found[name] = (read_private(Path(file), schema, also=True), schema)
+        found[name] = (file, schema)
     return found
 
 
-def _session(file: Path, schema: Schema, mode: str, ledger: Ledger, given: dict[str, Any]) -> Session:
+def _session(file: str, schema: Schema, mode: str, ledger: Ledger, given: dict[str, Any]) -> Session:
     from shoal.dp.session import FewCellsWarning, Session
-    from shoal.dp.sources import read_private
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewCellsWarning)  # the answer's notes say it
-        return Session(
-            read_private(file, schema, also=bool(given["tables"])), schema, mode, ledger=ledger, **given
-        )
+        return Session(file, schema, mode, ledger=ledger, **given)
 
 
 def _reproduce(
-    file: Path,
+    file: str,
     schema: Schema,
     model: Any,
     ledger: Ledger,
@@ -175,13 +178,12 @@ def _reproduce(
 ) -> None:
     from shoal.dp.correlation import BoundaryWarning, Grid
     from shoal.dp.heuristic import Heuristic
-    from shoal.dp.sources import read_private
 
     if model is None and schema.cells is not None:
         model = Grid.of_schema(schema)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", BoundaryWarning)
-        asked = Heuristic(read_private(file, schema), schema, model, analyst=analyst, ledger=ledger)
+        asked = Heuristic(file, schema, model, analyst=analyst, ledger=ledger)
     for each in told:
         typer.echo(f"note: {each.message}", err=True)
     found = asked.ask(query, parameter)

@@ -32,6 +32,7 @@ from shoal.dp.query import Query
 from shoal.dp.reading import read_query
 from shoal.dp.secret import random_word
 from shoal.dp.session import LEAST, Cost, Session, named
+from shoal.dp.sources import whole_table
 from shoal.dp.unit import ENDED, Protected, Stated
 from shoal.errors import ParameterError, SchemaError
 from shoal.schema import Column, Schema
@@ -127,7 +128,7 @@ class StatedSession(Session):
         self._least = millionths.micro(minimum, "minimum")
         self.protected = Stated(f"{mode}:{self.stated.fingerprint()}", self.stated.stamp)
         self._version = data_version or self.schema.version or random_word()
-        self._frame = _rows(frame, self.schema, self.stated)
+        self._frame = _rows(whole_table(frame, self.schema), self.schema, self.stated)
         self._own = not isinstance(ledger, Ledger)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, _hook=_hook)
         total = self.schema.budget if budget is None else budget

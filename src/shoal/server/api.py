@@ -62,7 +62,7 @@ def me(request: Request) -> dict[str, Any]:
 def datasets(request: Request) -> list[dict[str, Any]]:
     """The data sets and their public facts."""
     service = service_of(request)
-    return [service.public(name) for name in service.config.datasets]
+    return [service.public(name) for name in service.names(request.state.visitor)]
 
 
 def dataset(request: Request, dataset: str) -> dict[str, Any]:

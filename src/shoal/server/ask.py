@@ -25,7 +25,7 @@ _ENTRY = re.compile("[0-9a-f]{16}")
 
 def choose(request: Request) -> Response:
     """The data sets to ask; straight on where there is one."""
-    names = list(request.app.state.config.datasets)
+    names = api.service_of(request).open_to(request.state.visitor.name)
     if len(names) == 1:
         return RedirectResponse(f"/ask/{names[0]}", 303)
     service, who = api.service_of(request), request.state.visitor.name

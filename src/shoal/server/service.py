@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,14 @@ from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.ledger import Ledger
 from shoal.dp.past import Past, held, past
 from shoal.dp.quality import ColumnQuality, quality
+from shoal.dp.rights import OPEN, Rights
 from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.sources import read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
 from shoal.errors import BudgetError, InputError, QueryError
 from shoal.schema import Column, Schema
+from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.config import Config, Dataset
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
 from shoal.server.words import examples
@@ -57,9 +61,11 @@ class Service:
         self.ledger.ready()
         # Workers of one server share what they call the state of a table that nobody named.
         run = os.environ.get("SHOAL_RUN") or secrets.token_hex(16)
+        self._rights: dict[str, tuple[float, Rights]] = {}
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
-        for name, facts in config.datasets.items():
+        self.datasets = dict(config.datasets)
+        for name, facts in self.datasets.items():
             frame = read_private(facts.file, facts.schema)
             self._quality[name] = quality(frame, facts.schema)
             self._sessions[name] = open_sessions(
@@ -84,10 +90,35 @@ class Service:
             )
         return by_mode[mode]
 
+    def names(self, who: Account) -> list[str]:
+        """The data sets that somebody may know of: all for owners and auditors, else those that may be asked."""
+        return list(self.datasets) if who.role in ("owner", "auditor") else self.open_to(who.name)
+
+    def open_to(self, analyst: str) -> list[str]:
+        """The data sets that an analyst or agent may ask."""
+        return [name for name in list(self.datasets) if self._rights_of(name).may_ask(analyst)]
+
+    def require(self, dataset: str, analyst: str) -> None:
+        """Raise the error of a data set that is not there for who may not ask it."""
+        if dataset in self._sessions and not self._rights_of(dataset).may_ask(analyst):
+            raise UnknownError(f"There is no data set {dataset!r}.")
+        self.session(dataset)
+
+    def has_fresh_rights(self, dataset: str) -> bool:
+        """Whether `require` can tell without asking the ledger."""
+        return time.monotonic() - self._rights.get(dataset, (-math.inf, OPEN))[0] <= FRESH_SECONDS
+
+    def _rights_of(self, dataset: str) -> Rights:
+        """Who may ask, at most a second old; the ledger itself decides at each charge."""
+        if not self.has_fresh_rights(dataset):
+            self._rights[dataset] = (time.monotonic(), self.ledger.rights(dataset))
+        return self._rights[dataset][1]
+
     def ask(
         self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str
     ) -> Answer | Reproduction:
         """One answer, charged to the analyst."""
+        self.require(dataset, analyst)
         session = self.session(dataset, mode)
         if not self._refusals.has_turn(analyst):
             raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
@@ -99,6 +130,7 @@ class Service:
 
     def cost(self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str) -> Cost:
         """What that answer would cost."""
+        self.require(dataset, analyst)
         session = self.session(dataset, mode)
         if isinstance(session, Heuristic):
             raise QueryError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
@@ -108,11 +140,13 @@ class Service:
         self, dataset: str, analyst: str, last: int = 100, *, text: str = "", before: str | None = None
     ) -> list[Past]:
         """The newest answers that an analyst paid for, newest first; large ones without their numbers."""
+        self.require(dataset, analyst)
         sessions, most = self._kept(dataset), self.config.large_figures
         return past(sessions, analyst, last, text=text, before=before, figures=most) if sessions else []
 
     def held(self, dataset: str, analyst: str, entry: str) -> Past:
         """One answer that an analyst paid for."""
+        self.require(dataset, analyst)
         sessions = self._kept(dataset)
         found = held(sessions, analyst, entry) if sessions else None
         if found is None:
@@ -124,20 +158,32 @@ class Service:
 
         What others spent is not told.
         """
-        self.session(dataset)
-        caps = self._caps(dataset)
+        self.require(dataset, analyst)
+        limit = self._caps(dataset)
+        caps = self.ledger.caps_of(dataset, analyst, limit) or limit
         return {
             "dataset": dataset,
             "analyst": analyst,
             "cap": epsilon(min(caps.per_analyst, caps.total)),
             "spent": epsilon(self.ledger.spent(dataset, analyst)),
+            "remaining": epsilon(self.ledger.remaining(dataset, analyst, limit)),
+        }
+
+    def budget_of(self, dataset: str, analyst: str) -> dict[str, float]:
+        """For the owner: what an analyst has left, and what the data set has."""
+        caps = self._caps(dataset)
+        own = self.ledger.caps_of(dataset, analyst, caps) or Caps(caps.total, 0)
+        return {
+            "cap": epsilon(min(own.per_analyst, own.total)),
             "remaining": epsilon(self.ledger.remaining(dataset, analyst, caps)),
+            "total": epsilon(caps.total),
+            "total_left": epsilon(max(0, caps.total - self.ledger.spent(dataset))),
         }
 
     def public(self, dataset: str) -> dict[str, Any]:
         """The public facts of a data set."""
         self.session(dataset)
-        facts, schema = self.config.datasets[dataset], self.config.datasets[dataset].schema
+        facts, schema = self.datasets[dataset], self.datasets[dataset].schema
         return {
             "id": dataset,
             "about": facts.about,
