@@ -24,6 +24,7 @@ from shoal.dp.correlation import Grid, Model
 from shoal.dp.currency import WORDS, Currency
 from shoal.dp.expected import amount_for, expected_error
 from shoal.dp.figures import cautions
+from shoal.dp.free import GAUSSIAN, LAPLACE, Bought, free_answer
 from shoal.dp.frequent import ask_mode, asks_for_mode, mode_cost
 from shoal.dp.ledger import Ledger
 from shoal.dp.noise import add_noise, as_released, released
@@ -40,6 +41,7 @@ from shoal.errors import ParameterError
 from shoal.schema import Schema
 
 if TYPE_CHECKING:
+    from shoal.dp.continual import State, Stream
     from shoal.dp.stream import Drift
 
 LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
@@ -129,6 +131,9 @@ class Session:
         Least epsilon of a figure.
     tables : mapping of str to (frame, schema), optional
         Further tables, each as `frame` may be, by the names that the schema's links use (docs/howto/tables.md).
+    releases : sequence, default ()
+        Releases of this table, as `shoal.release.release_marginals` gives them, or those that a ledger keeps
+        (`shoal.release.KeptReleases`): what they answer at least as exactly costs nothing.
 
     Notes
     -----
@@ -145,6 +150,8 @@ class Session:
     >>> answer.epsilon, answer.remaining, answer.guarantee
     (0.5, 1.5, 'guarantee: epsilon-DP, add or remove one record')
     """
+
+    _streams: State | None = None
 
     def __new__(cls, frame: Any = None, schema: Any = None, mode: str = "dp", *_: Any, **__: Any) -> Self:
         """In modes `pufferfish` and `dependent` a `StatedSession`, which goes by a declared model."""
@@ -170,6 +177,7 @@ class Session:
         data_version: str | None = None,
         minimum: float = LEAST,
         tables: Mapping[str, tuple[Any, Schema | str | Path]] | None = None,
+        releases: Sequence[Bought] = (),
         _hook: Callable[[str], None] | None = None,
     ) -> None:
         if mode not in MODES:
@@ -180,7 +188,7 @@ class Session:
             {"column": mode, "cell": "correlated", "records": "group"}.get(unit.kind, "dp") if unit else mode
         )
         self.analyst, self._hook = named(analyst), _hook or (lambda step: None)
-        self.currency = Currency.of(schema)
+        self.currency, self.releases = Currency.of(schema), tuple(releases)
         self._least = self.currency.least(minimum)
         self.model, self.protected = _unit_of(self.mode, schema, unit, model, tau)
         asked = caps_of(schema, self.currency, budget, per_analyst)
@@ -234,10 +242,25 @@ class Session:
             return ask_mode(self, str(query), self._amount(epsilon, rho, error), self._who(analyst))
         asked, who = self._question(query), self._who(analyst)
         plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
+        free = self._free(query, plan, who)
+        if free is not None:
+            return free
         self._rows.ready()
         with self.admit(plan.size, who):
             receipt = self.ledger.once(self._claim(plan, who), lambda: self._draw(plan))
             return self._answer(plan, receipt)
+
+    def _free(self, query: str | Query, plan: Plan, who: str) -> Answer | None:
+        """What releases answer for nothing, at least as exactly as the plan would."""
+        if not self.releases:
+            return None
+        quantile = LAPLACE if self.currency.pure else GAUSSIAN
+        widths = {
+            each["figure"]: quantile * each["noise_scale"] for each in _parts(plan) if "noise_scale" in each
+        }
+        return free_answer(
+            self.releases, query, self.schema.id, who, self._version, widths, self.remaining(who)
+        )
 
     def cost(
         self,
@@ -263,6 +286,8 @@ class Session:
                 continue
             asked = self._question(each)
             plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
+            if self._free(each, plan, who) is not None:
+                continue
             claim = self._claim(plan, who)
             if claim.facts not in held and not self.ledger.has_received(claim):
                 times = 1 if kept is None else max(1, plan.unit.times(kept))
@@ -273,6 +298,11 @@ class Session:
         left = self.ledger.remaining(self.schema.id, who, self.limit)
         more = left // total if total else None
         return Cost(self.currency.epsilon(total), millionths.epsilon(left), tuple(parts), spent, more)
+
+    @property
+    def version(self) -> str:
+        """The word for the state of the table that answers are about."""
+        return self._version
 
     def remaining(self, analyst: str | None = None) -> float:
         """What an analyst can still spend on this data set, epsilon or rho; what others have spent is not told."""
@@ -347,6 +377,61 @@ class Session:
         from shoal.dp.stream import append
 
         return append(self, rows, data_version)
+
+    def stream(
+        self,
+        name: str,
+        query: str | Query,
+        epsilon: float | None = None,
+        periods: int = 1,
+        *,
+        rho: float | None = None,
+        state: str | Path | None = None,
+        analyst: str | None = None,
+    ) -> Stream:
+        """Open a stream: running totals of a COUNT or SUM, told after each period, for one charge now.
+
+        Each period's rows are handed to `Stream.add`; the table of this session is not read. A stream that was opened
+        before with the same words is opened again where it stood, at no cost.
+
+        Parameters
+        ----------
+        name : str
+            Tells it from others of the same question.
+        query : str or Query
+            One COUNT or SUM, with WHERE and GROUP BY where wanted.
+        epsilon : float
+            For the whole stream.
+        periods : int, default 1
+            How many there may be.
+        rho : float, optional
+            In place of epsilon, of a data set that is counted in zCDP.
+        state : str or Path, optional
+            File of exact figures and noise, for the owner alone; beside the ledger's file if left open.
+        analyst : str, optional
+
+        Returns
+        -------
+        Stream
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> from shoal import Session
+        >>> from shoal.schema import Column, Schema
+        >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="visits")
+        >>> with Session(pl.DataFrame({"age": []}), schema, budget=2.0) as s:
+        ...     visits = s.stream("weekly", "SELECT COUNT(*) FROM t WHERE age >= 40", epsilon=1.0, periods=52)
+        ...     step = visits.add(pl.DataFrame({"age": [31, 45, 62]}))
+        ...     step.period, len(visits.to_frame()), s.remaining()
+        (1, 1, 1.0)
+        """
+        from shoal.dp.continual import open_stream, state_of
+
+        if self._streams is None or state is not None:
+            self._streams = state_of(self.ledger, state)
+        spent = self._amount(epsilon, rho, None)
+        return open_stream(self, name, query, spent, periods, self._streams, self._who(analyst))
 
     def _question(self, query: str | Query) -> Query:
         unit = None if self.protected is None else self.protected.column or ""

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import Query, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 
 from shoal import __version__
@@ -15,8 +15,11 @@ from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.errors import ShoalError
+from shoal.server import releases as made_releases
+from shoal.server.accuracy import Forecast
 from shoal.server.service import Service
 
+LONGEST = 20_000
 _LAST = Query(100, ge=1, le=1000, description="How many of the newest entries to give.")
 
 
@@ -36,9 +39,41 @@ class Question(BaseModel):
     """A query, what to spend on it, and in which mode."""
 
     model_config = ConfigDict(extra="forbid")
-    sql: str = Field(max_length=20_000, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
-    epsilon: float = Field(gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
+    sql: str = Field(max_length=LONGEST, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
+    epsilon: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
+    error: float | None = Field(
+        None, gt=0, le=1e15, allow_inf_nan=False, strict=True,
+        description="In place of epsilon: every figure lies within so much with 95 %. For counts and sums.",
+    )  # fmt: skip
     mode: str | None = Field(None, max_length=20, description="The data set's first mode if left open.")
+
+    @model_validator(mode="after")
+    def _one_amount(self) -> Question:
+        if (self.epsilon is None) == (self.error is None):
+            raise ValueError("give either 'epsilon' or 'error'")
+        return self
+
+
+class Table(BaseModel):
+    """A whole table to be released: what to spend on it, and what it shall hold."""
+
+    model_config = ConfigDict(extra="forbid")
+    epsilon: float = Field(gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[1.0])
+    delta: float | None = Field(
+        None, gt=0, lt=1, description="Gaussian noise, counted in zCDP; pure if left open."
+    )
+    columns: list[str] | None = Field(
+        None, max_length=500, description="All quasi and sensitive ones if left open."
+    )
+    bins: int | str | dict[str, int | str | list[float]] | None = Field(
+        None, description="Bins of numbers: how many, or quantiles:16; or one of them for each column."
+    )
+    marginals: int | str | list[list[str]] = Field(
+        "chosen", description="chosen, a number of columns up to 3, or lists of columns."
+    )
+    rows: int | None = Field(
+        None, ge=1, le=1_000_000, description="The noisy number of records if left open."
+    )
 
 
 def service_of(request: Request) -> Service:
@@ -76,10 +111,14 @@ def budget(request: Request, dataset: str) -> dict[str, Any]:
 
 
 def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
-    """What an answer would cost and how it is split; free."""
-    who = request.state.visitor.name
-    found = service_of(request).cost(dataset, question.sql, question.epsilon, question.mode, who)
-    return {**asdict(found), "affordable": found.affordable}
+    """What an answer would cost, how exact it would be, and how many such are left; free."""
+    return forecast_of(service_of(request), dataset, question, request.state.visitor.name).to_dict()
+
+
+def forecast_of(service: Service, dataset: str, question: Question, who: str) -> Forecast:
+    """What a question would cost this analyst."""
+    asked = (question.sql, question.epsilon, question.mode, who, question.error)
+    return Forecast(service.cost(dataset, *asked))
 
 
 async def ask(request: Request, dataset: str, question: Question) -> JSONResponse:
@@ -91,14 +130,30 @@ async def ask(request: Request, dataset: str, question: Question) -> JSONRespons
 
 async def answered(request: Request, dataset: str, question: Question) -> Answer | Reproduction:
     """An answer or a refusal; it leaves at the end of a slot, as the ledger sees to it."""
-    return await run_in_threadpool(
-        service_of(request).ask,
-        dataset,
-        question.sql,
-        question.epsilon,
-        question.mode,
-        request.state.visitor.name,
-    )
+    service, who = service_of(request), request.state.visitor.name
+
+    asked = (question.sql, question.epsilon, question.mode, who, question.error)
+    return await run_in_threadpool(service.ask, dataset, *asked)
+
+
+async def release(request: Request, dataset: str, table: Table) -> dict[str, Any]:
+    """A whole table, charged to your budget before the data is touched; further questions to it are free."""
+    who, wanted = request.state.visitor.name, table.model_dump()
+    out = await run_in_threadpool(made_releases.release, service_of(request), dataset, wanted, who)
+    return {
+        "stamp": out.stamp,
+        "epsilon": out.epsilon,
+        "delta": out.delta,
+        "remaining": out.remaining,
+        "entry": out.entry,
+        "notes": list(out.notes),
+        "csv": out.frame.write_csv(),
+    }
+
+
+def releases(request: Request, dataset: str) -> list[dict[str, Any]]:
+    """The releases you hold of this state of the data, and what each covers."""
+    return made_releases.releases(service_of(request), dataset, request.state.visitor.name)
 
 
 def answers(request: Request, dataset: str, last: int = _LAST) -> list[dict[str, Any]]:

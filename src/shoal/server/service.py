@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import secrets
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +23,16 @@ from shoal.dp.past import Past, held, past
 from shoal.dp.quality import ColumnQuality, quality
 from shoal.dp.rights import OPEN, Rights
 from shoal.dp.session import Cost, FewCellsWarning, Session
-from shoal.dp.sources import read_private
+from shoal.dp.sources import open_source, read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
 from shoal.errors import BudgetError, InputError, QueryError
+from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.config import Config, Dataset
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
-from shoal.server.words import examples
+from shoal.server.words import examples, name_of
 
 SWITCH_SECONDS = 0.0005  # for which one thread may hold up the others
 
@@ -64,9 +67,10 @@ class Service:
         self._rights: dict[str, tuple[float, Rights]] = {}
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
+        self.frames: dict[str, Any] = {}  # as read, for releases of whole tables
         self.datasets = dict(config.datasets)
         for name, facts in self.datasets.items():
-            frame = read_private(facts.file, facts.schema)
+            self.frames[name] = frame = table_of(facts)
             self._quality[name] = quality(frame, facts.schema)
             self._sessions[name] = open_sessions(
                 facts, frame, self.ledger, f"{run}:{name}", config.least_epsilon
@@ -115,26 +119,50 @@ class Service:
         return self._rights[dataset][1]
 
     def ask(
-        self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str
+        self,
+        dataset: str,
+        sql: str,
+        amount: float | None,
+        mode: str | None,
+        analyst: str,
+        error: float | None = None,
     ) -> Answer | Reproduction:
-        """One answer, charged to the analyst."""
+        """One answer, charged to the analyst: for an epsilon, or for what a wanted error takes."""
         self.require(dataset, analyst)
         session = self.session(dataset, mode)
+        with self.refusing(analyst):
+            if isinstance(session, Session):
+                return session.ask(sql, amount, error=error, analyst=analyst)
+            if amount is None:
+                raise QueryError("Mode 'heuristic' takes a noise parameter, not an error.")
+            return session.ask(sql, amount, analyst=analyst)
+
+    @contextlib.contextmanager
+    def refusing(self, analyst: str) -> Iterator[None]:
+        """Count what the budget refuses to an analyst, and let nobody go on without end."""
         if not self._refusals.has_turn(analyst):
             raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
         try:
-            return session.ask(sql, amount, analyst=analyst)
+            yield
         except BudgetError:  # each is an entry of the ledger, so that nobody may add them without end
             self._refusals.take(analyst)
             raise
 
-    def cost(self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str) -> Cost:
+    def cost(
+        self,
+        dataset: str,
+        sql: str,
+        amount: float | None,
+        mode: str | None,
+        analyst: str,
+        error: float | None = None,
+    ) -> Cost:
         """What that answer would cost."""
         self.require(dataset, analyst)
         session = self.session(dataset, mode)
         if isinstance(session, Heuristic):
             raise QueryError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
-        return session.cost(sql, amount, analyst=analyst)
+        return session.cost(sql, amount, error=error, analyst=analyst)
 
     def past(
         self, dataset: str, analyst: str, last: int = 100, *, text: str = "", before: str | None = None
@@ -239,6 +267,13 @@ class Service:
         return caps if session is None else caps.within(session.limit)
 
 
+def table_of(facts: Dataset) -> Any:
+    """The cells of a file, or a source that is read when it is asked: a folder of Parquet files, or a database."""
+    if isinstance(facts.file, Path) and facts.file.is_file():
+        return read_private(facts.file, facts.schema)
+    return open_source(facts.file, facts.schema)
+
+
 def open_sessions(
     facts: Dataset, frame: Any, ledger: Ledger, version: str, minimum: float
 ) -> dict[str, Session | Heuristic]:
@@ -264,12 +299,13 @@ def open_sessions(
                 model=facts.model if mode in STATED else None,
                 data_version=facts.version or facts.schema.version or version,
                 minimum=minimum,
+                releases=() if mode in STATED else (KeptReleases(ledger, facts.schema),),
             )
     return sessions
 
 
 def _column(column: Column) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    facts: dict[str, Any] = {"name": column.name, "sql": name_of(column.name), "kind": column.kind}
     if column.bounds is not None:
         facts["bounds"] = [_plain(each) for each in column.bounds]
     if column.levels is not None:
