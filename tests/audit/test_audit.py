@@ -11,7 +11,7 @@ from shoal.errors import ParameterError
 QUICK = (1_000, 4_000)
 
 
-@pytest.mark.parametrize("mode", ["dp", "group", "correlated"])
+@pytest.mark.parametrize("mode", ["dp", "group", "correlated", "zcdp"])
 def test_sound_modes_are_not_refuted(mode):
     report = audit(mode, epsilons=(1.0,), stages=QUICK)
     assert not report.refuted, report.witness

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoal.audit._cases import Case, case_named, mechanism, with_releases
+from shoal.audit._cases import RHO, Case, case_named, mechanism, with_releases
 from shoal.audit._game import Mechanism
 from shoal.audit._stated import blind_to_three, copy_not_stated
 from shoal.dp.plan import Plan
@@ -148,6 +148,34 @@ def _noise_per_copy(epsilon: float) -> Mechanism:
         return np.concatenate([copies, copies.sum(axis=1, keepdims=True)], axis=1)
 
     return Mechanism("copies of one number", epsilon, sample, (*(f"copy {i}" for i in range(5)), "their sum"))
+
+
+@_fault("rho-scale-halved")
+def _rho_scale(rho: float) -> Mechanism:
+    """Gaussian noise of half the scale that the rho buys."""
+    return _rho_short("one row against none", rho, 4)
+
+
+@_fault("rho-range-not-rooted")
+def _rho_range(rho: float) -> Mechanism:
+    """A choice whose log-ratios span a range of 8 rho in the place of its root."""
+    return _rho_short("a median between two heaps", rho, 8)
+
+
+def _rho_short(name: str, rho: float, factor: int) -> Mechanism:
+    case = case_named("zcdp", name)
+
+    def more(plan: Plan) -> Plan:
+        return with_releases(plan, micro=factor * plan.releases[0].micro)
+
+    return mechanism(case, rho, drawn=more, currency=RHO)
+
+
+@_fault("rows-of-a-person-as-if-in-different-groups")
+def _rooted(rho: float) -> Mechanism:
+    """The root of the number of rows as the L2 length of a person's rows, which may all lie in one group."""
+    case = case_named("zcdp", "a person whose rows lie in one group")
+    return mechanism(case, rho, drawn=lambda plan: with_releases(plan, figure="units"), currency=RHO)
 
 
 _fault("copy-not-stated")(copy_not_stated)

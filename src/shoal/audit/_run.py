@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from shoal.audit._cases import CASES, MODES, mechanism
+from shoal.audit._cases import CASES, MODES, RHO, mechanism
 from shoal.audit._faults import FAULTS
 from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
 from shoal.audit._intervals import audit_intervals, without_bias
 from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
 from shoal.audit._stated import STATED
+from shoal.dp.currency import EPSILON
 from shoal.errors import ParameterError
 
 EPSILONS = (0.5, 1.0)
@@ -66,7 +67,8 @@ def audit(
 
     Parameters
     ----------
-    mode : {"dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "outside", "intervals"}
+    mode : {"dp", "group", "correlated", "zcdp", "heuristic", "pufferfish", "dependent", "outside", "intervals"}
+        "zcdp" claims rho in the place of epsilon.
         "outside" starts from files and plays on all that is seen: answers, costs, refusals, log, times. "intervals"
         claims that an interval of 95 % misses the figure asked for in at most 5 % of answers.
         The last two claim something under a stated model, and are played under it.
@@ -103,7 +105,8 @@ def audit(
     games = [(case, epsilon) for epsilon in epsilons for case in CASES[mode]]
     verdicts = []
     for case, epsilon in games:
-        verdicts.append(play(mechanism(case, epsilon), stages, alpha / len(games)))
+        game = mechanism(case, epsilon, currency=RHO if mode == "zcdp" else EPSILON)
+        verdicts.append(play(game, stages, alpha / len(games)))
         if verdicts[-1].refuted and mode == "heuristic":
             break  # one witness is enough against a mechanism that claims nothing
     return _report(mode, verdicts)
