@@ -25,7 +25,7 @@ import numpy as np  # noqa: E402
 import polars as pl  # noqa: E402
 
 from dp.conftest import BIN, Cluster, system_user  # noqa: E402
-from server import pressure  # noqa: E402
+from server import abuse, pressure  # noqa: E402
 from server.conftest import House  # noqa: E402
 from server.timing import timing_attack  # noqa: E402
 from shoal import Session  # noqa: E402
@@ -69,6 +69,14 @@ def rows(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
             lambda houses: pressure.slow_clients(houses[0], 350, given.seconds / 4),
         ),
     )
+    for place, each in enumerate((None, *abuse.ABUSES)):
+        yield (
+            f"a calm analyst beside {each or 'nobody'}",
+            lambda place=place, each=each: _served(
+                [abuse.wide_house(folder / f"abuse-{place}")],
+                lambda houses: abuse.beside(houses[0], each, 4, given.seconds / 2),
+            ),
+        )
     if (BIN / "initdb").exists():
         yield from _with_postgresql(folder, given)
 

@@ -7,6 +7,8 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from scipy import stats
 
 from shoal.dp.check import check
@@ -250,3 +252,20 @@ def test_notes_say_what_an_interval_covers():
     schema = Schema(SCHEMA.columns, unit=Unit("who", 60))
     said = drawn("SELECT COUNT(*) FROM t", table(30), schema=schema)[2][0]
     assert any("cut" in each and "narrow interval" in each for each in said)
+
+
+@given(
+    above=st.floats(-50, 1e6),
+    below=st.floats(-50, 1e6),
+    scale=st.floats(0.5, 1000),
+    confidence=st.sampled_from([0.9, 0.95, 0.999]),
+)
+def test_the_interval_of_a_share_ends_where_the_radius_says(above, below, scale, confidence):
+    for noise in (Laplace(Fraction(scale)), Gaussian(scale)):
+        low, high = share_interval(above, below, noise, confidence)
+        total = above + below
+        tiny = 1e-9 * max(1.0, abs(above), abs(below), scale)
+        if low > 0:
+            assert abs(above - low * total - difference_radius(low, noise, confidence)) <= 10 * tiny
+        if high < 1:
+            assert abs(high * total - above - difference_radius(high, noise, confidence)) <= 10 * tiny

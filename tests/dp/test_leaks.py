@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
 import stat
 import sys
+import threading
 import time
 from dataclasses import asdict, replace
 from fractions import Fraction
@@ -20,14 +22,14 @@ from shoal.dp import DependentDP, Ledger, Pufferfish, Session
 from shoal.dp.anchor import Anchor
 from shoal.dp.backup import backup, restore
 from shoal.dp.chain import replay
-from shoal.dp.claims import Amount, Claim
+from shoal.dp.claims import CLOSED, Amount, Claim, ClosedError
 from shoal.dp.entries import Entry
 from shoal.dp.past import past
 from shoal.dp.pufferfish import MarkovChain, Scenario
 from shoal.dp.unit import AddRemoveRecord
 from shoal.errors import BudgetError, LedgerError, ParameterError, ShoalError
 from shoal.release import release_graph, release_table
-from shoal.schema import Column, Schema
+from shoal.schema import Column, Schema, Unit
 
 SCHEMA = Schema({"age": Column("age", bounds=(0, 110), step=1)}, id="clinic")
 TABLE = pl.DataFrame({"age": [20, 50, 70]})
@@ -177,10 +179,8 @@ def test_answers_and_refusals_leave_at_whole_slots(monkeypatch):
     assert early == pytest.approx([0.75, 0.75, 0.75, 1.75, 1.75, 2.75])
 
 
-def _claim(question, micro=1000, unit=None):
-    from shoal.dp.claims import Amount, Claim
-
-    return Claim("d", "ann", question, "", Amount(micro), unit or dp.AddRemoveRecord())
+def _claim(question, micro=1000, unit=None, analyst="ann"):
+    return Claim("d", analyst, question, "", Amount(micro), unit or dp.AddRemoveRecord())
 
 
 # --- costs and refusals
@@ -258,11 +258,114 @@ def test_a_refusal_tells_neither_the_total_nor_what_is_stored():
             s.ask(sql, 0.9, analyst="ann")
         said.append(str(caught.value))
     assert said[0] == said[1]
-    assert said[0] == (
-        "The budget of this data set does not allow epsilon 0.9 any more; only its owner can raise it."
-    )
-    assert s.remaining("ann") == 1.0
+    assert said[0] == CLOSED
     assert s.ask(COUNT, 0.9, analyst="bob").epsilon == 0.0  # one's own stays
+
+
+def test_what_is_left_of_the_data_set_cannot_be_searched_for():
+    """Whatever the others have spent, an analyst sees the same answers and refusals after the first at the data set's cap."""
+    seen = []
+    for others in (0.5, 0.7, 0.9, 1.0):
+        s = session(Ledger(), budget=1.0, per_analyst=1.0)
+        s.ask(COUNT, others, analyst="bob")
+        told = []
+        for step, asked in enumerate((0.6, 0.3, 0.15, 0.075, 0.001)):  # by halving
+            with pytest.raises(BudgetError) as caught:
+                s.ask(f"SELECT COUNT(*) FROM t WHERE age >= {step}", asked, analyst="ann")
+            told.append((str(caught.value), s.remaining("ann"), s.cost(COUNT, 0.1, analyst="ann").affordable))
+        seen.append(told)
+    assert all(each == seen[0] for each in seen)
+    assert set(seen[0]) == {(CLOSED, 0.0, False)}
+
+
+def test_asks_that_meet_in_one_transaction_cannot_search_either():
+    ledger = Ledger(slot_seconds=0.05)
+    s = session(ledger, budget=1.0, per_analyst=1.0)
+    s.ask(COUNT, 0.5, analyst="bob")
+    given = []
+
+    def one(asked):
+        with contextlib.suppress(BudgetError):
+            s.ask(COUNT, asked, analyst="ann")
+            given.append(asked)
+
+    first = threading.Thread(target=one, args=(0.9,))
+    first.start()
+    first.join()
+    rest = [threading.Thread(target=one, args=(0.01 * (i + 1),)) for i in range(8)]
+    for each in rest:
+        each.start()
+    for each in rest:
+        each.join()
+    assert not given
+    assert ledger.verify().holds
+
+
+def test_the_owner_opens_a_closed_data_set_again(tmp_path):
+    where = tmp_path / "l.db"
+    s = session(where, budget=1.0, per_analyst=0.8)
+    mine = s.ask("SELECT SUM(age) FROM t", 0.1, analyst="ann")
+    s.ask(COUNT, 0.7, analyst="bob")
+    with pytest.raises(BudgetError, match="of this analyst"):  # one's own cap closes nothing
+        s.ask(COUNT, 0.75, analyst="ann")
+    assert s.remaining("ann") == 0.7
+    with pytest.raises(ClosedError):
+        s.ask(COUNT, 0.3, analyst="ann")
+    for opened in (s, session(where, budget=1.0)):  # it lasts over a start
+        with pytest.raises(ClosedError):
+            opened.ask(COUNT, 0.01, analyst="ann")
+        again = opened.ask("SELECT SUM(age) FROM t", 0.1, analyst="ann")
+        assert (again.value, again.epsilon, again.remaining) == (mine.value, 0.0, 0.0)
+    s.ask("SELECT MAX(age) FROM t", 0.05, analyst="bob")  # others go on
+    with Ledger(where) as other:  # another process of the owner's, with the caps as they were
+        other.set_caps("clinic", 1_000_000, 800_000, by="the owner")
+    assert s.ask(COUNT, 0.01, analyst="ann").remaining == 0.69
+    assert Ledger(where).verify().holds
+
+
+def test_a_charge_for_whom_the_data_set_is_closed_breaks_the_chain():
+    ledger = Ledger()
+    ledger.declare("d", 1_000_000)
+    ledger.once(_claim("1", analyst="bob", micro=900_000), lambda: "1")
+    with pytest.raises(ClosedError):
+        ledger.once(_claim("2", analyst="ann", micro=200_000), lambda: "1")
+    ledger.store.write(lambda w: w.add(w.last("d", "ann"), "charge", "ann", "k", micro=1))
+    assert ledger.verify().problem == "entry 5 was charged to an analyst for whom the data set was closed"
+
+
+def test_a_smaller_budget_of_a_session_is_ones_own():
+    """A session's tighter total, reached by the analyst alone, is told as the analyst's."""
+    ledger = Ledger()
+    session(ledger, budget=2.0)
+    s = session(ledger, budget=0.5)
+    s.ask(COUNT, 0.4)
+    with pytest.raises(BudgetError, match=r"of this analyst does not allow epsilon 0\.2: 0\.1 of 0\.5"):
+        s.ask("SELECT SUM(age) FROM t", 0.2)
+    assert s.remaining() == 0.1
+
+
+# --- whom the unit's ids stand for
+
+
+def _people(**reads):
+    columns = {"who": Column("who", kind="category", **reads), "age": Column("age", bounds=(0, 110))}
+    return Schema(columns, id="people", unit=Unit("who", 2))
+
+
+@pytest.mark.parametrize("reads", [{"numeric_id": True}, {"normalize": True}])
+@pytest.mark.parametrize("given", [None, dp.AddRemoveUnit("who", 2)])
+def test_ids_read_in_another_way_are_another_unit(reads, given):
+    """`007` and `7` are two persons as texts and one as numbers, so totals of the two readings do not add up."""
+    table, ledger = pl.DataFrame({"who": ["007", "7", "8"], "age": [1, 2, 3]}), Ledger()
+    Session(table, _people(), budget=9.0, ledger=ledger, unit=given).ask(COUNT, 1)
+    again = Session(table, _people(**reads), budget=9.0, ledger=ledger, unit=given)
+    with pytest.raises(BudgetError, match="in the unit 'column:who' for life"):
+        again.ask(COUNT, 1)
+    fresh = Ledger()
+    Session(table, _people(**reads), budget=9.0, ledger=fresh, unit=given).ask(COUNT, 1)
+    assert fresh.unit("people") == "column:who" + (
+        " (as numbers)" if reads.get("numeric_id") else " (in NFC)"
+    )
 
 
 def test_a_session_cannot_raise_the_cap(tmp_path):
@@ -276,7 +379,7 @@ def test_a_session_cannot_raise_the_cap(tmp_path):
             ):
                 session(where, **words)
         else:
-            with pytest.raises(BudgetError, match="does not allow epsilon 0.5"):
+            with pytest.raises(BudgetError, match="does not allow"):
                 session(where, **words).ask("SELECT SUM(age) FROM t", 0.5)
     with pytest.raises(BudgetError, match="does not allow"):  # a smaller one holds for its session
         session(where, budget=0.95).ask("SELECT SUM(age) FROM t", 0.06, analyst="bob")

@@ -126,6 +126,21 @@ def test_links_in_a_circle_and_loose_tables_are_refused():
             Session(frame, schema, budget=1.0, tables=tables)
 
 
+def test_a_shared_key_must_be_read_alike_in_all_tables():
+    """Else one person would be two units: `007` here, `7` there."""
+    people = pl.DataFrame({"person": ["007"], "age": [1]})
+    visits = pl.DataFrame({"person": ["7"], "cost": [1]})
+    reads = Column("person", kind="category", numeric_id=True)
+    links = (Link("visits", "visits", "people", ("person",)),)
+    schema = Schema({**PEOPLE.columns, "person": reads}, id="people", unit=Unit("person", 3), links=links)
+    plain = Schema({"cost": VISITS.columns["cost"]}, id="visits")
+    with pytest.raises(SchemaError, match="'person' must be read alike in all tables"):
+        Session(people, schema, budget=1.0, tables={"visits": (visits, plain)})
+    same = Schema({**plain.columns, "person": reads}, id="visits")
+    session = Session(people, schema, budget=1.0, tables={"visits": (visits, same)})
+    assert session._frames["visits"][UNIT].to_list() == session._frames["people"][UNIT].to_list() == ["7"]
+
+
 def test_one_row_per_household_has_the_noise_of_one():
     session = session_of([(1, 1, 3)], [(1, 2, "a")])
     text = "SELECT COUNT(*) FROM (SELECT house, SUM(age) AS s FROM people GROUP BY house) q"

@@ -10,7 +10,7 @@ from shoal.datasets import DATASETS
 from shoal.errors import ParameterError, ShoalError
 from shoal.server.accounts import Accounts
 from shoal.server.config import Config
-from shoal.server.service import Buckets
+from shoal.server.limits import Buckets
 
 
 def test_a_token_is_kept_only_as_a_hash_and_opens_until_revoked(tmp_path):

@@ -60,8 +60,6 @@ def serve(
 
     Example: shoal serve shoal.toml
     """
-    from dataclasses import replace
-
     from shoal.errors import ParameterError
     from shoal.server.config import Config
 
@@ -70,8 +68,7 @@ def serve(
     path = config if demo is None else _make_demo(demo)
     assert path is not None  # one of them was given
     settings = Config.from_toml(path)
-    settings = replace(settings, host=host or settings.host, port=port or settings.port)
-    settings.check()
+    settings = settings.changed(host=host, port=port)
     settings.check_address(behind_proxy=behind_proxy)
     from shoal.server.check import check_port, check_tls, look_through
 
@@ -114,7 +111,6 @@ def mcp(
     Example: SHOAL_TOKEN=shoal-... shoal mcp shoal.toml
     """
     import os
-    from dataclasses import replace
 
     from shoal.errors import ParameterError
     from shoal.server.agents import run_http, run_stdio
@@ -123,7 +119,7 @@ def mcp(
 
     settings = Config.from_toml(config)
     if http:
-        listening = replace(settings, host=host, port=port)
+        listening = settings.changed(host=host, port=port)
         listening.check_address(behind_proxy=behind_proxy)
         check_tls(listening)
         check_port(listening)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from shoal.dp.claims import Caps
-from shoal.dp.entries import START, Entry, Head
+from shoal.dp.entries import CLOSED_KEY, START, Entry, Head
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,7 @@ class Replay:
     _spent: dict[str, int] = field(default_factory=dict)
     _by_analyst: dict[tuple[str, str], int] = field(default_factory=dict)
     _caps: dict[str, Caps] = field(default_factory=dict)
+    _closed: set[tuple[str, str]] = field(default_factory=set)
     _met: bool = False
 
     def follow(self, entries: Iterable[Entry], head: Head) -> Check:
@@ -65,6 +66,9 @@ class Replay:
         dataset, owner = entry.dataset, (entry.dataset, entry.analyst)
         if entry.kind == "caps":
             self._caps[dataset] = Caps.from_json(entry.body)
+            self._closed = {each for each in self._closed if each[0] != dataset}
+        if entry.kind == "refusal" and entry.key == CLOSED_KEY:
+            self._closed.add(owner)
         if entry.kind == "charge":
             self._spent[dataset] = self._spent.get(dataset, 0) + entry.micro
         if entry.kind in ("charge", "receipt"):
@@ -75,6 +79,8 @@ class Replay:
         caps = self._caps.get(dataset)
         if entry.kind == "charge" and caps is not None and (spent > caps.total or own > caps.per_analyst):
             return f"entry {entry.seq} was charged beyond its cap"
+        if entry.kind in ("charge", "receipt") and owner in self._closed:
+            return f"entry {entry.seq} was charged to an analyst for whom the data set was closed"
         return ""
 
 

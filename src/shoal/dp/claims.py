@@ -11,6 +11,14 @@ from shoal.errors import BudgetError, LedgerError, ParameterError
 
 CURRENCIES = {"pure": "epsilon", "zcdp": "rho"}
 NO_UNIT = "none yet"
+CLOSED = (
+    "The budget of this data set does not allow this: nothing new is answered to this analyst until its owner states the "
+    "budget anew ('shoal ledger cap'). Answers received so far stay free."
+)
+
+
+class ClosedError(BudgetError):
+    """The data set's total stands against a claim: from now on its analyst is closed until the owner decides."""
 
 
 class Counted(Protocol):
@@ -179,7 +187,9 @@ def refuse(claim: Claim, last: Last, caps: Caps, cost: Price) -> None:
     """Raise `BudgetError` unless the claim is allowed.
 
     The sentence tells an analyst about that analyst only: not what others have spent, and, as the data set's own cap
-    is held against every answer that the analyst does not hold yet, not whether somebody has asked it before.
+    is held against every answer that the analyst does not hold yet, not whether somebody has asked it before. Where
+    the others' part of the total decides, it is `ClosedError`, one sentence whatever was asked: a single comparison can
+    be had of it, and no search (docs/theory/composition.md).
     """
     word = CURRENCIES[caps.currency]
     if claim.cost.currency != caps.currency:
@@ -193,17 +203,15 @@ def refuse(claim: Claim, last: Last, caps: Caps, cost: Price) -> None:
             "an answer in a weaker or different unit is refused."
         )
     again = f" In this ledger's unit, {last.unit!r}, it counts {cost.times} times." if cost.times > 1 else ""
-    if last.analyst_total + cost.asked > caps.per_analyst:
-        left = epsilon(max(0, caps.per_analyst - last.analyst_total))
+    own = min(caps.per_analyst, caps.total)
+    if last.analyst_total + cost.asked > own:
+        left = epsilon(max(0, own - last.analyst_total))
         raise BudgetError(
             f"The budget of this analyst does not allow {word} {epsilon(cost.asked)}: {left} of "
-            f"{epsilon(caps.per_analyst)} is left.{again}"
+            f"{epsilon(own)} is left.{again}"
         )
     if last.dataset_total + cost.asked > caps.total:
-        raise BudgetError(
-            f"The budget of this data set does not allow {word} {epsilon(cost.asked)} any more; only its owner "
-            f"can raise it.{again}"
-        )
+        raise ClosedError(CLOSED)
 
 
 def left_over(caps: Caps, analyst_total: int) -> int:

@@ -11,7 +11,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
 from typing import Any, NamedTuple
 
-from shoal.dp.claims import NO_UNIT, Caps, Charge, Claim, Last, left_over, no_caps, price, refuse
+from shoal.dp.claims import (
+    CLOSED,
+    NO_UNIT,
+    Caps,
+    Charge,
+    Claim,
+    ClosedError,
+    Last,
+    left_over,
+    no_caps,
+    price,
+    refuse,
+)
 from shoal.dp.secret import random_word
 from shoal.errors import BudgetError, MissingExtraError
 
@@ -55,7 +67,7 @@ HEAD = sa.Table(
     sa.Column("seq", sa.BigInteger, nullable=False),
     sa.Column("hash", sa.Text, nullable=False),
 )
-CAPS_KEY, SECRET_KEY = "caps", "secret"  # keys of entries that are no answers
+CAPS_KEY, SECRET_KEY, CLOSED_KEY = "caps", "secret", "closed"  # keys of entries that are no answers
 
 
 class Head(NamedTuple):
@@ -223,6 +235,16 @@ OWN_CHARGE = Statement(
     .order_by(ENTRIES.c.seq)
     .limit(1)
 )
+IS_CLOSED = Statement(
+    sa.select(ENTRIES.c.seq)
+    .where(
+        ENTRIES.c.kind == "refusal",
+        ENTRIES.c.key == CLOSED_KEY,
+        ENTRIES.c.seq > sa.bindparam("s"),
+        *_is_of(dataset="d", analyst="a"),
+    )
+    .limit(1)
+)
 _OTHER_UNIT = Statement(
     sa.select(ENTRIES.c.seq)
     .where(ENTRIES.c.kind == "charge", ENTRIES.c.unit != sa.bindparam("u"), *_is_of(dataset="d"))
@@ -242,11 +264,12 @@ class Known:
     analysts: dict[tuple[str, str], int] = field(default_factory=dict)
     caps: dict[str, Caps] = field(default_factory=dict)
     weaker: dict[tuple[str, str], bool] = field(default_factory=dict)
+    closed: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Read everything anew next time."""
         self.head = NOWHERE
-        for each in (self.datasets, self.analysts, self.caps, self.weaker):
+        for each in (self.datasets, self.analysts, self.caps, self.weaker, self.closed):
             each.clear()  # type: ignore[attr-defined]
 
 
@@ -293,6 +316,23 @@ class Writer:
             row = _OTHER_UNIT.run(self.connection, {"d": dataset, "u": unit})
             self._known.weaker[place] = row is not None
         return self._known.weaker[place]
+
+    def closed(self, dataset: str, analyst: str) -> bool:
+        """Whether the data set's total was refused to an analyst since its owner last stated the caps."""
+        owner = (dataset, analyst)
+        if owner not in self._known.closed:
+            stated = LAST_BODY.run(self.connection, {"d": dataset, "k": CAPS_KEY, "w": "caps"})
+            since = {"d": dataset, "a": analyst, "s": stated[0] if stated else 0}
+            self._known.closed[owner] = IS_CLOSED.run(self.connection, since) is not None
+        return self._known.closed[owner]
+
+    def refuse(self, last: Last, claim: Claim, key: str, error: BudgetError) -> None:
+        """Add a refusal; one at the data set's total closes it for the analyst."""
+        shut = isinstance(error, ClosedError)
+        key, unit = CLOSED_KEY if shut else key, last.unit or NO_UNIT
+        self.add(last, "refusal", claim.analyst, key, body=str(error), unit=unit)
+        if shut:
+            self._known.closed[claim.dataset, claim.analyst] = True
 
     def restore(self, entries: list[Entry]) -> None:
         """Take over a whole chain into an empty ledger, as it stands."""
@@ -350,6 +390,7 @@ class Writer:
         last = self.last(dataset, by)
         self.add(last, "caps", by, CAPS_KEY, body=caps.to_json(), unit=last.unit or NO_UNIT)
         self._known.caps[dataset] = caps
+        self._known.closed.clear()
 
     def _append(self, entry: Entry) -> None:
         _ADD.run(self.connection, dict(zip(FIELDS, values_of(entry), strict=True)))
@@ -362,19 +403,21 @@ def take_charge(writer: Writer, claim: Claim, key: str) -> Charge:
     last, caps = writer.last(claim.dataset, claim.analyst), writer.caps(claim.dataset)
     if caps is None:
         raise BudgetError(str(no_caps(claim.dataset)))
-    caps = caps.within(claim.limit)
+    caps, closed = caps.within(claim.limit), writer.closed(claim.dataset, claim.analyst)
     names = {"d": claim.dataset, "k": key}
     refers, body = STORED.run(writer.connection, names) or (0, None)
     if refers and OWN.run(writer.connection, {**names, "a": claim.analyst}) is not None:
-        left = left_over(caps, last.analyst_total)
+        left = 0 if closed else left_over(caps, last.analyst_total)
         weaker = writer.weaker(claim.dataset, last.unit)
         (own,) = OWN_CHARGE.run(writer.connection, {**names, "a": claim.analyst})
         return Charge(refers, writer.now, 0, left, bool(last.ended), weaker, name_of(own), body)
     cost = price(claim, last)
     try:
+        if closed:
+            raise ClosedError(CLOSED)
         refuse(claim, last, caps, cost)
     except BudgetError as error:
-        writer.add(last, "refusal", claim.analyst, key, body=str(error), unit=last.unit or NO_UNIT)
+        writer.refuse(last, claim, key, error)
         raise
     entry = writer.add(
         last,

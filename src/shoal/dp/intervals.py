@@ -33,8 +33,8 @@ def share_interval(above: float, below: float, noise: Noise, confidence: float =
     if total <= _steepest(noise, confidence):  # from here on the set is an interval
         return 0.0, 1.0
     middle = min(max(above / total, 0.0), 1.0)
-    low = _crossing(lambda p: above - p * total - difference_radius(p, noise, confidence), 0.0, middle)
-    high = _crossing(lambda p: p * total - above - difference_radius(p, noise, confidence), 1.0, middle)
+    low = _crossing(lambda p: _is_beyond(above - p * total, p, noise, confidence), 0.0, middle)
+    high = _crossing(lambda p: _is_beyond(p * total - above, p, noise, confidence), 1.0, middle)
     return low, high
 
 
@@ -58,6 +58,14 @@ def difference_radius(p: float, noise: Noise, confidence: float = CONFIDENCE) ->
     return high * float(noise.scale) * (1 + 1e-9) + 2.0
 
 
+def _is_beyond(distance: float, p: float, noise: Noise, confidence: float) -> bool:
+    """Whether a distance is larger than `difference_radius`; its probability decides, so that no radius is searched for."""
+    if isinstance(noise, Gaussian):
+        return distance > difference_radius(p, noise, confidence)
+    c = (distance - 2.0) / (float(noise.scale) * (1 + 1e-9))
+    return c > 0 and _outside(c, max(p, 1 - p), min(p, 1 - p)) < 1 - confidence
+
+
 def _outside(c: float, u: float, v: float) -> float:
     """P(|u Z1 - v Z2| > c) for Laplace noise of scale 1 and u >= v >= 0."""
     if v < 1e-9:
@@ -67,13 +75,13 @@ def _outside(c: float, u: float, v: float) -> float:
     return (u * u * math.exp(-c / u) - v * v * math.exp(-c / v)) / (u * u - v * v)
 
 
-def _crossing(positive: Callable[[float], float], outer: float, inner: float) -> float:
-    """Where a function that is negative at `inner` becomes positive on the way to `outer`."""
-    if positive(outer) <= 0:
+def _crossing(holds: Callable[[float], bool], outer: float, inner: float) -> float:
+    """Where a condition that does not hold at `inner` begins to hold on the way to `outer`."""
+    if not holds(outer):
         return outer
     for _ in range(80):
         middle = (outer + inner) / 2
-        outer, inner = (middle, inner) if positive(middle) > 0 else (outer, middle)
+        outer, inner = (middle, inner) if holds(middle) else (outer, middle)
     return outer
 
 

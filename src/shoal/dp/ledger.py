@@ -23,6 +23,7 @@ from shoal.dp.claims import CURRENCIES, NO_UNIT, Caps, Charge, Claim, Last, Rece
 from shoal.dp.database import file_of
 from shoal.dp.entries import (
     CAPS_KEY,
+    IS_CLOSED,
     LAST_BODY,
     LAST_OF_ANALYST,
     LAST_OF_DATASET,
@@ -231,9 +232,11 @@ class Ledger:
         return 0 if row is None else int(row[3])
 
     def remaining(self, dataset: str, analyst: str, limit: Caps | None = None) -> int:
-        """Millionths that an analyst can still spend, as far as it depends on that analyst."""
-        caps = self.caps(dataset)
-        return 0 if caps is None else left_over(caps.within(limit), self.spent(dataset, analyst))
+        """Millionths that an analyst can still spend, as far as it depends on that analyst; 0 for one who is closed."""
+        stated = self.store.first(LAST_BODY, d=dataset, k=CAPS_KEY, w="caps")
+        if stated is None or self.store.first(IS_CLOSED, d=dataset, a=analyst, s=stated[0]) is not None:
+            return 0
+        return left_over(Caps.from_json(stated[1]).within(limit), self.spent(dataset, analyst))
 
     def unit(self, dataset: str) -> str | None:
         """The unit a data set is kept in for life, if it has one yet."""

@@ -11,7 +11,7 @@ import polars as pl
 
 from shoal.dp.load import cells_of, ids_of, load, row_hashes
 from shoal.dp.relation import KEY, UNIT, Catalog, Facts
-from shoal.dp.unit import Protected
+from shoal.dp.unit import Protected, ids_read
 from shoal.errors import SchemaError
 from shoal.schema import Column, Link, Schema
 
@@ -64,6 +64,7 @@ def load_linked(
     _check_links(schema.links, given, unit)
     public = {link.to_table for link in schema.links if link.public}
     keys = {name: _keys(name, schema.links, unit, each) for name, each in given.items()}
+    _check_ids(keys, given)
     frames = {name: _loaded(each, keys[name]) for name, each in given.items()}
     private = [name for name in given if name not in public]
     if unit is not None:
@@ -109,6 +110,20 @@ def _keys(name: str, links: tuple[Link, ...], unit: str | None, each: Given) -> 
     if unit is not None and unit in cells_of(each.data, [unit]).columns:
         found.append(unit)
     return tuple(dict.fromkeys(found))
+
+
+def _check_ids(keys: Mapping[str, tuple[str, ...]], given: Mapping[str, Given]) -> None:
+    """One key is read in one way: ids that differ between two tables would be two units where one is meant."""
+    seen: dict[str, tuple[str, str]] = {}
+    for name, of_table in keys.items():
+        for key in of_table:
+            read = ids_read(given[name].schema.columns.get(key))
+            other, before = seen.setdefault(key, (name, read))
+            if read != before:
+                ways = [f"{where!r} {how or 'as texts'}" for where, how in ((other, before), (name, read))]
+                raise SchemaError(
+                    f"Column {key!r} must be read alike in all tables ('numeric_id', 'normalize'). Got {' and '.join(ways)}."
+                )
 
 
 def _loaded(each: Given, keys: tuple[str, ...]) -> pl.DataFrame:

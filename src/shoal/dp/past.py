@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -37,6 +38,8 @@ class Past:
         What this analyst was charged.
     answer : Answer, optional
         None where it cannot be made again from the canonical text, or was lost before it was stored.
+    large : bool, default False
+        Whether the answer is there, but too large for the list; `held` has it.
     """
 
     entry: str
@@ -44,10 +47,17 @@ class Past:
     query: str
     epsilon: float
     answer: Answer | None
+    large: bool = False
 
 
 def past(
-    sessions: list[Session], analyst: str, last: int = 50, *, text: str = "", before: str | None = None
+    sessions: list[Session],
+    analyst: str,
+    last: int = 50,
+    *,
+    text: str = "",
+    before: str | None = None,
+    figures: int | None = None,
 ) -> list[Past]:
     """The newest answers that an analyst paid for, newest first.
 
@@ -62,6 +72,8 @@ def past(
         Only questions that hold these words.
     before : str, optional
         Only what is older than the answer of this entry.
+    figures : int, optional
+        Numbers that the list may hold in all; answers beyond it come without them, marked as large.
 
     Examples
     --------
@@ -85,7 +97,12 @@ def past(
         )
         select = select.where(ENTRIES.c.seq < older.scalar_subquery())
     rows = sessions[0].ledger.store.all(select)
-    return [_past(sessions, Entry(*row), analyst) for row in rows]
+    found, left = [], math.inf if figures is None else figures
+    for row in rows:
+        each, size = _past(sessions, Entry(*row), analyst, left)
+        left -= 0 if each.large else size
+        found.append(each)
+    return found
 
 
 def held(sessions: list[Session], analyst: str, entry: str) -> Past | None:
@@ -104,7 +121,7 @@ def held(sessions: list[Session], analyst: str, entry: str) -> Past | None:
     rows = sessions[0].ledger.store.all(
         _charges_of(sessions, analyst).where(ENTRIES.c.hash.startswith(entry)).limit(2)
     )
-    return _past(sessions, Entry(*rows[0]), analyst) if len(rows) == 1 else None
+    return _past(sessions, Entry(*rows[0]), analyst)[0] if len(rows) == 1 else None
 
 
 def _charges_of(sessions: list[Session], analyst: str) -> sa.Select[Any]:
@@ -115,9 +132,11 @@ def _charges_of(sessions: list[Session], analyst: str) -> sa.Select[Any]:
     )
 
 
-def _past(sessions: list[Session], entry: Entry, analyst: str) -> Past:
-    spent = budget.epsilon(entry.micro)
-    return Past(entry.name, entry.at, entry.body, spent, _again(sessions, entry, analyst))
+def _past(sessions: list[Session], entry: Entry, analyst: str, most: float = math.inf) -> tuple[Past, int]:
+    """A charge with its answer, unless that has more numbers than may be told here; and how many it has."""
+    answer, size = _again(sessions, entry, analyst, most)
+    spent, large = budget.epsilon(entry.micro), answer is None and size > most
+    return Past(entry.name, entry.at, entry.body, spent, answer, large), size
 
 
 def find(ledger: Ledger, entry: str) -> tuple[Entry, str | None]:
@@ -147,32 +166,35 @@ def _named(entry: str) -> sa.Select[Any]:
     return charges.where(ENTRIES.c.hash.startswith(entry)).limit(2)
 
 
-def _again(sessions: list[Session], entry: Entry, analyst: str) -> Answer | None:
+def _again(sessions: list[Session], entry: Entry, analyst: str, most: float) -> tuple[Answer | None, int]:
     ledger = sessions[0].ledger
     body = ledger.stored(entry.dataset, entry.key)
     if body is None or not ledger.holds(entry.dataset, analyst, entry.key):
-        return None  # lost; that somebody else asked the same later is not told
+        return None, 0  # lost; that somebody else asked the same later is not told
     for session in sessions:
         try:
-            answer = _answered(session, entry, body, analyst)
+            answer, size = _answered(session, entry, body, analyst, most)
         except ShoalError:
             continue
-        if answer is not None:
-            return answer
-    return None
+        if size:
+            return answer, size
+    return None, 0
 
 
-def _answered(session: Session, entry: Entry, body: str, analyst: str) -> Answer | None:
-    """The answer that a stored body stands for; None where the entry is of another session."""
+def _answered(
+    session: Session, entry: Entry, body: str, analyst: str, most: float
+) -> tuple[Answer | None, int]:
+    """The answer that a stored body stands for and its size, which is 0 where the entry is of another session."""
     ledger, left = session.ledger, session.remaining(analyst)
     ended = ledger.ended(entry.dataset)
     receipt = Receipt(body, entry.micro, budget.micro(left) if left else 0, ended, entry=entry.name)
     if asks_for_mode(entry.body):
-        return mode_again(session, entry, receipt)
+        found = mode_again(session, entry, receipt)
+        return found, 0 if found is None else 1
     query = parse(entry.body)
     charged = session._plan(query, entry.micro)
     times = session.currency.times(max(1, charged.unit.times(entry.unit)))
     plan = session._plan(query, entry.micro // times)
-    return (
-        session._answer(plan, receipt) if ledger.key_of(session._claim(plan, analyst)) == entry.key else None
-    )
+    if ledger.key_of(session._claim(plan, analyst)) != entry.key:
+        return None, 0
+    return (session._answer(plan, receipt) if plan.size <= most else None), plan.size

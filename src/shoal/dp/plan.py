@@ -63,6 +63,11 @@ class Plan:
         return sum(release.micro for release in self.releases)
 
     @cached_property
+    def size(self) -> int:
+        """How many numbers are answered: figures times groups; public."""
+        return sum(release.groups for release in self.releases)
+
+    @cached_property
     def shape(self) -> tuple[int, ...]:
         """Number of declared levels of each group column."""
         return tuple(len(levels(self.schema.columns[name]) or ()) for name in self.query.groups)  # type: ignore[index]

@@ -6,6 +6,7 @@ and the ledger; after the charge nothing is refused.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import warnings
@@ -37,7 +38,7 @@ from shoal.dp.relation import CELL, Catalog
 from shoal.dp.releases import Sums
 from shoal.dp.secret import random_word
 from shoal.dp.shown import figures, notes
-from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, resolve
+from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, read_by, resolve
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
@@ -50,6 +51,10 @@ LEAST = 0.001  # of epsilon per figure, so that repeats are not free
 WEAKER = (
     "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
 )
+
+
+Admit = Callable[[int, str], contextlib.AbstractContextManager[None]]
+"""Lets a question of so many numbers by an analyst in, makes it wait, or raises; it knows nothing about the data."""
 
 
 class FewCellsWarning(UserWarning):
@@ -195,6 +200,7 @@ class Session:
                 f"{self.model.n_cells} cells are few: expect large errors below 300.", FewCellsWarning, 2
             )
         self.caps, self.limit = self.ledger.declare(schema.id, *asked)
+        self.admit: Admit = _at_once
 
     def ask(
         self,
@@ -227,10 +233,11 @@ class Session:
         """
         if asks_for_mode(query):
             return ask_mode(self, str(query), self._amount(epsilon, rho, error), self._who(analyst))
-        asked = self._question(query)
+        asked, who = self._question(query), self._who(analyst)
         plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
-        receipt = self.ledger.once(self._claim(plan, self._who(analyst)), lambda: self._draw(plan))
-        return self._answer(plan, receipt)
+        with self.admit(plan.size, who):
+            receipt = self.ledger.once(self._claim(plan, who), lambda: self._draw(plan))
+            return self._answer(plan, receipt)
 
     def cost(
         self,
@@ -472,7 +479,7 @@ def _unit_of(
 ) -> tuple[Model | None, Protected | None]:
     """The model and unit of a session; no unit where tau has to be bought first."""
     if unit is not None:
-        return (unit.model if isinstance(unit, Cells) else model), unit
+        return (unit.model if isinstance(unit, Cells) else model), read_by(unit, schema)
     if mode != "correlated":
         return model, resolve(mode, schema)
     if model is None and schema.cells is not None:
@@ -518,6 +525,10 @@ def named(analyst: str) -> str:
     if not isinstance(analyst, str) or not analyst.strip() or len(analyst) > 200:
         raise ParameterError(f"'analyst' must be a non-empty text. Got {analyst!r}.")
     return analyst
+
+
+def _at_once(_size: int, _who: str) -> contextlib.AbstractContextManager[None]:
+    return contextlib.nullcontext()
 
 
 def _digest(text: str) -> str:

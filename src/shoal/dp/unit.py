@@ -6,7 +6,7 @@ keeps, and `keep` which of the two is kept for life (docs/theory/composition.md)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from shoal import schema as declared
@@ -99,6 +99,9 @@ class AddRemoveUnit(Protected):
     per_row : {1, 2}, default 2
         How often an answer counts for one row of a unit that stays: the unit taken out and put back without the row, or
         once where a plan shows that to be enough (`shoal.dp.plan.Plan.unit`).
+    ids : str, default ""
+        How ids are read where they are not opaque texts. A session takes it from the schema: ids read otherwise make
+        other units, so the ledger tells them apart.
 
     Examples
     --------
@@ -111,6 +114,7 @@ class AddRemoveUnit(Protected):
     rows: int = field()
     jointly: bool = False
     per_row: int = 2
+    ids: str = ""
     kind: ClassVar[str] = "column"
 
     def __post_init__(self) -> None:
@@ -128,7 +132,7 @@ class AddRemoveUnit(Protected):
     @property
     def key(self) -> str:
         """The unit as the ledger knows it."""
-        return f"column:{self.column}"
+        return f"column:{self.column}" + (f" ({self.ids})" if self.ids else "")
 
     def times(self, kept: str) -> int:
         """Once in its own unit, once or twice for a record, twice that for a replaced one."""
@@ -320,6 +324,21 @@ class Stated(Protected):
         return 0
 
 
+def ids_read(column: declared.Column | None) -> str:
+    """How the ids of a column are read; nothing for opaque texts."""
+    if column is None:
+        return ""
+    words = {"as numbers": column.numeric_id, "in NFC": column.normalize}
+    return ", ".join(word for word, said in words.items() if said)
+
+
+def read_by(unit: Protected, schema: Schema) -> Protected:
+    """A unit whose ids are read as a schema declares it."""
+    if isinstance(unit, AddRemoveUnit):
+        return replace(unit, ids=ids_read(schema.columns.get(unit.column)))
+    return unit
+
+
 def resolve(
     mode: str,
     schema: Schema,
@@ -330,9 +349,13 @@ def resolve(
     """The unit of a mode over a schema; raises `ParameterError` where something has to be declared first."""
     if mode == "dp":
         unit = schema.unit
-        return AddRemoveRecord() if unit.column is None else AddRemoveUnit(unit.column, unit.rows)
+        return (
+            AddRemoveRecord()
+            if unit.column is None
+            else read_by(AddRemoveUnit(unit.column, unit.rows), schema)
+        )
     if mode == "group":
-        return _group(group if group is not None else schema.group, schema)
+        return read_by(_group(group if group is not None else schema.group, schema), schema)
     if mode == "correlated":
         if model is None:
             raise ParameterError(

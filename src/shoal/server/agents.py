@@ -18,7 +18,8 @@ from shoal import __version__
 from shoal.errors import MissingExtraError, ParameterError, ShoalError
 from shoal.server.accounts import Account, Accounts
 from shoal.server.config import Config
-from shoal.server.service import Buckets, Service
+from shoal.server.limits import Buckets
+from shoal.server.service import Service
 
 try:
     from mcp.server.auth.middleware.auth_context import get_access_token
@@ -30,7 +31,6 @@ except ImportError:
     raise MissingExtraError("mcp", "agents") from None
 
 ROLE = "agent"
-GUESSES = 20  # wrong tokens a minute, over HTTP
 HASHING = 2  # tokens that are hashed at a time
 INSTRUCTIONS = """Answers about private tables, each with differential privacy.
 First list the data sets and read the columns. A question is SQL with aggregates such as COUNT, SUM, AVG, MEDIAN, with WHERE and
@@ -52,7 +52,7 @@ class Agents:
 
     def __init__(self, config: Config, token: str | None = None) -> None:
         self.config, self.accounts = config, Accounts(config.accounts)
-        self._guesses, self._hashing = Buckets(GUESSES), anyio.CapacityLimiter(HASHING)
+        self._guesses, self._hashing = Buckets(config.guesses_per_minute), anyio.CapacityLimiter(HASHING)
         self._own = None if token is None else self._prove(token)
         self.service = Service(config, most=config.agent_epsilon)
 

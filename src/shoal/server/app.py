@@ -29,8 +29,9 @@ from shoal.server.accounts import Accounts
 from shoal.server.auth import ANYONE, SignInError, require
 from shoal.server.config import Config
 from shoal.server.jobs import Jobs
+from shoal.server.limits import Buckets
 from shoal.server.middleware import HttpMiddleware
-from shoal.server.service import Buckets, Service
+from shoal.server.service import Service
 
 THREADS = 160
 HASHING = 2  # tokens that are hashed at a time: each takes 16 MB and a core for a while
@@ -128,7 +129,10 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.state.service, app.state.accounts, app.state.config = service, accounts, config
-    app.state.rate, app.state.failures = Buckets(config.requests_per_minute), Buckets(20)
+    app.state.rate, app.state.failures = (
+        Buckets(config.requests_per_minute),
+        Buckets(config.guesses_per_minute),
+    )
     app.state.hashing = anyio.CapacityLimiter(HASHING)
     app.state.jobs = Jobs(jobs)
     for way in WAYS:

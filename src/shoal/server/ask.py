@@ -57,8 +57,8 @@ def download(request: Request, dataset: str, name: str) -> Response:
     stem, _, ending = name.rpartition(".")
     if ending not in ("csv", "json") or not (stem == "all" or _ENTRY.fullmatch(stem)):
         raise UnknownError("There is no such file.")
-    found = api.service_of(request).past(dataset, request.state.visitor.name, 1000)
-    chosen = [each for each in found if stem in ("all", each.entry)]
+    service, who = api.service_of(request), request.state.visitor.name
+    chosen = service.past(dataset, who, 1000) if stem == "all" else [service.held(dataset, who, stem)]
     if not chosen:
         raise UnknownError("There is no such answer of yours.")
     if ending == "json":

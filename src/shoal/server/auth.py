@@ -12,6 +12,7 @@ from starlette.concurrency import run_in_threadpool
 
 from shoal.errors import ShoalError
 from shoal.server.accounts import Account
+from shoal.server.limits import TooOftenError
 
 ANYONE: frozenset[str] | None = None
 COOKIE = "shoal_visit"
@@ -28,12 +29,6 @@ class ForbiddenError(ShoalError):
     """The role of this account may not do that."""
 
     status = 403
-
-
-class TooOftenError(ShoalError):
-    """Asked too often."""
-
-    status = 429
 
 
 def require(roles: frozenset[str] | None) -> Callable[[Request], Awaitable[None]]:

@@ -1,120 +1,124 @@
-"""`shoal.toml`: what the server needs to know, checked before anything is opened."""
+"""`shoal.toml`: what the server needs to know, declared once and checked before anything is opened."""
 
 from __future__ import annotations
 
+import dataclasses
 import ipaddress
 import tomllib
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from shoal.dp.anchor import Anchor
 from shoal.dp.ledger import Ledger
 from shoal.dp.session import LEAST
 from shoal.dp.unit import MODES as SOUND
 from shoal.dp.unit import STATED
-from shoal.errors import ParameterError
+from shoal.errors import MissingExtraError, ParameterError
 from shoal.schema import Schema
 
+try:
+    from pydantic import ConfigDict, Field, InstanceOf, ValidationError
+    from pydantic.dataclasses import dataclass
+except ImportError:
+    raise MissingExtraError("pydantic", "server") from None
+
 MODES = (*SOUND, *STATED, "heuristic")
-_SERVER: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "ledger": (str, "a file or a database URL"),
-    "accounts": (str, "a file or a database URL"),
-    "host": (str, "an address such as 127.0.0.1"),
-    "port": (int, "a whole number from 1 to 65535"),
-    "certificate": (str, "a file in PEM format"),
-    "certificate_key": (str, "a file in PEM format"),
-    "secret": (str, "the path of a file"),
-    "anchor": (str, "the path of a file"),
-    "anchor_command": (list, "a list of words"),
-    "expects": (str, "a head of the ledger"),
-    "slot_seconds": ((int, float), "a number of at least 0"),
-    "least_epsilon": ((int, float), "a number above 0"),
-    "agent_epsilon": ((int, float), "a number above 0"),
-    "requests_per_minute": (int, "a whole number of at least 1"),
-    "publish": (bool, "true or false"),
-    "upload_megabytes": (int, "a whole number of at least 1"),
-}
-_DATASET: dict[str, tuple[type | tuple[type, ...], str]] = {
-    "file": (str, "the path of a table"),
-    "schema": (str, "the path of a schema"),
-    "modes": (list, "a list of modes"),
-    "budget": ((int, float), "a number above 0"),
-    "per_analyst": ((int, float), "a number above 0"),
-    "tau": (int, "a whole number of at least 1"),
-    "model": (str, "a model of mode heuristic (dbscan:eps=0.4), or the file of a model"),
-    "version": (str, "a text"),
-    "about": (str, "a text"),
-}
+_RULES = ConfigDict(extra="forbid")
+_MOST = 1_000_000_000
+Count = Annotated[int, Field(strict=True, ge=1, le=_MOST)]
+Number = Annotated[float, Field(strict=True, gt=0, le=_MOST, allow_inf_nan=False)]
+Text = Annotated[str, Field(strict=True)]
+Switch = Annotated[bool, Field(strict=True)]
+T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_RULES)
 class Dataset:
     """One table that may be asked: where it lies, its public facts, and what is allowed on it."""
 
-    file: Path
-    schema: Schema
-    modes: tuple[str, ...] = ("dp",)
-    budget: float | None = None
-    per_analyst: float | None = None
-    tau: int | None = None
-    model: str | None = None
-    version: str | None = None
-    about: str = ""
+    file: InstanceOf[Path] = Field(description="path of the table")
+    schema: InstanceOf[Schema] = Field(description="path of its schema")
+    modes: tuple[Text, ...] = Field(default=("dp",), description="modes in which it is answered")
+    budget: Number | None = Field(
+        default=None, description="epsilon of the data set, against everyone together"
+    )
+    per_analyst: Number | None = Field(default=None, description="epsilon of each analyst")
+    tau: Count | None = Field(default=None, description="rows of a cell that count, in mode `correlated`")
+    model: Text | None = Field(
+        default=None,
+        description="model of mode `heuristic` (`dbscan:eps=0.4`), or the file of a declared model",
+    )
+    version: Text | None = Field(default=None, description="the owner's word for this state of the table")
+    about: Text = Field(default="", description="a sentence for analysts")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, config=_RULES)
 class Config:
     """Everything the server goes by.
 
-    Parameters
-    ----------
-    datasets : dict of str to Dataset
-        By the id that their schemas give them.
-    ledger, accounts : str
-        SQLite files, or database URLs; several servers may share one PostgreSQL.
-    host, port : where to listen
-    certificate, certificate_key : str, optional
-        PEM files; with them the server speaks TLS.
-    secret : str, optional
-        File of the key of the ledger's store, made where there is none. Beside the ledger's file if left open; beside
-        the configuration where the ledger is a database.
-    anchor : str, optional
-        File, best on another machine, to which the ledger's head is added; its last line is asked for at the start.
-    anchor_command : tuple of str, default ()
-        Command that is given the ledger's head on its standard input.
-    expects : str, optional
-        A head kept elsewhere, which the ledger must hold.
-    slot_seconds : float, default 0.1
-        Answers and refusals leave at multiples of this after they were asked for; 0 turns it off.
-    least_epsilon : float, default 0.001
-        Of each figure.
-    agent_epsilon : float, default 0.5
-        What each account with the role agent may spend on a data set, within the cap of each analyst.
-    requests_per_minute : int, default 600
-        Per account.
-    publish : bool, default True
-        Whether owners have the page for publishing.
-    upload_megabytes : int, default 50
+    Each setting is declared here once: its type, its limits, its default, and what it is for. Paths are files beside
+    the configuration or absolute; `datasets` are kept by the id that their schemas give them.
     """
 
-    datasets: dict[str, Dataset] = field(default_factory=dict)
-    ledger: str = "ledger.db"
-    accounts: str = "accounts.db"
-    host: str = "127.0.0.1"
-    port: int = 8471
-    certificate: str | None = None
-    certificate_key: str | None = None
-    secret: str | None = None
-    anchor: str | None = None
-    anchor_command: tuple[str, ...] = ()
-    expects: str | None = None
-    slot_seconds: float = 0.1
-    least_epsilon: float = LEAST
-    agent_epsilon: float = 0.5
-    requests_per_minute: int = 600
-    publish: bool = True
-    upload_megabytes: int = 50
+    datasets: dict[str, InstanceOf[Dataset]] = Field(default_factory=dict)
+    ledger: Text = Field(
+        default="ledger.db",
+        description="SQLite file or database URL; several servers may share one PostgreSQL",
+    )
+    accounts: Text = Field(
+        default="accounts.db", description="the same for accounts; beside the ledger by default"
+    )
+    host: Text = Field(default="127.0.0.1", description="address to listen on")
+    port: Annotated[int, Field(strict=True, ge=1, le=65535)] = Field(
+        default=8471, description="port to listen on"
+    )
+    certificate: Text | None = Field(default=None, description="PEM file; with its key the server speaks TLS")
+    certificate_key: Text | None = Field(default=None, description="PEM file of the certificate's key")
+    secret: Text | None = Field(
+        default=None,
+        description="file of the key of the ledger's store, made where there is none; never beside its backups",
+    )
+    anchor: Text | None = Field(
+        default=None,
+        description="file, best on another machine, to which the ledger's head is added; asked for at the start",
+    )
+    anchor_command: tuple[Text, ...] = Field(
+        default=(), description="words of a command that is given the ledger's head on its standard input"
+    )
+    expects: Text | None = Field(
+        default=None, description="a head kept elsewhere, which the ledger must hold"
+    )
+    slot_seconds: Annotated[float, Field(strict=True, ge=0, le=3600)] = Field(
+        default=0.1, description="answers and refusals leave at multiples of this; 0 turns it off"
+    )
+    least_epsilon: Number = Field(default=LEAST, description="least epsilon of each figure")
+    agent_epsilon: Number = Field(
+        default=0.5, description="what each agent may spend on a data set, within the cap of each analyst"
+    )
+    requests_per_minute: Count = Field(default=600, description="requests of one account")
+    guesses_per_minute: Count = Field(default=20, description="wrong tokens from one address")
+    refusals_per_hour: Count = Field(
+        default=60,
+        description="refusals by the budget that one account may add to the ledger; more are not looked at",
+    )
+    most_figures: Count = Field(
+        default=20_000,
+        description="numbers in one answer: figures times groups; larger questions are refused",
+    )
+    large_figures: Count = Field(
+        default=1_000, description="questions with more numbers wait for one another"
+    )
+    large_at_once: Count = Field(
+        default=1, description="such questions that are answered at a time by each worker"
+    )
+    large_waiting: Count = Field(default=8, description="such questions that may wait, one of each account")
+    memory_megabytes: Count | None = Field(
+        default=None, description="address space of each worker; a question that needs more fails by itself"
+    )
+    publish: Switch = Field(default=True, description="whether owners have the page for publishing")
+    upload_megabytes: Annotated[int, Field(strict=True, ge=1, le=65535)] = Field(
+        default=50, description="largest file that is uploaded"
+    )
 
     @property
     def tls(self) -> bool:
@@ -133,34 +137,36 @@ class Config:
             raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ParameterError(f"{str(path)!r} must be a TOML file: {error}.") from None
-        _only(data, {"server", "datasets"}, str(path))
-        server = data.get("server", {})
-        _check(server, _SERVER, f"[server] of {path}")
-        server["ledger"] = _located(server.get("ledger", "ledger.db"), path.parent)
-        shared = server["ledger"] if "://" in server["ledger"] else "accounts.db"
-        server["accounts"] = _located(server.get("accounts", shared), path.parent)
+        unknown = sorted(set(data) - {"server", "datasets"})
+        if unknown:
+            raise ParameterError(f"{path} may have datasets, server. Got {unknown[0]!r}.")
+        server, where = data.get("server", {}), f"[server] of {path}"
+        _table(server, where)
+        if "datasets" in server:
+            raise ParameterError(f"{where} must not say 'datasets': each has a table of its own.")
+        made(cls, server, where)  # types first: what follows takes paths for texts
+        for name, shared in (("ledger", "ledger.db"), ("accounts", "accounts.db")):
+            given = server.get("ledger", "") if "://" in server.get("ledger", "") else shared
+            server[name] = _located(server.get(name, given), path.parent)
         if "://" in server["ledger"]:
             server.setdefault("secret", "ledger.secret")
-        server["anchor_command"] = tuple(str(each) for each in server.get("anchor_command", ()))
         for name in ("certificate", "certificate_key", "secret", "anchor"):
             if name in server:
                 server[name] = str(path.parent / server[name])
-        config = cls(_datasets(data.get("datasets", {}), path), **server)
+        config = made(cls, {**server, "datasets": _datasets(data.get("datasets", {}), path)}, where)
+        config.check()
+        return config
+
+    def changed(self, **settings: Any) -> Self:
+        """With other settings, checked as if they had been in the file; None changes nothing."""
+        facts = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
+        given = {name: value for name, value in settings.items() if value is not None}
+        config = made(type(self), facts | given, "the settings")
         config.check()
         return config
 
     def check(self) -> None:
-        """Raise a sentence about the first thing that cannot be right."""
-        for name, value, low in (
-            ("slot_seconds", self.slot_seconds, 0),
-            ("least_epsilon", self.least_epsilon, 0.000001),
-            ("agent_epsilon", self.agent_epsilon, 0.000001),
-            ("requests_per_minute", self.requests_per_minute, 1),
-            ("upload_megabytes", self.upload_megabytes, 1),
-            ("port", self.port, 1),
-        ):
-            if not low <= value <= 65535:
-                raise ParameterError(f"{name!r} must be a number from {low} to 65535. Got {value!r}.")
+        """Raise a sentence about settings that do not go together, or files that are not there."""
         if (self.certificate is None) != (self.certificate_key is None):
             raise ParameterError("'certificate' and 'certificate_key' must be given together.")
         for file in (self.certificate, self.certificate_key):
@@ -197,39 +203,66 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
+def made(kind: type[T], facts: dict[str, Any], where: str) -> T:
+    """A table of settings as its dataclass, or one sentence about the first that is wrong."""
+    try:
+        return kind(**facts)
+    except ValidationError as error:
+        first = error.errors()[0]
+    name, got = str(first["loc"][0]) if first["loc"] else "", first.get("input")
+    if first["type"] == "unexpected_keyword_argument":
+        allowed = ", ".join(sorted(each.name for each in dataclasses.fields(kind)))  # type: ignore[arg-type]
+        raise ParameterError(f"{where} may have {allowed}. Got {name!r}.")
+    if first["type"] in ("missing", "missing_argument"):
+        raise ParameterError(f"{where} must say {name!r}.")
+    said = first["msg"].replace("Input should be", "must be", 1)
+    raise ParameterError(f"{name!r} in {where} {said[0].lower()}{said[1:]}. Got {got!r}.")
+
+
+def _table(found: Any, where: str) -> None:
+    if not isinstance(found, dict):
+        raise ParameterError(f"{where} must be a table of settings. Got {found!r}.")
+
+
 def _datasets(found: Any, path: Path) -> dict[str, Dataset]:
     if not isinstance(found, dict) or not found:
         raise ParameterError(
             f"{str(path)!r} must have at least one [datasets.NAME] with 'file' and 'schema'."
         )
-    datasets = {}
+    datasets: dict[str, Dataset] = {}
     for name, facts in found.items():
         where = f"[datasets.{name}] of {path}"
-        _check(facts, _DATASET, where)
-        for needed in ("file", "schema"):
-            if needed not in facts:
-                raise ParameterError(f"{where} must say {needed!r}.")
-        file, schema = path.parent / facts["file"], Schema.from_toml(path.parent / facts["schema"])
-        if not file.is_file():
-            raise ParameterError(f"{where}: no file {str(file)!r}.")
-        if schema.id in datasets:
-            raise ParameterError(f"{where}: another data set has the id {schema.id!r} already.")
-        rest = {key: value for key, value in facts.items() if key not in ("file", "schema", "modes")}
-        if "model" in rest:
-            rest["model"] = _model(rest["model"], facts, schema, path.parent, where)
-        modes = _modes(facts.get("modes", ["dp"]), schema, facts, where)
-        if schema.budget is None and facts.get("budget") is None and modes != ("heuristic",):
-            raise ParameterError(f"{where} must say 'budget', here or in the schema: it has no default.")
-        datasets[schema.id] = Dataset(file, schema, modes, **rest)
+        _table(facts, where)
+        made_one = dataset_of(facts, path.parent, where)
+        if made_one.schema.id in datasets:
+            raise ParameterError(f"{where}: another data set has the id {made_one.schema.id!r} already.")
+        datasets[made_one.schema.id] = made_one
     return datasets
 
 
-def _model(text: str, facts: dict[str, Any], schema: Schema, folder: Path, where: str) -> str:
+def dataset_of(facts: dict[str, Any], folder: Path, where: str) -> Dataset:
+    """A data set from its settings: its files are there, and its modes make sense."""
+    for needed in ("file", "schema"):
+        if not isinstance(facts.get(needed), str):
+            given = f" as a text. Got {facts[needed]!r}" if needed in facts else ""
+            raise ParameterError(f"{where} must say {needed!r}{given}.")
+    file, schema = folder / facts["file"], Schema.from_toml(folder / facts["schema"])
+    if not file.is_file():
+        raise ParameterError(f"{where}: no file {str(file)!r}.")
+    found = made(Dataset, {**facts, "file": file, "schema": schema}, where)
+    modes = _modes(found, where)
+    model = None if found.model is None else _model(found, folder, where)
+    if schema.budget is None and found.budget is None and modes != ("heuristic",):
+        raise ParameterError(f"{where} must say 'budget', here or in the schema: it has no default.")
+    return dataclasses.replace(found, modes=modes, model=model)
+
+
+def _model(found: Dataset, folder: Path, where: str) -> str:
     """The model as it will be read: its name and parameters, or its file's path; refused here if it makes no sense."""
     from shoal.dp.correlation import named_model
 
-    stated = [mode for mode in facts.get("modes", []) if mode in STATED]
-    if "heuristic" not in facts.get("modes", []) and not stated:
+    text, stated = found.model or "", [mode for mode in found.modes if mode in STATED]
+    if "heuristic" not in found.modes and not stated:
         raise ParameterError(
             f"{where}: 'model' is for modes 'heuristic', 'pufferfish' and 'dependent', none of which is among its modes."
         )
@@ -237,15 +270,16 @@ def _model(text: str, facts: dict[str, Any], schema: Schema, folder: Path, where
     if stated:
         from shoal.dp.stated import read_stated
 
-        found = read_stated(located)
-        if found.mode != stated[0]:
-            raise ParameterError(f"{where}: 'model' is one of mode {found.mode!r}, not {stated[0]!r}.")
+        model = read_stated(located)
+        if model.mode != stated[0]:
+            raise ParameterError(f"{where}: 'model' is one of mode {model.mode!r}, not {stated[0]!r}.")
     else:
-        named_model(located, schema)
+        named_model(located, found.schema)
     return located
 
 
-def _modes(modes: list[Any], schema: Schema, facts: dict[str, Any], where: str) -> tuple[str, ...]:
+def _modes(found: Dataset, where: str) -> tuple[str, ...]:
+    modes, schema = found.modes, found.schema
     for mode in modes:
         if mode not in MODES:
             raise ParameterError(f"{where}: 'modes' may hold {', '.join(MODES)}. Got {mode!r}.")
@@ -256,33 +290,17 @@ def _modes(modes: list[Any], schema: Schema, facts: dict[str, Any], where: str) 
             f"{where}: mode 'heuristic' guarantees nothing, so it is refused on a data set marked private."
         )
     stated = [mode for mode in modes if mode in STATED]
-    if stated and (len(modes) > 1 or "model" not in facts):
+    if stated and (len(modes) > 1 or found.model is None):
         raise ParameterError(
             f"{where}: mode {stated[0]!r} gives one answer under a declared 'model', and stands alone among the modes."
         )
-    if "correlated" in modes and (schema.cells is None or (schema.cells.tau or facts.get("tau")) is None):
+    if "correlated" in modes and (schema.cells is None or (schema.cells.tau or found.tau) is None):
         raise ParameterError(
             f"{where}: mode 'correlated' needs cells in the schema, and a tau here or there."
         )
     if "group" in modes and schema.group is None:
         raise ParameterError(f"{where}: mode 'group' needs a group in the schema.")
     return tuple(dict.fromkeys(modes))
-
-
-def _check(found: Any, rules: dict[str, tuple[type | tuple[type, ...], str]], where: str) -> None:
-    if not isinstance(found, dict):
-        raise ParameterError(f"{where} must be a table of settings. Got {found!r}.")
-    _only(found, set(rules), where)
-    for name, value in found.items():
-        kind, expected = rules[name]
-        if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-            raise ParameterError(f"{name!r} in {where} must be {expected}. Got {value!r}.")
-
-
-def _only(found: dict[str, Any], allowed: set[str], where: str) -> None:
-    unknown = sorted(set(found) - allowed)
-    if unknown:
-        raise ParameterError(f"{where} may have {', '.join(sorted(allowed))}. Got {unknown[0]!r}.")
 
 
 def _located(where: str, folder: Path) -> str:

@@ -62,6 +62,7 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
     _sweep()
     # Once it has ended quietly uvicorn passes the signal on, which would end this process before it tidies up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    _limit_memory(config.memory_megabytes)
     with tempfile.TemporaryDirectory(prefix=f"{_JOBS}{os.getpid()}-") as folder:
         os.environ["SHOAL_CONFIG"], os.environ["SHOAL_JOBS"] = str(path.absolute()), folder
         os.environ["SHOAL_RUN"] = secrets.token_hex(16)
@@ -90,6 +91,18 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
                 jobs.forget(job)
             logging.getLogger("shoal.server").info('{"event": "end"}')
             sys.stderr.flush()
+
+
+def _limit_memory(megabytes: int | None) -> None:
+    """Hold this process, and the workers that it starts, to an address space: what needs more fails by itself."""
+    if megabytes is not None:
+        import resource
+
+        most = resource.getrlimit(resource.RLIMIT_AS)[1]
+        wanted = megabytes << 20
+        resource.setrlimit(
+            resource.RLIMIT_AS, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most)
+        )
 
 
 def _sweep() -> None:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
-import threading
-import time
+import sys
 import warnings
 from pathlib import Path
 from typing import Any
@@ -22,10 +21,13 @@ from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.sources import read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
-from shoal.errors import InputError, QueryError
+from shoal.errors import BudgetError, InputError, QueryError
 from shoal.schema import Column, Schema
 from shoal.server.config import Config, Dataset
+from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
 from shoal.server.words import examples
+
+SWITCH_SECONDS = 0.0005  # for which one thread may hold up the others
 
 
 class UnknownError(InputError):
@@ -46,6 +48,11 @@ class Service:
 
     def __init__(self, config: Config, most: float | None = None) -> None:
         self.config = config
+        self.large = LargeQuestions(
+            config.most_figures, config.large_figures, config.large_at_once, config.large_waiting
+        )
+        self._refusals = Buckets(config.refusals_per_hour / 60, max(1, config.refusals_per_hour // 3))
+        sys.setswitchinterval(SWITCH_SECONDS)
         self.ledger = config.open_ledger()
         self.ledger.ready()
         # Workers of one server share what they call the state of a table that nobody named.
@@ -58,6 +65,9 @@ class Service:
             self._sessions[name] = open_sessions(
                 facts, frame, self.ledger, f"{run}:{name}", config.least_epsilon
             )
+            for session in self._sessions[name].values():
+                if isinstance(session, Session):
+                    session.admit = self.large.admit
             if most is not None:
                 self._narrow(name, micro(most))
 
@@ -78,7 +88,14 @@ class Service:
         self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str
     ) -> Answer | Reproduction:
         """One answer, charged to the analyst."""
-        return self.session(dataset, mode).ask(sql, amount, analyst=analyst)
+        session = self.session(dataset, mode)
+        if not self._refusals.has_turn(analyst):
+            raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
+        try:
+            return session.ask(sql, amount, analyst=analyst)
+        except BudgetError:  # each is an entry of the ledger, so that nobody may add them without end
+            self._refusals.take(analyst)
+            raise
 
     def cost(self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str) -> Cost:
         """What that answer would cost."""
@@ -90,9 +107,9 @@ class Service:
     def past(
         self, dataset: str, analyst: str, last: int = 100, *, text: str = "", before: str | None = None
     ) -> list[Past]:
-        """The newest answers that an analyst paid for, newest first."""
-        sessions = self._kept(dataset)
-        return past(sessions, analyst, last, text=text, before=before) if sessions else []
+        """The newest answers that an analyst paid for, newest first; large ones without their numbers."""
+        sessions, most = self._kept(dataset), self.config.large_figures
+        return past(sessions, analyst, last, text=text, before=before, figures=most) if sessions else []
 
     def held(self, dataset: str, analyst: str, entry: str) -> Past:
         """One answer that an analyst paid for."""
@@ -203,32 +220,6 @@ def open_sessions(
                 minimum=minimum,
             )
     return sessions
-
-
-class Buckets:
-    """How often something may be done: so many times a minute per key, unused turns kept up to that number."""
-
-    def __init__(self, per_minute: int) -> None:
-        self._most, self._lock = float(per_minute), threading.Lock()
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def take(self, key: str) -> bool:
-        """Take a turn; False if none is left."""
-        now = time.monotonic()
-        with self._lock:
-            if len(self._left) > 50_000:
-                self._left.clear()
-            left, at = self._left.get(key, (self._most, now))
-            left = min(self._most, left + (now - at) * self._most / 60)
-            allowed = left >= 1
-            self._left[key] = (left - 1 if allowed else left, now)
-            return allowed
-
-    def give_back(self, key: str) -> None:
-        """Return a turn that was taken."""
-        with self._lock:
-            left, at = self._left.get(key, (self._most, time.monotonic()))
-            self._left[key] = (min(self._most, left + 1), at)
 
 
 def _column(column: Column) -> dict[str, Any]:

@@ -1,0 +1,54 @@
+"""Every setting is declared once, and the page of settings says what the declaration says."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+from pydantic.fields import FieldInfo
+
+from shoal.errors import ParameterError
+from shoal.server.config import Config, Dataset, made
+
+PAGE = Path(__file__).parents[2] / "docs" / "server-settings.md"
+
+
+def table(kind: type) -> str:
+    """The rows of a table of settings."""
+    rows = ["| Setting | Default | What it is |", "|---|---|---|"]
+    for each in dataclasses.fields(kind):
+        field = kind.__pydantic_fields__[each.name]
+        assert isinstance(field, FieldInfo)
+        if each.name != "datasets":
+            given = "" if field.is_required() or field.default is None else f"`{field.default!r}`"
+            rows.append(f"| `{each.name}` | {given.replace(chr(39), chr(34))} | {field.description} |")
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize("kind", [Config, Dataset])
+def test_the_page_of_settings_is_the_declaration(kind):
+    assert table(kind) in PAGE.read_text(), table(kind)
+
+
+@pytest.mark.parametrize(
+    ("facts", "says"),
+    [
+        ({"port": 0}, "'port' in x must be greater than or equal to 1. Got 0."),
+        ({"port": True}, "'port' in x must be a valid integer. Got True."),
+        ({"publish": 1}, "'publish' in x must be a valid boolean. Got 1."),
+        ({"slot_seconds": float("nan")}, "'slot_seconds' in x must be"),
+        ({"anchor_command": "sh"}, "'anchor_command' in x must be a valid tuple. Got 'sh'."),
+        ({"no": 1}, "x may have accounts, "),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(facts, says):
+    with pytest.raises(ParameterError) as caught:
+        made(Config, facts, "x")
+    assert str(caught.value).startswith(says)
+
+
+def test_settings_that_are_changed_are_checked():
+    assert Config().changed(port=1234, host=None).port == 1234
+    with pytest.raises(ParameterError, match="'port'"):
+        Config().changed(port=-1)
