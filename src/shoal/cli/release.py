@@ -28,8 +28,13 @@ def register(app: typer.Typer) -> None:
 def release(
     file: Annotated[Path, typer.Argument(help="The private table.")],
     epsilon: Annotated[float, typer.Option(help="What to spend.")],
-    schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels and budget.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
+    schema: Annotated[
+        Path | None,
+        typer.Option(
+            help="Schema file with bounds, levels and budget; the table's name with .toml if left out."
+        ),
+    ] = None,
     method: Annotated[str, typer.Option(help="marginals, insensitive or individual-ranking.")] = "marginals",
     k: Annotated[
         int | None,
@@ -39,9 +44,18 @@ def release(
         float | None, typer.Option(help="Of marginals: Gaussian noise, counted in zCDP; pure if left out.")
     ] = None,
     bins: Annotated[
-        int | None,
-        typer.Option(help="Of marginals: bins of a number; the schema's breaks or grid if left out."),
+        str | None,
+        typer.Option(
+            help="Of marginals: bins of numbers, such as 24, quantiles:16 or income=quantiles,age=10; the schema's "
+            "breaks or grid if left out."
+        ),
     ] = None,
+    marginals: Annotated[
+        str,
+        typer.Option(
+            help="Of marginals: chosen, all tables of 1, 2 or 3 columns, or named ones such as age+sex+job,age+income."
+        ),
+    ] = "chosen",
     rows: Annotated[
         int | None, typer.Option(help="Of marginals: rows to draw; the noisy number if left out.")
     ] = None,
@@ -72,6 +86,16 @@ def release(
         Path | None,
         typer.Option(help="Of marginals: HTML for the owner: what is kept, measured on the table."),
     ] = None,
+    target: Annotated[
+        str | None, typer.Option(help="Of --report: a column that a classifier trained on the rows predicts.")
+    ] = None,
+    within: Annotated[
+        str | None, typer.Option(help="Of --report: a column for whose levels figures are given one by one.")
+    ] = None,
+    against: Annotated[
+        str | None,
+        typer.Option(help="Of --report: epsilons, by commas, at which loss and membership attack are drawn."),
+    ] = None,
     picture: Annotated[
         Path | None, typer.Option(help="SVG for the owner: loss against epsilon, beside plain noise.")
     ] = None,
@@ -82,11 +106,12 @@ def release(
 ) -> None:
     """Release a whole table under differential privacy, with its guarantee stamped on it.
 
-    Example: shoal release survey.csv --epsilon 1 --schema survey.toml -o public.csv
+    Example: shoal release survey.csv --epsilon 1 -o public.csv
     """
     from shoal.io import check_apart, check_folder, check_writable
     from shoal.schema import Schema
 
+    schema = schema or _beside(file)
     check_apart(
         {"--output": output, "--picture": picture, "--report": report, "--save-run": save_run}, [file, schema]
     )
@@ -110,19 +135,33 @@ def release(
         _refuse_with_marginals({"-k": k, "--shares": shares, "--picture": picture})
         if association != "none":
             _refuse_with_marginals({"--association": association})
-        facts = _marginals(wanted, delta, bins, rows, neighbours, mode, report)
+        shown = _Shown(report, target, within, _epsilons(against))
+        facts = _marginals(wanted, delta, _bins(bins), _sets(marginals), rows, neighbours, mode, shown)
     else:
         facts = _microaggregated(wanted, k, method, association, _shares(shares))
     if save_run is not None:
         from shoal.evidence import run_of_release
 
         asked = {
-            "epsilon": epsilon, "method": method, "k": k, "delta": delta, "bins": bins, "rows": rows, "mode": mode,
+            "epsilon": epsilon, "method": method, "k": k, "delta": delta, "bins": bins, "marginals": marginals, "rows": rows, "mode": mode,
             "neighbours": neighbours, "association": association, "columns": names(columns), "analyst": analyst,
             "data_version": data_version,
         }  # fmt: skip
         run_of_release(facts, wanted.schema, asked, str(file), str(output)).save(save_run)
     _show(facts, as_json)
+
+
+def _beside(file: Path) -> Path:
+    """The schema beside a table, where none is named."""
+    from shoal.errors import ParameterError
+
+    found = file.with_suffix(".toml")
+    if not found.exists():
+        raise ParameterError(
+            f"A release needs a schema with bounds, levels and a budget (--schema). Got none, and there is no "
+            f"{found.name!r}; 'shoal schema {file.name}' drafts one."
+        )
+    return found
 
 
 @dataclass(frozen=True)
@@ -141,6 +180,24 @@ class _Wanted:
     picture: Path | None
 
 
+@dataclass(frozen=True)
+class _Shown:
+    """What the owner's report of a release shall show."""
+
+    report: Path | None
+    target: str | None
+    within: str | None
+    epsilons: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        from shoal.errors import ParameterError
+
+        given = {"--target": self.target, "--within": self.within, "--against": self.epsilons or None}
+        for name, value in given.items():
+            if value is not None and self.report is None:
+                raise ParameterError(f"{name} is shown on the page of --report. Got no --report.")
+
+
 def _refuse_with_marginals(given: dict[str, Any]) -> None:
     from shoal.errors import ParameterError
 
@@ -152,15 +209,16 @@ def _refuse_with_marginals(given: dict[str, Any]) -> None:
 def _marginals(
     wanted: _Wanted,
     delta: float | None,
-    bins: int | None,
+    bins: Any,
+    marginals: Any,
     rows: int | None,
     neighbours: str,
     mode: str,
-    report: Path | None,
+    shown: _Shown,
 ) -> dict[str, Any]:
     from shoal.dp.sources import read_private
-    from shoal.io import write_table, write_text
-    from shoal.release import release_marginals, utility, utility_page
+    from shoal.io import write_table
+    from shoal.release import release_marginals, utility
 
     frame = read_private(wanted.file, wanted.schema)
     out = release_marginals(
@@ -170,6 +228,7 @@ def _marginals(
         delta=delta,
         columns=wanted.columns,
         bins=bins,
+        marginals=marginals,
         rows=rows,
         mode=mode,
         neighbours=neighbours,
@@ -179,9 +238,9 @@ def _marginals(
         data_version=wanted.data_version,
     )
     write_table(out.frame, wanted.output)
-    kept = utility(out, frame)
-    if report is not None:
-        write_text(utility_page(out, kept), report)
+    kept = utility(out, frame, target=shown.target, within=shown.within)
+    if shown.report is not None:
+        _report(out, kept, frame, shown)
     return {
         "stamp": out.stamp,
         "epsilon": out.epsilon,
@@ -194,6 +253,55 @@ def _marginals(
         "ranges": kept.ranges,
         "notes": [*out.notes, _OWNER],
     }
+
+
+def _report(out: Any, kept: Any, frame: Any, shown: _Shown) -> None:
+    """The owner's page, with loss and attack against epsilon where asked for."""
+    from shoal.io import write_text
+    from shoal.release import risk_utility, utility_page
+
+    against: Any = ()
+    if shown.epsilons:
+        against = risk_utility(frame, out.schema, shown.epsilons, delta=out.delta, like=out)
+    assert shown.report is not None  # the caller has looked
+    write_text(utility_page(out, kept, against), shown.report)
+
+
+def _epsilons(text: str | None) -> tuple[float, ...]:
+    from shoal.errors import ParameterError
+
+    found = []
+    for word in (text or "").split(",") if text is not None else []:
+        try:
+            found.append(float(word))
+        except ValueError:
+            raise ParameterError(
+                f"'--against' must be numbers by commas, such as 0.1,1,10. Got {text!r}."
+            ) from None
+    return tuple(found)
+
+
+def _bins(text: str | None) -> Any:
+    """`--bins` as Python takes it: a number, a text, or one of them for each column."""
+    if text is None:
+        return None
+    if "=" in text:
+        pairs = [each.partition("=") for each in text.split(",")]
+        return {name.strip(): _bins(value.strip()) for name, _, value in pairs}
+    try:
+        return int(text)
+    except ValueError:
+        return text.strip()
+
+
+def _sets(text: str) -> Any:
+    """`--marginals` as Python takes it."""
+    text = text.strip()
+    if text.lstrip("-").isdecimal():
+        return int(text)
+    if "+" in text:
+        return [[name.strip() for name in each.split("+")] for each in text.split(",")]
+    return text
 
 
 def _microaggregated(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from shoal.dp.claims import Caps
 from shoal.dp.entries import CLOSED_KEY, START, Entry, Head
+from shoal.dp.rights import OPEN, Rights
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,7 @@ class Replay:
     _spent: dict[str, int] = field(default_factory=dict)
     _by_analyst: dict[tuple[str, str], int] = field(default_factory=dict)
     _caps: dict[str, Caps] = field(default_factory=dict)
+    _rights: dict[str, Rights] = field(default_factory=dict)
     _closed: set[tuple[str, str]] = field(default_factory=set)
     _met: bool = False
 
@@ -67,6 +69,8 @@ class Replay:
         if entry.kind == "caps":
             self._caps[dataset] = Caps.from_json(entry.body)
             self._closed = {each for each in self._closed if each[0] != dataset}
+        if entry.kind == "rights":
+            self._rights[dataset] = Rights.from_json(entry.body)
         if entry.kind == "refusal" and entry.key == CLOSED_KEY:
             self._closed.add(owner)
         if entry.kind == "charge":
@@ -77,8 +81,15 @@ class Replay:
         if (entry.dataset_total, entry.analyst_total) != (spent, own):
             return f"the totals of entry {entry.seq} do not add up"
         caps = self._caps.get(dataset)
-        if entry.kind == "charge" and caps is not None and (spent > caps.total or own > caps.per_analyst):
-            return f"entry {entry.seq} was charged beyond its cap"
+        rights = self._rights.get(dataset, OPEN)
+        if entry.kind == "charge" and not rights.may_ask(entry.analyst):
+            return f"entry {entry.seq} was charged to an analyst who might not ask"
+        if entry.kind == "charge" and caps is not None:
+            beyond = rights.is_exceeded(
+                caps, entry.analyst, lambda name: self._by_analyst.get((dataset, name))
+            )
+            if spent > caps.total or beyond:
+                return f"entry {entry.seq} was charged beyond its cap"
         if entry.kind in ("charge", "receipt") and owner in self._closed:
             return f"entry {entry.seq} was charged to an analyst for whom the data set was closed"
         return ""

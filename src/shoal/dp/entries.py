@@ -24,6 +24,7 @@ from shoal.dp.claims import (
     price,
     refuse,
 )
+from shoal.dp.rights import OPEN, Rights
 from shoal.dp.secret import random_word
 from shoal.errors import BudgetError, MissingExtraError
 
@@ -41,7 +42,7 @@ ENTRIES = sa.Table(
     METADATA,
     sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("at", sa.Text, nullable=False),
-    sa.Column("kind", sa.Text, nullable=False),  # charge, settle, receipt, refusal, end, caps, secret
+    sa.Column("kind", sa.Text, nullable=False),  # see `Entry`
     sa.Column("dataset", sa.Text, nullable=False),
     sa.Column("unit", sa.Text, nullable=False),
     sa.Column("analyst", sa.Text, nullable=False),
@@ -68,6 +69,8 @@ HEAD = sa.Table(
     sa.Column("hash", sa.Text, nullable=False),
 )
 CAPS_KEY, SECRET_KEY, CLOSED_KEY = "caps", "secret", "closed"  # keys of entries that are no answers
+RIGHTS_KEY, EVENT_KEY = "rights", "event"
+SIGN_IN = f"{EVENT_KEY}:sign-in"
 
 
 class Head(NamedTuple):
@@ -89,7 +92,7 @@ class Entry:
     seq : int
     at : str
         When its question was asked, in whole slots; a stored answer has the time of its charge.
-    kind : {"charge", "settle", "receipt", "refusal", "end", "caps", "secret"}
+    kind : {"charge", "settle", "receipt", "refusal", "end", "caps", "secret", "rights", "event"}
     dataset, unit, analyst : str
     key : str
         A keyed hash; tells nothing to who has not the ledger's secret.
@@ -263,13 +266,14 @@ class Known:
     datasets: dict[str, tuple[str, int, int]] = field(default_factory=dict)
     analysts: dict[tuple[str, str], int] = field(default_factory=dict)
     caps: dict[str, Caps] = field(default_factory=dict)
+    rights: dict[str, Rights] = field(default_factory=dict)
     weaker: dict[tuple[str, str], bool] = field(default_factory=dict)
     closed: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Read everything anew next time."""
         self.head = NOWHERE
-        for each in (self.datasets, self.analysts, self.caps, self.weaker, self.closed):
+        for each in (self.datasets, self.analysts, self.caps, self.weaker, self.rights, self.closed):
             each.clear()  # type: ignore[attr-defined]
 
 
@@ -308,6 +312,25 @@ class Writer:
                 return None
             self._known.caps[dataset] = Caps.from_json(row[1])
         return self._known.caps[dataset]
+
+    def rights(self, dataset: str) -> Rights:
+        """Who may ask, up to what."""
+        if dataset not in self._known.rights:
+            row = LAST_BODY.run(self.connection, {"d": dataset, "k": RIGHTS_KEY, "w": "rights"})
+            self._known.rights[dataset] = OPEN if row is None else Rights.from_json(row[1])
+        return self._known.rights[dataset]
+
+    def caps_of(self, claim: Claim, caps: Caps) -> Caps:
+        """The caps as they hold for the analyst of a claim; raises `BudgetError` for one who may not ask."""
+        rights = self.rights(claim.dataset)
+        if not rights.may_ask(claim.analyst):
+            raise BudgetError(f"Data set {claim.dataset!r} is not open to this analyst.")
+        limited = caps.within(claim.limit)
+        if rights is OPEN:
+            return limited
+        return rights.caps_of(
+            limited, claim.analyst, lambda name: self.last(claim.dataset, name).analyst_total
+        )
 
     def weaker(self, dataset: str, unit: str) -> bool:
         """Whether answers were given before the ledger kept this unit."""
@@ -392,6 +415,17 @@ class Writer:
         self._known.caps[dataset] = caps
         self._known.closed.clear()
 
+    def set_rights(self, dataset: str, rights: Rights, by: str, why: str) -> None:
+        """Add an entry that states who may ask from now on."""
+        last = self.last(dataset, by)
+        self.add(last, "rights", by, RIGHTS_KEY, body=rights.to_json(why), unit=last.unit or NO_UNIT)
+        self._known.rights[dataset] = rights
+
+    def note(self, event: str, by: str, text: str, dataset: str) -> None:
+        """Add an entry that changes no total."""
+        last = self.last(dataset, by) if dataset else Last("", NO_UNIT, 0, 0, 0)
+        self.add(last, "event", by, f"{EVENT_KEY}:{event}", body=text, unit=last.unit or NO_UNIT)
+
     def _append(self, entry: Entry) -> None:
         _ADD.run(self.connection, dict(zip(FIELDS, values_of(entry), strict=True)))
         self.head = Head(entry.seq, entry.hash)
@@ -403,7 +437,7 @@ def take_charge(writer: Writer, claim: Claim, key: str) -> Charge:
     last, caps = writer.last(claim.dataset, claim.analyst), writer.caps(claim.dataset)
     if caps is None:
         raise BudgetError(str(no_caps(claim.dataset)))
-    caps, closed = caps.within(claim.limit), writer.closed(claim.dataset, claim.analyst)
+    caps, closed = writer.caps_of(claim, caps), writer.closed(claim.dataset, claim.analyst)
     names = {"d": claim.dataset, "k": key}
     refers, body = STORED.run(writer.connection, names) or (0, None)
     if refers and OWN.run(writer.connection, {**names, "a": claim.analyst}) is not None:

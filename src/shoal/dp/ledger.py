@@ -28,6 +28,7 @@ from shoal.dp.entries import (
     LAST_OF_ANALYST,
     LAST_OF_DATASET,
     OWN,
+    RIGHTS_KEY,
     SECRET_KEY,
     STORED,
     Entry,
@@ -36,6 +37,7 @@ from shoal.dp.entries import (
     store_answer,
     take_charge,
 )
+from shoal.dp.rights import OPEN, Rights
 from shoal.dp.secret import Secret
 from shoal.dp.store import Store, Turns
 from shoal.errors import BudgetError, LedgerError, ParameterError
@@ -202,6 +204,49 @@ class Ledger:
         caps: Caps = self.store.write(write)
         return caps
 
+    def set_rights(
+        self, dataset: str, change: Callable[[Rights], Rights], by: str = "owner", why: str = ""
+    ) -> Rights:
+        """State who may ask a data set, up to what, as an entry of the owner's.
+
+        Parameters
+        ----------
+        dataset : str
+        change : callable
+            Given the rights in force, gives those from now on. It must not fail: others may write in the same transaction.
+        by, why : str
+
+        Returns
+        -------
+        Rights
+        """
+        self.ready()
+
+        def write(writer: Writer) -> Rights:
+            rights = change(writer.rights(dataset))
+            writer.set_rights(dataset, rights, by, why)
+            return rights
+
+        rights: Rights = self.store.write(write)
+        return rights
+
+    def note(self, event: str, by: str, text: str, dataset: str = "") -> None:
+        """Add an entry that spends nothing: who did what to accounts, data sets or sign-ins."""
+        self.ready()
+        self.store.write(lambda writer: writer.note(event, by, text, dataset))
+
+    def rights(self, dataset: str) -> Rights:
+        """Who may ask, up to what; everyone where nothing was stated."""
+        row = self.store.first(LAST_BODY, d=dataset, k=RIGHTS_KEY, w="rights")
+        return OPEN if row is None else Rights.from_json(row[1])
+
+    def caps_of(self, dataset: str, analyst: str, limit: Caps | None = None) -> Caps | None:
+        """The caps as they hold for one analyst, whose team may have used up part of them."""
+        caps, rights = self.caps(dataset), self.rights(dataset)
+        if caps is None or not rights.may_ask(analyst):
+            return None
+        return rights.caps_of(caps.within(limit), analyst, lambda name: self.spent(dataset, name))
+
     def end_total(self, dataset: str, reason: str, analyst: str = "", unit: str = NO_UNIT) -> None:
         """Say for life that this data set's total no longer bounds what is known (heuristic answers, releases)."""
         self.ready()
@@ -236,7 +281,8 @@ class Ledger:
         stated = self.store.first(LAST_BODY, d=dataset, k=CAPS_KEY, w="caps")
         if stated is None or self.store.first(IS_CLOSED, d=dataset, a=analyst, s=stated[0]) is not None:
             return 0
-        return left_over(Caps.from_json(stated[1]).within(limit), self.spent(dataset, analyst))
+        caps = self.caps_of(dataset, analyst, limit)
+        return 0 if caps is None else left_over(caps, self.spent(dataset, analyst))
 
     def unit(self, dataset: str) -> str | None:
         """The unit a data set is kept in for life, if it has one yet."""

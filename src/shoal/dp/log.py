@@ -6,7 +6,7 @@ import datetime
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.dp.entries import ENTRIES, FIELDS, Entry
+from shoal.dp.entries import ENTRIES, FIELDS, SIGN_IN, Entry
 from shoal.dp.ledger import Ledger
 from shoal.errors import MissingExtraError, ParameterError
 
@@ -15,9 +15,22 @@ try:
 except ImportError:
     raise MissingExtraError("SQLAlchemy", "dp") from None
 
-STATES = ("answered", "given again", "refused", "charged, no answer stored", "caps", "end", "secret")
+CHANGES = "changes by owners"
+STATES = (
+    "answered",
+    "given again",
+    "refused",
+    "charged, no answer stored",
+    CHANGES,
+    "caps",
+    "rights",
+    "event",
+    "end",
+    "secret",
+)
 MOST = 1000
-_KINDS = {"given again": "receipt", "refused": "refusal", "caps": "caps", "end": "end", "secret": "secret"}
+_STATED = ("caps", "rights", "event", "end", "secret")  # kinds that are their own state
+_KINDS = {"given again": "receipt", "refused": "refusal"} | {each: each for each in _STATED}
 
 
 @dataclass(frozen=True)
@@ -130,6 +143,8 @@ def _conditions(filters: Filters, answered: Any) -> list[Any]:
         wanted += [ENTRIES.c.kind == "charge", answered]
     elif filters.state == "charged, no answer stored":
         wanted += [ENTRIES.c.kind == "charge", ~answered]
+    elif filters.state == CHANGES:
+        wanted += [ENTRIES.c.kind.in_(_STATED), ENTRIES.c.key != SIGN_IN]
     elif filters.state is not None:
         wanted.append(ENTRIES.c.kind == _KINDS[filters.state])
     return wanted

@@ -22,11 +22,12 @@ from shoal.release._utility import utility_picture
 from shoal.release.marginals import (
     MarginalRelease,
     Membership,
+    RiskUtility,
     Utility,
     membership,
     release_marginals,
+    risk_utility,
     utility,
-    utility_against_epsilon,
     utility_page,
 )
 
@@ -37,6 +38,7 @@ __all__ = [
     "GraphRelease",
     "MarginalRelease",
     "Membership",
+    "RiskUtility",
     "SmallGroupsWarning",
     "TableRelease",
     "Utility",
@@ -48,9 +50,9 @@ __all__ = [
     "release_graph",
     "release_marginals",
     "release_table",
+    "risk_utility",
     "spy_plot",
     "utility",
-    "utility_against_epsilon",
     "utility_page",
     "utility_picture",
 ]

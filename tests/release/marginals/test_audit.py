@@ -7,8 +7,8 @@ import pytest
 
 from shoal.audit import play
 from shoal.datasets import load_survey, load_survey_schema
-from shoal.release import audit_releases
-from shoal.release.marginals._audit import FAULTS, marginal_cases, membership
+from shoal.release import audit_releases, membership
+from shoal.release.marginals._audit import FAULTS, marginal_cases
 
 
 def test_marginals_are_not_refuted():

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from shoal.release import release_marginals, utility, utility_against_epsilon, utility_page
+from shoal.release import release_marginals, risk_utility, utility, utility_page
 from shoal.schema import Column, Schema
 
 SCHEMA = Schema(
@@ -53,8 +53,9 @@ def test_total_variation_is_that_of_a_plain_count():
 
 
 def test_the_page_is_for_the_owner_and_escapes_names():
-    against = utility_against_epsilon(table(), SCHEMA, (0.5, 5.0))
-    assert [each for each, _ in against] == [0.5, 5.0]
+    against = risk_utility(table(), SCHEMA, (0.5, 5.0))
+    assert [each.epsilon for each in against] == [0.5, 5.0]
+    assert all(each.attack.advantage <= each.attack.most + 0.2 for each in against)
     out = release_marginals(table(), SCHEMA, 2.0)
     page = utility_page(out, utility(out, table()), against)
     assert "For the owner only" in page

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from shoal.release.marginals._audit import Membership, membership
+from shoal.release.marginals._attack import Membership, membership
 from shoal.release.marginals._model import Model
 from shoal.release.marginals._page import utility_page
 from shoal.release.marginals._release import MarginalRelease, release_marginals
-from shoal.release.marginals._utility import Utility, utility, utility_against_epsilon
+from shoal.release.marginals._utility import RiskUtility, Utility, risk_utility, utility
 
 __all__ = [
     "MarginalRelease",
     "Membership",
     "Model",
+    "RiskUtility",
     "Utility",
     "membership",
     "release_marginals",
+    "risk_utility",
     "utility",
-    "utility_against_epsilon",
     "utility_page",
 ]

@@ -1,22 +1,20 @@
-"""Releases through marginals in the distinguishing game, faults planted in them, and an attack on membership."""
+"""Releases through marginals in the distinguishing game, and faults planted in them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
 
 from shoal.audit import Mechanism
-from shoal.errors import ParameterError
+from shoal.release.marginals._axes import Axis
 from shoal.release.marginals._haar import block_counts, measure_blocks
-from shoal.release.marginals._measure import measure, measure_single
-from shoal.release.marginals._release import buy, load_codes, make_plan, model_of
+from shoal.release.marginals._measure import measure, measure_asked, measure_single
+from shoal.release.marginals._quantiles import bins_by_rank
 from shoal.release.marginals._residuals import count_table
 from shoal.release.marginals._spend import Measurement, Purse
-from shoal.schema import Schema
+from shoal.schema import Column
 
 _SIZES = (2, 3, 2)
 _ROWS = np.array([[0, 0, 0]] * 3 + [[1, 1, 1]] * 3 + [[1, 2, 0]])
@@ -39,7 +37,22 @@ def marginal_cases(epsilon: float) -> list[Mechanism]:
             purse,
             lambda codes, spent: measure_blocks(codes[:, :2], (2, 3), spent),
         ),
+        _game(
+            "a replaced record",
+            epsilon,
+            Purse("pure", Fraction(str(epsilon)), replaced=True),
+            lambda codes, spent: measure(codes, _SIZES, spent),
+            (_ROWS, np.concatenate([_ROWS[:-1], [[0, 0, 1]]])),
+        ),
+        _game(
+            "a unit of two rows",
+            epsilon,
+            Purse("pure", Fraction(str(epsilon)), rows=2),
+            lambda codes, spent: measure_asked(codes, [(0, 1), (0, 1, 2)], _SIZES, spent),
+            (_ROWS[:-1], np.concatenate([_ROWS, [[1, 2, 0]]])),
+        ),
         _listed("a short list of scores", epsilon, purse.choose),
+        _ranked("bins by rank", epsilon, lambda cells, axis: bins_by_rank(cells, axis, 4, purse)),
     ]
 
 
@@ -77,21 +90,37 @@ def bins_from_data(epsilon: float) -> Mechanism:
     return Mechanism("bins from the data", epsilon, sample, ("first", "second", "third", "fourth"))
 
 
+def unpaid_bins(epsilon: float) -> Mechanism:
+    """A planted fault: bins lie between the ranks of the table as they are."""
+    return _ranked(
+        "bins by rank not paid for",
+        epsilon,
+        lambda cells, axis: (0.0, *np.quantile(cells, [0.25, 0.5, 0.75], method="lower"), 8.0),
+    )
+
+
 FAULTS = {
     "unsplit noise": unsplit_noise,
     "unpaid selection": unpaid_selection,
     "bins from data": bins_from_data,
+    "unpaid bins": unpaid_bins,
 }
 
 
-def _game(name: str, epsilon: float, purse: Purse, measured: Measured) -> Mechanism:
-    """A table with and without one record; its numbers, how many sets were measured, and the likelihood ratio."""
-    tables = [_ROWS[:-1], _ROWS]
+def _game(
+    name: str,
+    epsilon: float,
+    purse: Purse,
+    measured: Measured,
+    tables: Sequence[np.ndarray] = (_ROWS[:-1], _ROWS),
+) -> Mechanism:
+    """Two neighbours; the numbers told, how many sets were measured, and the likelihood ratio."""
 
     def sample(side: int, draws: int) -> np.ndarray:
         rows = []
         for _ in range(draws):
             found = measured(tables[side], purse)
+            found = [each for each in found if each.scale]  # a public number tells nothing
             ratio = sum(_ratio(each, tables) for each in found)
             first = next(each.numbers.ravel()[0] for each in found)
             whole = sum(float(each.numbers.sum()) for each in found if len(each.key) < 2)
@@ -101,7 +130,7 @@ def _game(name: str, epsilon: float, purse: Purse, measured: Measured) -> Mechan
     return Mechanism(name, epsilon, sample, ("first number", "sum", "sets measured", "log-likelihood ratio"))
 
 
-def _ratio(each: Measurement, tables: list[np.ndarray]) -> float:
+def _ratio(each: Measurement, tables: Sequence[np.ndarray]) -> float:
     """How much more likely one measurement is without the record than with it."""
     exact = []
     for table in tables:
@@ -121,88 +150,16 @@ def _listed(name: str, epsilon: float, choose: Callable[[np.ndarray, int], np.nd
     return Mechanism(name, epsilon, sample, ("first", "second"))
 
 
-@dataclass(frozen=True)
-class Membership:
-    """How well an attacker tells members of the released table from others.
+def _ranked(name: str, epsilon: float, bins: Callable[[np.ndarray, Axis], Sequence[float]]) -> Mechanism:
+    """Numbers with and without one at the end: the ends of their bins."""
+    axis = Axis(Column("x", bounds=(0, 8), step=1), (0.0, 8.0))
+    tables = [np.array([0.0, 1, 1, 6]), np.array([0.0, 1, 1, 6, 7])]
 
-    Parameters
-    ----------
-    advantage : float
-        True less false positive rate of the best threshold, found on one half of the records and taken on the other.
-    auc : float
-        The chance that a member looks more like the release than another record; .5 is guessing.
-    most : float
-        The advantage that the guarantee allows: (e^epsilon - 1) / (e^epsilon + 1), and delta.
-    records : int
-        Records judged.
-    """
+    def sample(side: int, draws: int) -> np.ndarray:
+        found = np.full((draws, 3), -1.0)
+        for at in range(draws):
+            inner = list(bins(tables[side], axis))[1:-1]
+            found[at, : len(inner)] = inner
+        return found
 
-    advantage: float
-    auc: float
-    most: float
-    records: int
-
-
-def membership(
-    frame: Any, schema: Schema, epsilon: float, delta: float | None = None, *, runs: int = 4, seed: int = 0
-) -> Membership:
-    """Attack a release: which records were in the table, by how likely the released model finds them.
-
-    For the owner: it reads the private table. Half of the records, drawn anew in each run, are released; the attacker
-    sees the model and every record, and knows the shares of all of them.
-
-    Parameters
-    ----------
-    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
-    schema : Schema
-    epsilon : float
-    delta : float, optional
-    runs : int, default 4
-    seed : int, default 0
-        Of the halves.
-
-    Returns
-    -------
-    Membership
-    """
-    if isinstance(runs, bool) or not isinstance(runs, int) or runs < 2:
-        raise ParameterError(f"'runs' must be an int of at least 2. Got {runs!r}.")
-    rng = np.random.default_rng(seed)
-    plan = replace(make_plan(schema, epsilon, delta, workload="tables"), workload="tables")
-    codes = load_codes(frame, schema, plan, None)
-    found = []
-    for _ in range(runs):
-        inside = rng.permutation(len(codes)) < len(codes) // 2
-        model = model_of(plan, buy(plan, codes[inside]))
-        found.append((_likeness(model.mixture, codes), inside))
-    scores, members = (np.stack([each[at] for each in found]) for at in (0, 1))
-    scores = scores - scores.mean(axis=0)  # how likely a record is in general
-    advantage, auc = _advantage(scores.ravel(), members.ravel(), rng)
-    most = np.tanh(plan.epsilon / 2) + (plan.delta or 0.0)
-    return Membership(advantage, auc, float(most), int(members.size))
-
-
-def _likeness(mixture: Any, codes: np.ndarray) -> np.ndarray:
-    """The logarithm of each record's probability."""
-    out = np.empty(len(codes))
-    logs = np.log(np.maximum(mixture.shares, 1e-12)).astype(np.float64)
-    for start in range(0, len(codes), 1_000):
-        part = codes[start : start + 1_000]
-        total = sum(logs[:, mixture.starts[at] + part[:, at]] for at in range(part.shape[1]))
-        out[start : start + 1_000] = np.logaddexp.reduce(np.asarray(total), axis=0)
-    return out
-
-
-def _advantage(scores: np.ndarray, members: np.ndarray, rng: np.random.Generator) -> tuple[float, float]:
-    half = rng.permutation(len(scores)) < len(scores) // 2
-    marks = np.quantile(scores[half], np.linspace(0.02, 0.98, 49))
-
-    def gain(mark: float, which: np.ndarray) -> float:
-        said, true = scores[which] >= mark, members[which]
-        return float(said[true].mean() - said[~true].mean())
-
-    best = max(marks, key=lambda mark: gain(mark, half))
-    ranks = np.argsort(np.argsort(scores)) + 1.0
-    ones = int(members.sum())
-    auc = (ranks[members].sum() - ones * (ones + 1) / 2) / (ones * (len(members) - ones))
-    return gain(best, ~half), float(auc)
+    return Mechanism(name, epsilon, sample, ("first", "second", "third"))

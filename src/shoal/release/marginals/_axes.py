@@ -18,9 +18,11 @@ from shoal.schema import Column, Schema
 MOST_BINS = 4_096  # of one column
 GRID = 64  # a declared grid of at most so many values gets a bin for each
 BINS = 24  # otherwise, where nothing is declared
-Bins = int | Sequence[float]
+QUANTILES = 16  # bins that are drawn by rank, where no number is given
+MOST_QUANTILES = 256
+Bins = int | str | Sequence[float]
 _EPOCH = 719_163  # ordinal of 1970-01-01
-_RELEASED = ("quasi", "sensitive", "stratum")
+_RELEASED = ("quasi", "sensitive", "stratum", "weight")
 
 
 @dataclass(frozen=True)
@@ -146,7 +148,8 @@ def axis(column: Column, bins: Bins | None = None, grid: int = GRID) -> Axis:
     ----------
     column : Column
     bins : int or sequence of float, optional
-        How many bins a number or date gets, or where they begin; the schema's breaks, or its grid, if left open.
+        How many bins a number or date gets, or where they begin; the schema's breaks, or its grid, if left open. A text
+        such as "quantiles:16" stands for one bin, to be cut by rank when the release is bought.
     grid : int
         A declared grid of at most so many values gets a bin for each.
 
@@ -175,11 +178,11 @@ def axis(column: Column, bins: Bins | None = None, grid: int = GRID) -> Axis:
 
 
 def axes_of(
-    schema: Schema, names: Sequence[str] | None, bins: Mapping[str, Bins] | int | None, grid: int = GRID
+    schema: Schema, names: Sequence[str] | None, bins: Mapping[str, Bins] | Bins | None, grid: int = GRID
 ) -> tuple[Axis, ...]:
     """The axes of the columns to release: those named, or every quasi-identifying and sensitive one."""
     if names is None:
-        names = [name for name, each in schema.columns.items() if each.effective_role in _RELEASED]
+        names = released(schema)
     if not names:
         raise SchemaError(
             "No column is to be released: declare roles 'quasi' or 'sensitive', or name columns."
@@ -191,12 +194,61 @@ def axes_of(
         column = schema.columns[name]
         if column.effective_role == "identifier":
             raise SchemaError(f"Column {name!r} is an identifier and is not released.")
-        wanted = bins if isinstance(bins, int) and not has_codes(column) else None
-        made.append(axis(column, bins.get(name) if isinstance(bins, Mapping) else wanted, grid))
+        made.append(axis(column, _wanted(column, bins), grid))
     if isinstance(bins, Mapping) and not set(bins) <= {each.name for each in made}:
         odd = next(name for name in bins if name not in {each.name for each in made})
         raise ParameterError(f"'bins' must name released columns. Got {odd!r}.")
     return tuple(made)
+
+
+def released(schema: Schema) -> list[str]:
+    """Columns that are released where none is named; a weight where its bounds or levels are declared."""
+    return [
+        name
+        for name, each in schema.columns.items()
+        if each.effective_role in _RELEASED
+        and (each.effective_role != "weight" or each.bounds is not None or each.levels is not None)
+    ]
+
+
+def _wanted(column: Column, bins: Mapping[str, Bins] | Bins | None) -> Bins | None:
+    """What is asked for one column: as named; else for every number whose bins the schema leaves open."""
+    if isinstance(bins, Mapping):
+        return bins.get(column.name)
+    if bins is None or has_codes(column):
+        return None
+    if isinstance(bins, str) and (column.breaks is not None or column.levels is not None or _fine(column)):
+        return None
+    return bins
+
+
+def _fine(column: Column) -> bool:
+    """Whether a declared grid is small enough to have a bin for each of its values."""
+    if column.bounds is None or (column.step is None and column.kind != "date"):
+        return False
+    low, high = finite_bounds(column)
+    return (high - low) / (1.0 if column.kind == "date" else float(column.step or 1)) < GRID
+
+
+def quantiles_of(axes: Sequence[Axis], bins: Mapping[str, Bins] | Bins | None) -> tuple[tuple[str, int], ...]:
+    """The columns whose bins are drawn by rank, and how many bins each gets."""
+    found = []
+    for each in axes:
+        wanted = _wanted(each.column, bins)
+        if isinstance(wanted, str):
+            found.append((each.name, _rank_bins(wanted)))
+    return tuple(found)
+
+
+def _rank_bins(text: str) -> int:
+    word, _, count = text.partition(":")
+    number_of = int(count) if count.isdecimal() and len(count) < 6 else QUANTILES if not count else 0
+    if word != "quantiles" or not 2 <= number_of <= MOST_QUANTILES or number_of & (number_of - 1):
+        raise ParameterError(
+            f"'bins' as a text must be quantiles or quantiles:N, N a power of two from 2 to {MOST_QUANTILES}. "
+            f"Got {text!r}."
+        )
+    return number_of
 
 
 def encode(loaded: pl.DataFrame, axes: Sequence[Axis]) -> np.ndarray:
@@ -211,6 +263,9 @@ def _has_missing(column: Column) -> bool:
 
 def _edges(column: Column, bins: Bins | None, grid: int) -> tuple[float, ...]:
     low, high = finite_bounds(column)
+    if isinstance(bins, str):
+        _rank_bins(bins)
+        return (low, high)
     if bins is None and column.breaks is not None:
         bins = [number(column, each) for each in column.breaks]
     if bins is not None and not isinstance(bins, int):

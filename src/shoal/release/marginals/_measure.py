@@ -23,6 +23,8 @@ from shoal.release.marginals._residuals import (
 from shoal.release.marginals._spend import Measurement, Purse, residuals_of
 
 MOST_CELLS = 1 << 20  # of a marginal that may be chosen
+MOST_SETS = 6_000  # marginals that may be asked for
+_SINGLE = 30.0  # how much the variance of single columns counts beside that of larger sets
 LISTED = {"zcdp": 60, "pure": 20}  # triples on the short list
 _NOISE_LEFT = 0.5  # of the noise on a measured marginal, about so much survives the fit
 
@@ -79,6 +81,27 @@ def measure_single(codes: np.ndarray, sizes: Sizes, purse: Purse) -> list[Measur
             for part, key in zip(each, keys, strict=True)
         ]
     weights = {key: sizes[key[0]] ** (4 / 3) for key in keys}
+    scales = optimal_scales(weights, sizes, purse.amount, purse.rows, purse.replaced)
+    return [
+        Measurement(key, "residual", scale, noisy_residual(count_table(codes, key, sizes), scale))
+        for key, scale in scales.items()
+    ]
+
+
+def measure_asked(codes: np.ndarray, asked: Sequence[Key], sizes: Sizes, purse: Purse) -> list[Measurement]:
+    """All single columns and the marginals asked for, without any choice: by the best split of theorem 2.
+
+    In pure differential privacy each gets the share that makes their mean total variation least.
+    """
+    keys = [*keys_of(len(sizes), (1,)), *asked]
+    if purse.currency == "pure":
+        parts = purse.split([math.sqrt(_cells(key, sizes)) for key in keys])
+        public = [Measurement((), "residual", 0.0, count_table(codes, (), sizes))] if purse.replaced else []
+        return public + [
+            part.measure(count_table(codes, key, sizes), key, sizes)
+            for part, key in zip(parts, keys, strict=True)
+        ]
+    weights = {key: _cells(key, sizes) * (_SINGLE if len(key) == 1 else 1.0) for key in keys}
     scales = optimal_scales(weights, sizes, purse.amount, purse.rows, purse.replaced)
     return [
         Measurement(key, "residual", scale, noisy_residual(count_table(codes, key, sizes), scale))

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING
 
 from markupsafe import escape
 
-from shoal.release.marginals._utility import Utility
+from shoal.release.marginals._utility import RiskUtility, Utility
 from shoal.report.standalone import colours
 
 if TYPE_CHECKING:
     from shoal.release.marginals._release import MarginalRelease
 
 
-def utility_page(
-    release: MarginalRelease, kept: Utility, against: Sequence[tuple[float, Utility]] = ()
-) -> str:
+def utility_page(release: MarginalRelease, kept: Utility, against: Sequence[RiskUtility] = ()) -> str:
     """One HTML file for the owner.
 
     Parameters
@@ -24,8 +22,8 @@ def utility_page(
     release : MarginalRelease
     kept : Utility
         What `utility` measured.
-    against : sequence of (epsilon, Utility), optional
-        What `utility_against_epsilon` measured, drawn as a picture.
+    against : sequence of RiskUtility, optional
+        What `risk_utility` measured, drawn as pictures.
     """
     rows = [
         (f"mean total variation of tables of {way} column{'s' * (way > 1)}", f"{value:.4f}")
@@ -71,17 +69,32 @@ def _bought(release: MarginalRelease) -> list[tuple[str, str]]:
     return found
 
 
-def _picture(against: Sequence[tuple[float, Utility]]) -> str:
+def _picture(against: Sequence[RiskUtility]) -> str:
+    """Two pictures: what is lost, and what an attacker gains, against epsilon."""
     if not against:
         return ""
     from shoal.report.figures import Series, lines
 
-    epsilons = [each for each, _ in against]
-    ways = min(len(kept.total_variation) for _, kept in against)
-    series = [
+    epsilons = [each.epsilon for each in against]
+    ways = min(len(each.utility.total_variation) for each in against)
+    lost = [
         Series(
-            f"{way + 1} column{'s' * (way > 0)}", epsilons, [kept.total_variation[way] for _, kept in against]
+            f"{way + 1} column{'s' * (way > 0)}",
+            epsilons,
+            [each.utility.total_variation[way] for each in against],
         )
         for way in range(ways)
     ]
-    return str(lines(series, x_label="epsilon", y_label="mean total variation", log_x=True, log_y=True))
+    made = "<h2>Against epsilon</h2><p>Trial releases, charged to nobody and shown to the owner alone.</p>"
+    made += str(lines(lost, x_label="epsilon", y_label="mean total variation", log_x=True, log_y=True))
+    attacked = [each for each in against if each.attack is not None]
+    if attacked:
+        epsilons = [each.epsilon for each in attacked]
+        gained = [max(0.0, each.attack.advantage) for each in attacked if each.attack]
+        allowed = [each.attack.most for each in attacked if each.attack]
+        found = [
+            Series("membership attack", epsilons, gained),
+            Series("the guarantee allows", epsilons, allowed),
+        ]
+        made += str(lines(found, x_label="epsilon", y_label="attacker's advantage", log_x=True))
+    return made

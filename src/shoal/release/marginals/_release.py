@@ -6,7 +6,6 @@ import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -14,62 +13,28 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget as micros
-from shoal.dp.accounting import epsilon_of_rho, rho_of_epsilon
+from shoal.dp.accounting import rho_of_epsilon
 from shoal.dp.answer import Answer
-from shoal.dp.check import plain_query
 from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
-from shoal.dp.expressions import Predicate
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows
 from shoal.dp.query import Query
 from shoal.dp.relation import CELL, UNIT
 from shoal.dp.secret import random_word
-from shoal.dp.sql import parse
-from shoal.dp.unit import ENDED, Protected, ReplaceRecord, resolve
+from shoal.dp.unit import ENDED
 from shoal.errors import ParameterError
-from shoal.release.marginals._axes import Axis, Bins, axes_of, encode
-from shoal.release.marginals._haar import MOST_CELLS, MOST_COLUMNS, MOST_VALUES, fits, measure_blocks
-from shoal.release.marginals._measure import measure
+from shoal.release.marginals._axes import Bins, encode
+from shoal.release.marginals._haar import measure_blocks
+from shoal.release.marginals._measure import measure, measure_asked
 from shoal.release.marginals._model import Model
-from shoal.release.marginals._refine import leaves
+from shoal.release.marginals._plan import CHOSEN, Marginals, Plan, make_plan
+from shoal.release.marginals._quantiles import SHARE, quantile_axes
 from shoal.release.marginals._spend import Measurement, Purse
 from shoal.schema import Schema, Unit
 
-NEIGHBOURS = ("add-remove", "replace")
-WORKLOADS = ("auto", "tables", "ranges")
-MODES = ("dp", "group", "correlated")
 _MISSING = "Missing cells of columns that declare none count as the middle bin of the declared range, of levels as the first."
-
-
-@dataclass(frozen=True)
-class Plan:
-    """What is released for whom: fixed by the schema and the request alone."""
-
-    axes: tuple[Axis, ...]
-    unit: Protected
-    neighbours: str
-    workload: str
-    currency: str
-    millionths: int
-    epsilon: float
-    delta: float | None
-    zeros: tuple[Predicate, ...] = ()
-
-    @property
-    def purse(self) -> Purse:
-        """What may be spent."""
-        amount = Fraction(self.millionths, micros.MICRO)
-        return Purse(self.currency, amount, self.unit.rows, isinstance(self.unit, ReplaceRecord))
-
-    def stamp(self, caps: Caps) -> str:
-        """What is promised, word for word."""
-        if self.delta is None:
-            return self.unit.stamp
-        whole = f"({epsilon_of_rho(caps.total, self.delta):g}, {self.delta:g})-DP"
-        said = self.unit.stamp.replace("epsilon-DP", f"({self.epsilon:g}, {self.delta:g})-DP", 1)
-        return f"{said}; all answers about this data set together {whole}"
 
 
 @dataclass(frozen=True)
@@ -123,7 +88,8 @@ def release_marginals(
     *,
     delta: float | None = None,
     columns: Sequence[str] | None = None,
-    bins: Mapping[str, Bins] | int | None = None,
+    bins: Mapping[str, Bins] | Bins | None = None,
+    marginals: Marginals = CHOSEN,
     rows: int | None = None,
     mode: str = "dp",
     neighbours: str = "add-remove",
@@ -149,8 +115,12 @@ def release_marginals(
         schema's if its currency is "zcdp", else the release is pure.
     columns : sequence of str, optional
         Those to release; all quasi-identifying and sensitive ones if left open.
-    bins : mapping of column to int or numbers, or int, optional
-        Bins of numbers and dates: how many, or where they begin. The schema's breaks or grid if left open.
+    bins : mapping of column to int, text or numbers, or int or text, optional
+        Bins of numbers and dates: how many, or where they begin. The schema's breaks or grid if left open. With
+        "quantiles" or "quantiles:16" a sixteenth of the budget buys bins that hold about as many records each.
+    marginals : {"chosen"}, int or lists of columns, default "chosen"
+        Which sets of columns are measured together: those that tell most, chosen privately; all of so many columns
+        (up to 3); or those named, each of 2 or 3 columns.
     rows : int, optional
         Rows to draw; the noisy number of records if left open.
     mode : {"dp", "group", "correlated"}
@@ -202,15 +172,17 @@ def release_marginals(
     ('guarantee: epsilon-DP, add or remove one record', 2.0, True)
     """
     schema = Schema.of(schema)
-    plan = make_plan(schema, epsilon, delta, columns, bins, mode, neighbours, workload, group, cells, tau)
+    plan = make_plan(
+        schema, epsilon, delta, columns, bins, mode, neighbours, workload, group, cells, tau, marginals
+    )
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ParameterError(f"'rows' must be an int of at least 1. Got {rows!r}.")
     cells = cells or (Grid.of_schema(schema) if mode == "correlated" and schema.cells is not None else None)
-    codes = load_codes(frame, schema, plan, cells)
+    held = load_rows(frame, schema, plan, cells)
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
         caps, limit = kept.declare(schema.id, *_caps(schema, plan, budget), plan.currency)
-        receipt = kept.once(_claim(schema, plan, data_version, analyst, limit), lambda: buy(plan, codes))
+        receipt = kept.once(_claim(schema, plan, data_version, analyst, limit), lambda: buy(plan, held))
     finally:
         if kept is not ledger:
             kept.close()
@@ -228,87 +200,8 @@ def release_marginals(
     )
 
 
-def make_plan(
-    schema: Schema,
-    epsilon: float,
-    delta: float | None = None,
-    columns: Sequence[str] | None = None,
-    bins: Mapping[str, Bins] | int | None = None,
-    mode: str = "dp",
-    neighbours: str = "add-remove",
-    workload: str = "auto",
-    group: Unit | int | None = None,
-    cells: Cells | None = None,
-    tau: int | None = None,
-) -> Plan:
-    """Check the request against the schema; no data is looked at."""
-    if mode not in MODES:
-        raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
-    if neighbours not in NEIGHBOURS:
-        raise ParameterError(f"'neighbours' must be one of {', '.join(NEIGHBOURS)}. Got {neighbours!r}.")
-    if workload not in WORKLOADS:
-        raise ParameterError(f"'workload' must be one of {', '.join(WORKLOADS)}. Got {workload!r}.")
-    if mode == "correlated" and cells is None and schema.cells is not None:
-        cells, tau = Grid.of_schema(schema), schema.cells.tau if tau is None else tau
-    unit = resolve(mode, schema, group, cells, tau)
-    if neighbours == "replace" and unit.kind != "record":
-        raise ParameterError(
-            "'neighbours' may be 'replace' for single records only: a unit is added or removed."
-        )
-    if neighbours == "replace":
-        unit = ReplaceRecord()
-    delta = _delta(schema, delta)
-    millionths = micros.micro(epsilon) if delta is None else rho_of_epsilon(epsilon, delta)
-    spent = micros.epsilon(micros.micro(epsilon))
-    axes, chosen = _axes(schema, columns, bins, workload)
-    currency = "pure" if delta is None else "zcdp"
-    zeros = _zeros(schema, {each.name for each in axes})
-    return Plan(axes, unit, neighbours, chosen, currency, millionths, spent, delta, zeros)
-
-
-def _zeros(schema: Schema, released: set[str]) -> tuple[Predicate, ...]:
-    """Combinations of released columns that the schema's rules exclude."""
-    found: list[Predicate] = []
-    for rule in schema.rules:
-        if rule.kind in ("structural_zero", "impossible"):
-            text = f"SELECT COUNT(*) FROM t WHERE {rule.text}"  # noqa: S608 - parsed here, never run as SQL
-            query = plain_query(parse(text, "t"), schema)
-            if query.condition is not None and {each.column for each in leaves(query.condition)} <= released:
-                found.append(query.condition)
-    return tuple(found)
-
-
-def _delta(schema: Schema, given: float | None) -> float | None:
-    """The delta of a release in zCDP: the one given, else that of a schema which counts in zCDP."""
-    declared = schema.delta if schema.currency == "zcdp" else None
-    if schema.currency == "zcdp" and given is None and declared is None:
-        raise ParameterError("'delta' must be given, or declared in the schema, to count in zCDP.")
-    if None not in (given, schema.delta) and given != schema.delta:
-        raise ParameterError(f"'delta' must be the schema's, {schema.delta!r}. Got {given!r}.")
-    return declared if given is None else given
-
-
-def _axes(
-    schema: Schema, columns: Sequence[str] | None, bins: Mapping[str, Bins] | int | None, workload: str
-) -> tuple[tuple[Axis, ...], str]:
-    """The axes and the workload: ranges need a fine grid, and few columns with an order."""
-    coarse = axes_of(schema, columns, bins)
-    if workload == "tables" or len(coarse) > MOST_COLUMNS:
-        fine: tuple[Axis, ...] = ()
-    else:
-        fine = axes_of(schema, columns, bins, MOST_VALUES)
-    if fine and fits([each.size for each in fine]) and all(each.ordered for each in fine):
-        return fine, "ranges"
-    if workload == "ranges":
-        raise ParameterError(
-            f"A release of ranges takes up to {MOST_COLUMNS} columns with an order, of at most {MOST_VALUES} values "
-            f"each and {MOST_CELLS} cells together. Got {', '.join(each.name for each in coarse)}."
-        )
-    return coarse, "tables"
-
-
-def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> np.ndarray:
-    """Positions of the rows that count, at most so many of each unit."""
+def load_rows(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> pl.DataFrame:
+    """The rows that count, at most so many of each unit."""
     names = {each.name for each in plan.axes}
     if plan.unit.kind == "cell":
         names |= set(schema.columns)
@@ -318,25 +211,46 @@ def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> n
     if plan.unit.kind in ("column", "cell"):
         unit = UNIT if plan.unit.kind == "column" else CELL
         rows = rows.filter(pl.int_range(pl.len()).over(unit) < plan.unit.rows)
-    return encode(rows, plan.axes)
+    return rows
 
 
-def buy(plan: Plan, codes: np.ndarray) -> str:
+def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> np.ndarray:
+    """Positions of the rows that count, on axes that are all known."""
+    return encode(load_rows(frame, schema, plan, cells), plan.axes)
+
+
+def buy(plan: Plan, rows: pl.DataFrame) -> str:
     """All that is drawn from the private table, as the ledger keeps it."""
-    sizes = [each.size for each in plan.axes]
-    seed = secrets.randbits(63)
+    seed, purse, axes = secrets.randbits(63), plan.purse, plan.axes
+    if plan.quantiles:
+        wanted = {name for name, _ in plan.quantiles}
+        cells = {name: rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in wanted}
+        axes = quantile_axes(axes, plan.quantiles, cells, purse.part(SHARE))
+        purse = purse.part(1 - SHARE)
+    codes, sizes = encode(rows, axes), [each.size for each in axes]
+    bought = _measured(plan, codes, sizes, purse, seed)
+    edges = {each.name: [end.hex() for end in each.edges] for each in axes if each.edges}
+    kept = {"seed": seed, "edges": edges, "measurements": [each.to_json() for each in bought]}
+    return json.dumps(kept)
+
+
+def _measured(
+    plan: Plan, codes: np.ndarray, sizes: Sequence[int], purse: Purse, seed: int
+) -> list[Measurement]:
     if plan.workload == "ranges":
-        bought = measure_blocks(codes, sizes, plan.purse)
-    else:
-        bought = measure(codes, sizes, plan.purse, seed)
-    return json.dumps({"seed": seed, "measurements": [each.to_json() for each in bought]})
+        return measure_blocks(codes, sizes, purse)
+    if plan.sets is not None:
+        return measure_asked(codes, plan.sets, sizes, purse)
+    return measure(codes, sizes, purse, seed)
 
 
 def model_of(plan: Plan, body: str) -> Model:
     """What a kept body stands for."""
     kept = json.loads(body)
     bought = tuple(Measurement.from_json(each) for each in kept["measurements"])
-    return Model(plan.axes, bought, kept["seed"], plan.zeros)
+    edges = {name: tuple(map(float.fromhex, each)) for name, each in kept["edges"].items()}
+    axes = tuple(replace(each, edges=edges.get(each.name, ())) for each in plan.axes)
+    return Model(axes, bought, kept["seed"], plan.zeros)
 
 
 def _caps(schema: Schema, plan: Plan, total: float | None) -> tuple[int | None, int | None]:
@@ -356,7 +270,8 @@ def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Ca
     text = f"RELEASE marginals {plan.workload} {plan.neighbours} columns={names}"
     facts = replace(schema, budget=None, per_analyst=None).to_toml()
     bins = [[*each.edges] for each in plan.axes]
-    state = json.dumps([bins, plan.unit.rows, facts, data or schema.version or random_word()])
+    asked = [bins, plan.quantiles, plan.sets]
+    state = json.dumps([asked, plan.unit.rows, facts, data or schema.version or random_word()])
     return Claim(schema.id, analyst, text, state, Amount(plan.millionths, plan.currency), plan.unit, limit)
 
 

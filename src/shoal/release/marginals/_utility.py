@@ -16,12 +16,30 @@ from shoal.release.marginals._mixture import total_variation
 from shoal.release.marginals._residuals import Key, Sizes, count_table, keys_of
 
 if TYPE_CHECKING:
+    from shoal.release.marginals._attack import Membership
     from shoal.release.marginals._release import MarginalRelease
     from shoal.schema import Schema
 
 MOST_TABLES = 2_000  # of one size, over which a mean is taken
 MOST_CELLS = 1 << 20
 RANGES = 300
+
+
+@dataclass(frozen=True)
+class RiskUtility:
+    """What a release at one epsilon keeps, and what an attacker gains; for the owner only.
+
+    Parameters
+    ----------
+    epsilon : float
+    utility : Utility
+    attack : Membership or None
+        None of a release of ranges.
+    """
+
+    epsilon: float
+    utility: Utility
+    attack: Membership | None
 
 
 @dataclass(frozen=True)
@@ -94,7 +112,7 @@ def utility(
     from shoal.release.marginals._release import load_codes
 
     model = release.model
-    true = load_codes(frame, release.schema, replace(release.plan, unit=_every_row()), None)
+    true = load_codes(frame, release.schema, replace(release.plan, unit=_every_row(), axes=model.axes), None)
     ours = _codes(release.frame, release)
     sizes, rng = model.sizes, np.random.default_rng(seed)
     means = tuple(_mean(true, ours, sizes, way) for way in range(1, min(3, len(sizes)) + 1))
@@ -208,25 +226,45 @@ def _accuracy(
     return scores[0], scores[1], float((trial[:, at] == guess).mean())
 
 
-def utility_against_epsilon(
-    frame: Any, schema: Schema, epsilons: Sequence[float], **options: Any
-) -> list[tuple[float, Utility]]:
-    """The utility of releases at several epsilons, drawn for the owner and charged to nobody: never to be shown.
+def risk_utility(
+    frame: Any,
+    schema: Schema,
+    epsilons: Sequence[float],
+    *,
+    delta: float | None = None,
+    runs: int = 2,
+    like: MarginalRelease | None = None,
+    **options: Any,
+) -> tuple[RiskUtility, ...]:
+    """What releases at several epsilons keep and what a membership attack gains; charged to nobody, never to be shown.
 
     Parameters
     ----------
     frame, schema
         As released.
     epsilons : sequence of float
+    delta : float, optional
+    runs : int, default 2
+        Of the attack at each epsilon.
+    like : MarginalRelease, optional
+        Its columns, bins and marginals are taken.
     **options
         Of `release_marginals`.
+
+    Returns
+    -------
+    tuple of RiskUtility
     """
+    from shoal.release.marginals._attack import membership
     from shoal.release.marginals._release import release_marginals
 
+    if like is not None:
+        edges = {each.name: list(each.edges[1:-1]) for each in like.model.axes if each.edges}
+        options = {"columns": like.model.names, "bins": edges, "workload": like.plan.workload, **options}
     found = []
     for each in epsilons:
-        own = {**options, "budget": each, "ledger": None}
-        found.append(
-            (each, utility(release_marginals(frame, replace(schema, per_analyst=None), each, **own), frame))
-        )
-    return found
+        own = replace(schema, per_analyst=None, budget=None)
+        out = release_marginals(frame, own, each, delta=delta, **{**options, "budget": each, "ledger": None})
+        attack = None if out.model.ranges else membership(frame, own, each, delta, runs=runs, like=out.plan)
+        found.append(RiskUtility(each, utility(out, frame), attack))
+    return tuple(found)
