@@ -20,6 +20,12 @@ def test_sound_modes_are_not_refuted(mode):
     assert len(report.verdicts) == len(CASES[mode])
 
 
+def test_workloads_are_not_refuted():
+    report = audit("workload", epsilons=(1.0,), stages=(1_000,))
+    assert not report.refuted, report.witness
+    assert report.epsilon_lower_bound > 0.1
+
+
 def test_the_auditor_sees_that_something_is_released():
     assert audit("dp", epsilons=(1.0,), stages=QUICK).epsilon_lower_bound > 0
 

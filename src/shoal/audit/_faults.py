@@ -11,6 +11,7 @@ import numpy as np
 from shoal.audit._cases import RHO, Case, case_named, mechanism, with_releases
 from shoal.audit._game import Mechanism
 from shoal.audit._stated import blind_to_three, copy_not_stated
+from shoal.audit._workloads import unsplit
 from shoal.dp.plan import Plan
 from shoal.dp.releases import Limit, Sums
 
@@ -178,5 +179,6 @@ def _rooted(rho: float) -> Mechanism:
     return mechanism(case, rho, drawn=lambda plan: with_releases(plan, figure="units"), currency=RHO)
 
 
+_fault("workload-not-split")(unsplit)
 _fault("copy-not-stated")(copy_not_stated)
 _fault("pairs-blind-to-three")(blind_to_three)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
 from shoal.audit._intervals import audit_intervals, without_bias
 from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
 from shoal.audit._stated import STATED
+from shoal.audit._workloads import workload_cases
 from shoal.dp.currency import EPSILON
 from shoal.errors import ParameterError
 
@@ -67,8 +69,8 @@ def audit(
 
     Parameters
     ----------
-    mode : {"dp", "group", "correlated", "zcdp", "heuristic", "pufferfish", "dependent", "outside", "intervals"}
-        "zcdp" claims rho in the place of epsilon.
+    mode : {"dp", "group", "correlated", "zcdp", "heuristic", "pufferfish", "dependent", "workload", "outside", "intervals"}
+        "zcdp" claims rho in the place of epsilon; "workload" plays both currencies.
         "outside" starts from files and plays on all that is seen: answers, costs, refusals, log, times. "intervals"
         claims that an interval of 95 % misses the figure asked for in at most 5 % of answers.
         The last two claim something under a stated model, and are played under it.
@@ -98,9 +100,12 @@ def audit(
         )
     if mode == "intervals":
         return _report(mode, [each for epsilon in epsilons for each in audit_intervals(epsilon)])
+    if mode == "workload":
+        games_of = [workload_cases(each, currency) for each in epsilons for currency in ("pure", "zcdp")]
+        return audit_mechanisms(mode, list(itertools.chain(*games_of)), stages, alpha)
     if mode not in MODES:
         raise ParameterError(
-            f"'mode' must be one of {', '.join((*MODES, *STATED, 'outside', 'intervals'))}. Got {mode!r}."
+            f"'mode' must be one of {', '.join((*MODES, *STATED, 'workload', 'outside', 'intervals'))}. Got {mode!r}."
         )
     games = [(case, epsilon) for epsilon in epsilons for case in CASES[mode]]
     verdicts = []

@@ -19,6 +19,7 @@ MODES = (
     "outside",
     "http",
     "intervals",
+    "workload",
     "release",
     "marginals",
     "graph",

@@ -110,14 +110,22 @@ class Strategy:
         amount = self.amount * self.shares[at]
         return sums_noise(self.currency, amount, self.rows * size, self.rows**2 * square)
 
+    def measured(
+        self, counts: np.ndarray, draws: int = 1
+    ) -> Iterator[tuple[tuple[Part, ...], Noise, np.ndarray, np.ndarray]]:
+        """Each block that is measured, its noise, its exact numbers, and draws of the noisy ones (draws, entries)."""
+        for at, block in enumerate(blocks(self.ways, counts.shape)):
+            if self.shares[at]:
+                noise = self.noise(at, *lengths(block))
+                exact = applied(counts, [each.rows for each in block])
+                yield block, noise, exact, noise.add(np.broadcast_to(exact, (draws, *exact.shape)))
+
     def answers(self, counts: np.ndarray, queries: np.ndarray) -> np.ndarray:
         """Noisy answers from the exact counts of all combinations: every block is measured once."""
         found = np.zeros(len(queries))
-        for at, block in enumerate(blocks(self.ways, counts.shape)):
-            if self.shares[at]:
-                noisy = self.noise(at, *lengths(block)).add(_apply(counts, [each.rows for each in block]))
-                back = _apply(queries, [each.back for each in block], 1)
-                found += np.tensordot(back, noisy.astype(np.float64), axes=noisy.ndim)
+        for block, _, exact, noisy in self.measured(counts):
+            back = applied(queries, [each.back for each in block], 1)
+            found += np.tensordot(back, noisy[0].astype(np.float64), axes=exact.ndim)
         return found
 
 
@@ -201,7 +209,7 @@ def _taken_apart(
     """A strategy of blocks, with the shares that make the mean variance least."""
     loads, moves = [], []
     for block in blocks(ways, queries.shape[1:]):
-        back = _apply(queries, [each.back for each in block], 1)
+        back = applied(queries, [each.back for each in block], 1)
         loads.append((back.reshape(len(queries), -1) ** 2).sum(axis=1))
         moves.append(lengths(block))
     load = np.array(loads)
@@ -227,7 +235,7 @@ def _shares(weights: np.ndarray) -> tuple[Fraction, ...]:
     return tuple(each / total for each in exact)
 
 
-def _apply(table: np.ndarray, matrices: Sequence[np.ndarray], first: int = 0) -> np.ndarray:
+def applied(table: np.ndarray, matrices: Sequence[np.ndarray], first: int = 0) -> np.ndarray:
     """A matrix along each axis, from `first` on."""
     for axis, each in enumerate(matrices, first):
         table = np.moveaxis(np.tensordot(each, table, axes=(1, axis)), 0, axis)
