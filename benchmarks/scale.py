@@ -23,8 +23,8 @@ from scipy.spatial import cKDTree
 from shoal.engine.encode import group_means, standardise, sum_of_squares
 from shoal.measures import dld
 from shoal.microaggregation import MDAV
-from shoal.microaggregation._fast_fixed_size import fast_cbfs, fast_mdav, fast_v_mdav
-from shoal.microaggregation._fixed_size_kernels import _cbfs, _mdav, _v_mdav
+from shoal.microaggregation.fixed_size.plain import plain_cbfs, plain_mdav, plain_v_mdav
+from shoal.microaggregation.fixed_size.tree import fast_cbfs, fast_mdav, fast_v_mdav
 
 # Columns, k, and the records for which both kernels run; more of them with `full`.
 SIZES = {
@@ -67,7 +67,7 @@ def run(full: bool) -> list[dict]:
 def kernels(full: bool) -> Series:
     """MDAV, plain and fast, over n, p and k."""
     warm = np.random.default_rng(0).normal(size=(9_000, 2))
-    fast_mdav(warm, 3), fast_mdav(warm[:100], 3), _mdav(warm[:100], 3)
+    fast_mdav(warm, 3), fast_mdav(warm[:100], 3), plain_mdav(warm[:100], 3)
     print("MDAV, normal columns: CPU seconds (same labels checked where both ran)")
     print(f"{'p':>3} {'k':>3} {'n':>9} {'plain':>9} {'fast':>9} {'ratio':>7} {'sdcMicro':>9} {'IL %':>8}")
     series: Series = {}
@@ -78,7 +78,7 @@ def kernels(full: bool) -> Series:
             labels, fast = _timed(lambda X=X, k=k: fast_mdav(X, k))
             mark = " "
             if n <= PLAIN:
-                expected, seconds = _timed(lambda X=X, k=k: _mdav(X, k))
+                expected, seconds = _timed(lambda X=X, k=k: plain_mdav(X, k))
                 if not np.array_equal(labels, expected):
                     raise AssertionError(f"labels differ at n = {n}, p = {p}, k = {k}")
                 plain.append((n, seconds))
@@ -105,8 +105,8 @@ def others() -> None:
     X = standardise(np.random.default_rng(1).normal(size=(10_000, 10)))
     print("\nothers, n = 10,000, 10 normal columns, k = 3: CPU seconds plain, fast")
     for name, plain, fast in (
-        ("CBFS", lambda: _cbfs(X, 3, False), lambda: fast_cbfs(X, 3, False)),
-        ("V-MDAV", lambda: _v_mdav(X, 3, 0.2), lambda: fast_v_mdav(X, 3, 0.2)),
+        ("CBFS", lambda: plain_cbfs(X, 3, False), lambda: fast_cbfs(X, 3, False)),
+        ("V-MDAV", lambda: plain_v_mdav(X, 3, 0.2), lambda: fast_v_mdav(X, 3, 0.2)),
     ):
         plain(), fast()
         a, b = _timed(plain), _timed(fast)
@@ -134,7 +134,7 @@ def rivals() -> None:
     MDAV(k=5).fit(X[:100])
     fitted, seconds = _timed(lambda: MDAV(k=5).fit(X))
     print(f"{'shoal MDAV':24} {seconds:8.2f} {fitted.information_loss_:8.3f}")
-    for name, rival in (("k-means-constrained", _k_means), ("anonypyx", _mdav_generic)):
+    for name, rival in (("k-means-constrained", _k_means), ("anonypyx", plain_mdav_generic)):
         try:
             seconds, said = rival(X)
             print(f"{name:24} {seconds:8.2f} {said}", flush=True)
@@ -153,7 +153,7 @@ def _k_means(X: np.ndarray) -> tuple[float, str]:
     return seconds, f"{100 * sum_of_squares(Z, labels) / (Z**2).sum():8.3f}"
 
 
-def _mdav_generic(X: np.ndarray) -> tuple[float, str]:
+def plain_mdav_generic(X: np.ndarray) -> tuple[float, str]:
     import anonypyx
     import pandas as pd
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
+import re
 import subprocess
 import sys
+from pathlib import Path
+
+import shoal
 
 HEAVY = ("sklearn", "scipy.spatial", "scipy.stats", "pandas", "highspy", "matplotlib")
 
@@ -18,3 +23,33 @@ def test_forming_groups_loads_no_heavy_library():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []
+
+
+def test_no_package_imports_a_private_module_of_another():
+    """What two packages share has a public name in the lower one."""
+    root = Path(shoal.__file__).parent
+    found = []
+    for path in root.rglob("*.py"):
+        own = path.relative_to(root).parts[0]
+        for line in path.read_text(encoding="utf-8").splitlines():
+            match = re.match(r"\s*from shoal\.(\w+)[\w.]*\._\w+ import", line)
+            if match and match[1] != own:
+                found.append(f"{path.relative_to(root)}: {line.strip()}")
+    assert found == []
+
+
+def test_private_names_stay_in_their_file():
+    root = Path(shoal.__file__).parent
+    found = []
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("shoal."):
+                private = [each.name for each in node.names if each.name.startswith("_")]
+                modules = root.joinpath(*node.module.split(".")[1:])
+                private = [
+                    name
+                    for name in private
+                    if not (modules / f"{name}.py").exists() and name != "__version__"
+                ]
+                found += [f"{path.relative_to(root)}: {name} of {node.module}" for name in private]
+    assert found == []

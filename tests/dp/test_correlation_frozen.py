@@ -200,7 +200,7 @@ def test_appending_is_the_same_table_and_a_new_charge(people, facts, frozen, mod
     assert second.epsilon == 10.0
     assert second.remaining == pytest.approx(80.0)
     whole = dp.Session(people, facts, mode=mode, budget=100.0, per_analyst=100.0, **options)
-    assert session._frame.equals(whole._frame)
+    assert session._rows.frame.equals(whole._rows.frame)
     assert second.value > first.value + 50
     assert (drift.moved is not None) == (mode == "correlated")
 

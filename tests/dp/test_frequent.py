@@ -39,13 +39,13 @@ def test_levels_are_counted_within_the_condition_and_undeclared_ones_are_not():
         ("SELECT MODE(region) FROM t", [15, 30, 0]),
         ('select mode ( "region" ) from t where age >= 40', [15, 0, 0]),
     ):
-        assert level_counts(session._frame, read_mode(text, session), SCHEMA, 1).tolist() == wanted
+        assert level_counts(session._rows.frame, read_mode(text, session), SCHEMA, 1).tolist() == wanted
 
 
 def test_rows_of_a_person_are_cut():
     session = Session(TABLE, SCHEMA, budget=9.0, unit=AddRemoveUnit("who", 2))
     asked = read_mode("SELECT MODE(region) FROM t", session)
-    assert level_counts(session._frame, asked, SCHEMA, 2).tolist() == [15, 2, 0]
+    assert level_counts(session._rows.frame, asked, SCHEMA, 2).tolist() == [15, 2, 0]
 
 
 def test_it_is_drawn_with_the_probabilities_of_permute_and_flip():
@@ -57,7 +57,7 @@ def test_it_is_drawn_with_the_probabilities_of_permute_and_flip():
 
     from shoal.dp.selection import permute_and_flip
 
-    counts = level_counts(session._frame, read_mode("SELECT MODE(region) FROM t", session), two, 1)
+    counts = level_counts(session._rows.frame, read_mode("SELECT MODE(region) FROM t", session), two, 1)
     drawn = permute_and_flip(counts.max() - counts, Fraction(1), 3000)
     assert abs(np.mean(drawn == 1) - math.exp(-1) / 2) < 5 * math.sqrt(0.15 / 3000)
 

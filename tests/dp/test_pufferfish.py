@@ -10,6 +10,8 @@ import pytest
 from shoal import dp
 from shoal.dp import Ledger
 from shoal.dp.pufferfish import (
+    DEPENDENT_GUARANTEE,
+    PUFFERFISH_GUARANTEE,
     MarkovChain,
     PairwiseOnlyWarning,
     Scenario,
@@ -17,9 +19,7 @@ from shoal.dp.pufferfish import (
     over_ledger,
     w_infinity,
 )
-from shoal.dp.pufferfish._answer import STAMP
 from shoal.dp.pufferfish._chain import chain_quilts
-from shoal.dp.pufferfish._dependent import STAMP as DEPENDENT
 from shoal.dp.pufferfish._quilt import log_above, network_quilts, noise_per_lipschitz
 from shoal.errors import BudgetError, GuaranteeError, ParameterError
 
@@ -113,7 +113,7 @@ def test_one_answer_and_no_other():
     ledger = Ledger()
     p = dp.Pufferfish(SECRETS, [("ill", "well")], [FAMILY], dataset="family", ledger=ledger)
     first = p.ask(sum, 0.5, (1,) * 10, text="ill")
-    assert first.guarantee == STAMP
+    assert first.guarantee == PUFFERFISH_GUARANTEE
     assert first.guarantee == (
         "guarantee: epsilon-Pufferfish for the stated secrets and scenarios; "
         "this one release, nothing else from this data set"
@@ -211,7 +211,7 @@ def test_dependent_noise_is_the_largest_row():
     d = dp.DependentDP([[1, "1/4"], [1, 1]], (-2, 2), dataset="d", ledger=(ledger := Ledger()))
     assert d.scale(0.5) == 16
     answer = d.ask([1.5, 99], 0.5)
-    assert answer.guarantee == DEPENDENT
+    assert answer.guarantee == DEPENDENT_GUARANTEE
     assert answer.guarantee == "guarantee: for the stated coefficients, pairwise dependence only; one release"
     assert ledger.spent("d") == 500_000
     with pytest.raises(BudgetError, match="for life"):

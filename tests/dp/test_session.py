@@ -281,7 +281,7 @@ def test_the_heuristic_is_refused_on_a_private_table(survey, schema):
 
 def test_cells_and_tau(survey, schema):
     s = Session(survey, schema, "correlated", 2000.0, tau=2)
-    sizes = np.bincount(s.model.cell(s._frame), minlength=s.model.n_cells)
+    sizes = np.bincount(s.model.cell(s._rows.frame), minlength=s.model.n_cells)
     assert s.ask("SELECT COUNT(*) FROM t", SURE).value == np.minimum(sizes, 2).sum()
     open_tau = Schema(schema.columns, id="open", cells=CellsOf(("age", "income"), (22, 20)))
     bare = Session(survey, open_tau, "correlated", 20.0)

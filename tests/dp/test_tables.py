@@ -69,7 +69,7 @@ def rows_by_unit(session, source):
     plan = make_plan(
         parse(f"SELECT COUNT(*) FROM {source}"), session.schema, session.protected, 10**6, session.catalog
     )
-    found = rows_of(session._frames, plan).collect()
+    found = rows_of(session._rows.frames, plan).collect()
     found = found.select(sorted(found.columns))
     units = {unit: sorted(map(str, part.rows())) for (unit,), part in found.group_by(UNIT)}
     assert None not in units

@@ -78,7 +78,7 @@ def test_every_way_gives_the_exact_counts_below_its_noise():
 
     s = Session(TABLE, RHO)
     _, domain, _ = plan_workload(s, QUERIES, 10_000)
-    counts = domain.counts(s._frame)
+    counts = domain.counts(s._rows.frame)
     exact = domain.matrix.reshape(len(domain.matrix), -1) @ counts.ravel()
     assert exact[0] == TABLE.filter((pl.col("age") >= 40) & (pl.col("age") < 65)).height
     assert exact[-1] == N
@@ -138,9 +138,9 @@ def test_deviations_are_those_of_the_answers():
     for schema, amount in ((SCHEMA, 1.0), (RHO, 0.5)):
         with Session(TABLE, schema) as s:
             _, domain, strategy = plan_workload(s, queries, s._amount(amount))
-            exact = domain.matrix.reshape(len(queries), -1) @ domain.counts(s._frame).ravel()
+            exact = domain.matrix.reshape(len(queries), -1) @ domain.counts(s._rows.frame).ravel()
             off = np.array(
-                [strategy.answers(domain.counts(s._frame), domain.matrix) - exact for _ in range(400)]
+                [strategy.answers(domain.counts(s._rows.frame), domain.matrix) - exact for _ in range(400)]
             )
             assert np.abs(off.mean(axis=0)).max() < 5 * math.sqrt(strategy.variances.max() / 400)
             assert (off.var(axis=0) / strategy.variances).mean() == pytest.approx(1, abs=0.1)

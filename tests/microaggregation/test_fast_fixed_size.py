@@ -11,9 +11,9 @@ from shoal.engine.encode import standardise
 from shoal.engine.kernels.tree_growth import grow_tree
 from shoal.engine.kernels.trees import farthest, nearest, take, tighten
 from shoal.microaggregation import CBFS, MDAV, VMDAV, MDAVGeneric
-from shoal.microaggregation import _fast_fixed_size as fast
-from shoal.microaggregation._fixed_size_kernels import _cbfs, _mdav, _mdav_generic, _v_mdav
-from shoal.microaggregation._scan_fixed_size import scan_rounds
+from shoal.microaggregation.fixed_size import tree as fast
+from shoal.microaggregation.fixed_size.plain import plain_cbfs, plain_mdav, plain_mdav_generic, plain_v_mdav
+from shoal.microaggregation.fixed_size.scan import scan_rounds
 
 
 def table(kind: str, n: int, p: int, seed: int) -> np.ndarray:
@@ -44,17 +44,17 @@ KINDS = [
 def same_labels(X: np.ndarray, k: int) -> None:
     X = np.ascontiguousarray(X)
     plain = {
-        fast.MDAV: _mdav(X, k),
-        fast.MDAV_GENERIC: _mdav_generic(X, k),
-        fast.CBFS: _cbfs(X, k, False),
+        fast.MDAV: plain_mdav(X, k),
+        fast.MDAV_GENERIC: plain_mdav_generic(X, k),
+        fast.CBFS: plain_cbfs(X, k, False),
     }
     for method, labels in plain.items():
         for least in (0, 150):
             np.testing.assert_array_equal(fast._shrink(X, k, method, least), labels)
         np.testing.assert_array_equal(fast._with_leftovers(X, scan_rounds(X, k, method)), labels)
-    np.testing.assert_array_equal(fast._shrink(X, k, fast.CBFS_CENTROID), _cbfs(X, k, True))
+    np.testing.assert_array_equal(fast._shrink(X, k, fast.CBFS_CENTROID), plain_cbfs(X, k, True))
     for gamma in (0.2, 1.1):
-        np.testing.assert_array_equal(fast._extend(X, k, gamma), _v_mdav(X, k, gamma))
+        np.testing.assert_array_equal(fast._extend(X, k, gamma), plain_v_mdav(X, k, gamma))
 
 
 @settings(max_examples=80, deadline=None)
@@ -96,7 +96,7 @@ def test_half_the_digits_skip_no_record_in_any_unit(unit, offset):
     X = np.random.default_rng(3).normal(size=(900, 3))
     X[0] *= 1e4  # a record so far away that half the digits hardly tell the others apart
     X = X * unit + offset
-    np.testing.assert_array_equal(fast._shrink(X, 3, fast.MDAV), _mdav(X, 3))
+    np.testing.assert_array_equal(fast._shrink(X, 3, fast.MDAV), plain_mdav(X, 3))
 
 
 def test_huge_values_take_the_plain_kernel():

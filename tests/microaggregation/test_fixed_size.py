@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import oracles
 from shoal.engine.encode import standardise
 from shoal.microaggregation import CBFS, MD, MDAV, VMDAV, MDAVGeneric
-from shoal.microaggregation._fixed_size_kernels import _cbfs, _md, _mdav, _mdav_generic
+from shoal.microaggregation.fixed_size.plain import plain_cbfs, plain_md, plain_mdav, plain_mdav_generic
 from shoal.research._published import KS, TABLE1
 
 # EIA is printed in another paper, to two digits and cut there.
@@ -58,21 +58,21 @@ def test_kernels_equal_the_plain_versions(n, k, p, seed, grid):
     rng = np.random.default_rng(seed)
     X = rng.integers(0, 4, size=(n, p)).astype(float) if grid else rng.normal(size=(n, p))
     k = min(k, n)
-    np.testing.assert_array_equal(_mdav(X, k), oracles.mdav(X, k))
-    np.testing.assert_array_equal(_mdav_generic(X, k), oracles.mdav_generic(X, k))
-    np.testing.assert_array_equal(_cbfs(X, k, False), oracles.cbfs(X, k))
+    np.testing.assert_array_equal(plain_mdav(X, k), oracles.mdav(X, k))
+    np.testing.assert_array_equal(plain_mdav_generic(X, k), oracles.mdav_generic(X, k))
+    np.testing.assert_array_equal(plain_cbfs(X, k, False), oracles.cbfs(X, k))
 
 
 def test_kernels_equal_their_own_python(blobs):
     Z = standardise(blobs)
-    np.testing.assert_array_equal(_mdav(Z, 4), _mdav.py_func(Z, 4))
-    np.testing.assert_array_equal(_mdav_generic(Z, 4), _mdav_generic.py_func(Z, 4))
-    np.testing.assert_array_equal(_md(Z, 4, True), _md.py_func(Z, 4, True))
+    np.testing.assert_array_equal(plain_mdav(Z, 4), plain_mdav.py_func(Z, 4))
+    np.testing.assert_array_equal(plain_mdav_generic(Z, 4), plain_mdav_generic.py_func(Z, 4))
+    np.testing.assert_array_equal(plain_md(Z, 4, True), plain_md.py_func(Z, 4, True))
 
 
 def test_md_starts_with_the_diameter(blobs):
     Z = standardise(blobs)
-    labels = _md(Z, 3, False)
+    labels = plain_md(Z, 3, False)
     ends = [
         max(((Z[i] - Z[j]) ** 2).sum() for j in np.flatnonzero(labels == 1))
         for i in np.flatnonzero(labels == 0)

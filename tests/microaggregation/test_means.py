@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from oracles_clustering import fill, h_means, sse
 from shoal.errors import InputError
 from shoal.microaggregation import HMeans, KMeans
-from shoal.microaggregation._means import _fill, _h_means, _k_means, improve, middle_number_of_groups
+from shoal.microaggregation.means import _fill, _h_means, _k_means, improve, middle_number_of_groups
 
 
 @pytest.mark.parametrize("seed", range(6))

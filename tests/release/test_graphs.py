@@ -15,7 +15,7 @@ from shoal.datasets import load_graph, make_graph
 from shoal.dp import Ledger
 from shoal.errors import BudgetError, InputError, ParameterError
 from shoal.release import graph_figures, read_graph, release_graph
-from shoal.release._network import STAMP, label_vertices, tree_height
+from shoal.release._network import GRAPH_GUARANTEE, label_vertices, tree_height
 from shoal.release._quadtree import Region, _ways, arrange, explore, leaves_of, quarter
 
 RING = np.array([[i, (i + 1) % 60] for i in range(60)])
@@ -85,7 +85,7 @@ def test_a_large_budget_gives_the_graph_back():
     out = release_graph(RING, 1, 400.0)
     kept = len(set(map(tuple, out.graph.edges.tolist())) & set(map(tuple, out.original.edges.tolist())))
     assert kept >= 58
-    assert out.stamp == STAMP
+    assert out.stamp == GRAPH_GUARANTEE
     assert out.stamp == "guarantee: epsilon-DP for any k edges jointly, vertices public"
     assert any("single edges" in note for note in out.notes)
 
@@ -191,7 +191,7 @@ def test_the_command_on_the_bundled_graph(tmp_path):
     )
     assert answer.exit_code == 0, answer.output
     facts = json.loads(answer.stdout)
-    assert facts["stamp"] == STAMP
+    assert facts["stamp"] == GRAPH_GUARANTEE
     assert facts["epsilon"] == 2.0
     assert facts["released_cut_error"] < facts["naive_cut_error"]
     assert pl.read_csv(tmp_path / "out.csv").height == facts["released_edges"]
@@ -252,7 +252,7 @@ def test_greedy_labels_gather_edges_where_the_budget_is_large():
 @pytest.mark.parametrize(("labelling", "quadtree"), [("greedy", "noisy"), ("degree", "exponential")])
 def test_the_authors_steps_are_options(labelling, quadtree):
     out = release_graph(RING, k=2, epsilon=8.0, labelling=labelling, quadtree=quadtree)
-    assert out.stamp == STAMP
+    assert out.stamp == GRAPH_GUARANTEE
     assert out.graph.n == 60
     with pytest.raises(ParameterError, match="labelling"):
         release_graph(RING, k=2, epsilon=8.0, labelling="best")

@@ -18,7 +18,7 @@ from shoal.release import SmallGroupsWarning, release_table
 from shoal.release._columns import code
 from shoal.release._copula import concordance, copula_ranks
 from shoal.release._groups import group_starts, noise_scale, noisy_groups, total_order
-from shoal.release._table import STAMP, draw, make_plan
+from shoal.release._table import TABLE_GUARANTEE, draw, make_plan
 from shoal.schema import Column, Schema, Unit
 
 TOP = 12
@@ -103,7 +103,7 @@ def test_every_copy_of_a_centroid_is_the_same_number():
     out = release_table(frame, schema, 20, 9.0)
     assert out.frame["a"].n_unique() <= 2
     assert out.frame.height == 40
-    assert out.stamp == STAMP
+    assert out.stamp == TABLE_GUARANTEE
 
 
 def test_noise_has_the_scale_of_the_theorem():
@@ -320,7 +320,7 @@ def test_the_command_writes_a_table_a_picture_and_a_ledger(tmp_path, method):
     )
     assert answer.exit_code == 0, answer.output
     facts = json.loads(answer.stdout)
-    assert facts["stamp"] == STAMP
+    assert facts["stamp"] == TABLE_GUARANTEE
     assert facts["epsilon"] == 1.0
     assert facts["information_loss"] > 0
     assert pl.read_csv(tmp_path / "out.csv").shape == (1012, 2)

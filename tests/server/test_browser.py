@@ -97,6 +97,8 @@ def test_an_owner_gives_out_and_revokes_a_token_and_an_auditor_reads_the_log(pag
     token = page.locator("code.token").inner_text()
     assert house.book.find(token).name == "newcomer"
     page.get_by_role("button", name="Revoke newcomer").click()
+    assert "stays spent" in page.inner_text("main")
+    page.get_by_role("button", name="Yes, revoke newcomer").click()
     page.wait_for_load_state()
     assert house.book.list()[-1].revoked
     page.get_by_role("button", name="Sign out").click()

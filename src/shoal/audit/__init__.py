@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from shoal.audit._cases import CASES, MODES
 from shoal.audit._faults import FAULTS
-from shoal.audit._game import Mechanism, Verdict, play
+from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
 from shoal.audit._intervals import INTERVALS, audit_intervals
 from shoal.audit._outside import FILES, FilePair, as_number
 from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
@@ -15,6 +15,7 @@ from shoal.audit._run import Report, audit, audit_fault, audit_mechanisms
 from shoal.audit._stated import STATED
 
 __all__ = [
+    "ALPHA",
     "CASES",
     "FAULTS",
     "FILES",
@@ -22,6 +23,7 @@ __all__ = [
     "MODES",
     "OUTSIDE",
     "OUTSIDE_FAULTS",
+    "STAGES",
     "STATED",
     "FilePair",
     "Mechanism",

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from shoal.audit._cases import RHO, Case, case_named, mechanism, with_releases
+from shoal.audit._declared import couple_declared_independent, secret_decides_who_counts
 from shoal.audit._game import Mechanism
 from shoal.audit._stated import blind_to_three, copy_not_stated
 from shoal.audit._workloads import unsplit
@@ -112,10 +113,8 @@ def _limit_read(epsilon: float) -> Mechanism:
     """Each unit counts in full, with noise for the largest there is."""
     case = case_named("dp", "a loosely declared person: count")
     largest = [max(Counter(row["unit"] for row in rows).values()) for rows in (case.before, case.after)]
-    both = [
-        mechanism(case, epsilon, *[lambda plan, rows=rows: with_releases(plan, limit=Limit(rows))] * 2)
-        for rows in largest
-    ]
+    uncut = [lambda plan, rows=rows: with_releases(plan, limit=Limit(rows)) for rows in largest]
+    both = [mechanism(case, epsilon, each, each) for each in uncut]
     return Mechanism(case.name, epsilon, lambda side, draws: both[side].sample(side, draws), both[0].columns)
 
 
@@ -182,3 +181,5 @@ def _rooted(rho: float) -> Mechanism:
 _fault("workload-not-split")(unsplit)
 _fault("copy-not-stated")(copy_not_stated)
 _fault("pairs-blind-to-three")(blind_to_three)
+_fault("copy-not-declared")(couple_declared_independent)
+_fault("secret-decides-who-counts")(secret_decides_who_counts)

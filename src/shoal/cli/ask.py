@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -23,7 +25,13 @@ def register(app: typer.Typer) -> None:
 
 
 def ask(
-    file: Annotated[Path, typer.Argument(help="The private table.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="The private table: a file, a folder of Parquet files, duckdb:///FILE?table=NAME or "
+            "postgresql://USER@HOST/DATABASE?table=NAME."
+        ),
+    ],
     query: Annotated[str, typer.Argument(help="SELECT COUNT(*) FROM t WHERE ...")],
     schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")],
     epsilon: Annotated[
@@ -90,7 +98,7 @@ def ask(
     if save_run is not None:
         from shoal.io import check_apart, check_folder
 
-        check_apart({"--save-run": save_run}, [file, schema])
+        check_apart({"--save-run": save_run}, [Path(file), schema])
         check_folder(save_run)
     facts = _with_cells(Schema.from_toml(schema), cells)
     if model is not None and (mode not in ("correlated", "heuristic", *STATED) or cells is not None):
@@ -121,6 +129,7 @@ def ask(
         else:
             answer = session.ask(query, epsilon, rho=rho, error=error)
             if save_run is not None:
+                from shoal.dp.sources import without_password
                 from shoal.evidence import run_of_answer
 
                 asked = {
@@ -129,7 +138,7 @@ def ask(
                     "mode": mode,
                     "analyst": analyst,
                 }
-                run_of_answer(answer.to_dict(), facts, asked, str(file)).save(save_run)
+                run_of_answer(answer.to_dict(), facts, asked, without_password(file)).save(save_run)
             _show(answer, as_json)
     finally:
         opened.close()
@@ -137,7 +146,6 @@ def ask(
 
 def _tables(given: list[str]) -> dict[str, Any]:
     """Further tables, each read by its own schema."""
-    from shoal.dp.sources import read_private
     from shoal.errors import ParameterError
     from shoal.schema import Schema
 
@@ -148,23 +156,42 @@ def _tables(given: list[str]) -> dict[str, Any]:
         if not (name and file and facts):
             raise ParameterError(f"'--table' must be NAME=FILE:SCHEMA. Got {each!r}.")
         schema = Schema.from_toml(Path(facts))
-        found[name] = (read_private(Path(file), schema, also=True), schema)
+        found[name] = (file, schema)
     return found
 
 
-def _session(file: Path, schema: Schema, mode: str, ledger: Ledger, given: dict[str, Any]) -> Session:
+def _session(file: str, schema: Schema, mode: str, ledger: Ledger, given: dict[str, Any]) -> Session:
     from shoal.dp.session import FewCellsWarning, Session
-    from shoal.dp.sources import read_private
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewCellsWarning)  # the answer's notes say it
-        return Session(
-            read_private(file, schema, also=bool(given["tables"])), schema, mode, ledger=ledger, **given
-        )
+        return Session(file, schema, mode, ledger=ledger, **given)
+
+
+@contextlib.contextmanager
+def opened_session(
+    file: Path,
+    path: Path,
+    schema: Schema,
+    mode: str,
+    ledger: str | None,
+    budget: float | None,
+    analyst: str,
+) -> Iterator[Session]:
+    """A session on the ledger beside its schema, or on the one that is named."""
+    from shoal.dp.ledger import Ledger
+
+    where = ledger or str(path.with_suffix(".ledger.db"))
+    opened = Ledger(where, secret=path.with_suffix(".ledger.secret") if "://" in where else None)
+    try:
+        given: dict[str, Any] = {"budget": budget, "analyst": analyst, "tables": {}}
+        yield _session(str(file), schema, mode, opened, given)
+    finally:
+        opened.close()
 
 
 def _reproduce(
-    file: Path,
+    file: str,
     schema: Schema,
     model: Any,
     ledger: Ledger,
@@ -175,13 +202,12 @@ def _reproduce(
 ) -> None:
     from shoal.dp.correlation import BoundaryWarning, Grid
     from shoal.dp.heuristic import Heuristic
-    from shoal.dp.sources import read_private
 
     if model is None and schema.cells is not None:
         model = Grid.of_schema(schema)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", BoundaryWarning)
-        asked = Heuristic(read_private(file, schema), schema, model, analyst=analyst, ledger=ledger)
+        asked = Heuristic(file, schema, model, analyst=analyst, ledger=ledger)
     for each in told:
         typer.echo(f"note: {each.message}", err=True)
     found = asked.ask(query, parameter)
@@ -189,7 +215,7 @@ def _reproduce(
         typer.echo(found.to_json())
         return
     for row in found.value if isinstance(found.value, list) else [found.value]:
-        typer.echo(_line(row, None))
+        typer.echo(figure_line(row, None))
     typer.echo(found.guarantee)
     typer.echo(f"noise parameter {found.noise_parameter}")
 
@@ -204,7 +230,7 @@ def _show(answer: Answer, as_json: bool) -> None:
         for each in (answer.interval, answer.cut_interval)
     ]
     for row, interval, cut in zip(rows, *every, strict=True):
-        typer.echo(_line(row, interval, cut))
+        typer.echo(figure_line(row, interval, cut))
     for each in answer.cautions:
         typer.echo(f"CAUTION: {each}")
     typer.echo(answer.guarantee)
@@ -213,7 +239,8 @@ def _show(answer: Answer, as_json: bool) -> None:
         typer.echo(f"note: {note}")
 
 
-def _line(row: Any, interval: Any, cut: Any = None) -> str:
+def figure_line(row: Any, interval: Any, cut: Any = None) -> str:
+    """A figure, or a row of figures, with its interval."""
     if not isinstance(row, dict):
         return _figure(row, interval, cut)
     shown = []

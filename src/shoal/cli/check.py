@@ -206,9 +206,7 @@ def _linkage(
 ) -> dict[str, float]:
     """Linkage by all quasi-identifiers, as `protect` measures it, where both tables have the same rows."""
     from shoal.engine.roles import settled_schema
-    from shoal.measures import probabilistic_linkage
-    from shoal.measures._risk import linked_share
-    from shoal.measures._tables import coordinates
+    from shoal.measures import coordinates, linked_share, probabilistic_linkage
     from shoal.publish.stages.measure import MEASURED_RECORDS
     from shoal.schema import Schema
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -142,9 +144,10 @@ def add(
 
     Example: shoal users add shoal.toml ann --role analyst
     """
-    book = _book(config)
-    typer.echo(book.add(name, role, days))
-    book.close()
+    with _noted(config) as (book, note):
+        token = book.add(name, role, days)
+        note("account added", f"{name}, {role}, {days:g} days")
+    typer.echo(token)
 
 
 def list_users(config: _Config) -> None:
@@ -165,9 +168,9 @@ def revoke(config: _Config, name: Annotated[str, typer.Argument(help="Whose acco
 
     Example: shoal users revoke shoal.toml ann
     """
-    book = _book(config)
-    book.revoke(name)
-    book.close()
+    with _noted(config) as (book, note):
+        book.revoke(name)
+        note("account revoked", name)
     typer.echo(f"revoked: {name}")
 
 
@@ -176,6 +179,22 @@ def _book(config: Path) -> Accounts:
     from shoal.server.config import Config
 
     return Accounts(Config.from_toml(config).accounts)
+
+
+@contextlib.contextmanager
+def _noted(config: Path) -> Iterator[tuple[Accounts, Callable[[str, str], None]]]:
+    """The accounts, and a way to put what is done to them in the ledger's log, which is opened first."""
+    from shoal.server.accounts import Accounts
+    from shoal.server.config import Config
+
+    settings = Config.from_toml(config)
+    with settings.open_ledger() as ledger:
+        ledger.ready()
+        book = Accounts(settings.accounts)
+        try:
+            yield book, lambda event, text: ledger.note(event, "command line", text)
+        finally:
+            book.close()
 
 
 def _make_demo(folder: Path) -> Path:
@@ -201,7 +220,7 @@ def _print_tokens(accounts: str) -> None:
     for role in ("owner", "analyst", "auditor"):
         name = f"demo-{role}"
         if name in names:
-            book.revoke(name)
+            book.revoke(name, last_owner=True)
         typer.echo(f"{role + ':':<9}{book.add(name, role, days=1)}")
     book.close()
     typer.echo("Sign in with one of these tokens; they are good for a day and shown this once.")

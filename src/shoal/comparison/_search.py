@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from shoal.engine.encode import group_means, sum_of_squares
 from shoal.errors import MissingExtraError
-from shoal.measures._risk import linked_share
+from shoal.measures import linked_share
 from shoal.microaggregation import repair
 
 if TYPE_CHECKING:

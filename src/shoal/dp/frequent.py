@@ -79,9 +79,10 @@ def ask_mode(session: Session, text: str, micro: int, analyst: str) -> Answer:
     rate = _rate(session, micro, protected.rows)
 
     def draw() -> str:
-        counts = level_counts(session._frame, asked, session.schema, protected.rows)
+        counts = level_counts(session._rows.frame, asked, session.schema, protected.rows)
         return json.dumps(int(choose(session.currency.name, counts.max() - counts, rate, 1)[0]))
 
+    session._rows.ready()
     claim = session._claim_for(str(asked), micro, protected, analyst)
     return _answer(asked, session, micro, session.ledger.once(claim, draw))
 

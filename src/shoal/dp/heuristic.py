@@ -25,6 +25,7 @@ from shoal.dp.ledger import Ledger
 from shoal.dp.load import load
 from shoal.dp.query import Aggregate, Query
 from shoal.dp.reading import read_query
+from shoal.dp.sources import whole_table
 from shoal.dp.unit import HEURISTIC_STAMP
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema
@@ -113,7 +114,7 @@ class Heuristic:
                 f"Mode 'heuristic' guarantees nothing, so it is refused on a data set marked private. "
                 f"Got {self.schema.id!r}."
             )
-        self._frame = load(frame, self.schema)
+        self._frame = load(whole_table(frame, self.schema), self.schema)
         self.model = fitted(model, self._frame)
         self._own = not isinstance(ledger, Ledger)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import itertools
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from shoal.dp.load import cells_of, ids_of, load, row_hashes
+from shoal.dp.load import cells_of, decode, ids_of, load, row_hashes
 from shoal.dp.relation import KEY, UNIT, Catalog, Facts
+from shoal.dp.sources import Source
 from shoal.dp.unit import Protected, ids_read
+from shoal.engine.frame import Frame
 from shoal.errors import SchemaError
 from shoal.schema import Column, Link, Schema
 
@@ -107,9 +110,13 @@ def _check_links(links: tuple[Link, ...], given: Mapping[str, Given], unit: str 
 
 def _keys(name: str, links: tuple[Link, ...], unit: str | None, each: Given) -> tuple[str, ...]:
     found = [key for link in links if name in (link.from_table, link.to_table) for key in link.key]
-    if unit is not None and unit in cells_of(each.data, [unit]).columns:
+    if unit is not None and unit in _names(each.data):
         found.append(unit)
     return tuple(dict.fromkeys(found))
+
+
+def _names(data: Any) -> Sequence[str]:
+    return data.columns if isinstance(data, (Source, pl.DataFrame)) else Frame(data).columns
 
 
 def _check_ids(keys: Mapping[str, tuple[str, ...]], given: Mapping[str, Given]) -> None:
@@ -127,14 +134,27 @@ def _check_ids(keys: Mapping[str, tuple[str, ...]], given: Mapping[str, Given]) 
 
 
 def _loaded(each: Given, keys: tuple[str, ...]) -> pl.DataFrame:
-    frame, native = load(each.data, each.schema), cells_of(each.data, keys)
-    made = []
+    """The declared columns of a table and its keys; a source is decoded batch by batch."""
+    missing = [key for key in keys if key not in _names(each.data)]
+    if missing:
+        raise SchemaError(
+            f"A link names the column {missing[0]!r}, which the table {each.schema.id!r} does not have."
+        )
+    if not isinstance(each.data, Source):
+        return _with_keys(load(each.data, each.schema), each.data, each.schema, keys)
+    wanted = list(dict.fromkeys([*each.schema.columns, *keys]))
+    absent = [name for name in wanted if name not in each.data.columns]
+    if absent:
+        raise SchemaError(f"The schema declares column {absent[0]!r}, which the table does not have.")
+    nothing = pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
+    batches = itertools.chain([nothing], each.data.batches(wanted))
+    return pl.concat([_with_keys(decode(part, each.schema), part, each.schema, keys) for part in batches])
+
+
+def _with_keys(frame: pl.DataFrame, data: Any, schema: Schema, keys: tuple[str, ...]) -> pl.DataFrame:
+    native, made = cells_of(data, keys), []
     for key in keys:
-        if key not in native.columns:
-            raise SchemaError(
-                f"A link names the column {key!r}, which the table {each.schema.id!r} does not have."
-            )
-        ids = ids_of(native[key], each.schema.columns.get(key, Column(key, kind="category")))
+        ids = ids_of(native[key], schema.columns.get(key, Column(key, kind="category")))
         made.append(ids.alias(f"{key}{KEY}"))
         if key not in frame.columns:
             made.append(ids.alias(key))

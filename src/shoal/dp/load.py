@@ -27,6 +27,7 @@ from shoal.schema import Column, Schema, decode_missing
 
 _HUGE = 1e308
 _EPOCH = 719_163  # ordinal of 1970-01-01
+_LAST = 3_652_059  # ordinal of 9999-12-31
 
 
 def load(data: Any, schema: Schema) -> pl.DataFrame:
@@ -51,6 +52,14 @@ def load(data: Any, schema: Schema) -> pl.DataFrame:
     >>> load(pl.DataFrame({"age": ["40", "x"], "sex": ["m", "?"]}), schema).rows()
     [(40.0, 1), (None, None)]
     """
+    loaded = decode(data, schema)
+    # Rows of our own: polars shares memory with numpy and pandas, and what the caller does to a table later must
+    # not change what was fingerprinted and is asked about.
+    return loaded[np.arange(loaded.height)]
+
+
+def decode(data: Any, schema: Schema) -> pl.DataFrame:
+    """What `load` gives, which may share memory with the table."""
     native = cells_of(data, schema.columns)
     missing = [name for name in schema.columns if name not in native.columns]
     if missing:
@@ -64,10 +73,7 @@ def load(data: Any, schema: Schema) -> pl.DataFrame:
             columns[name] = _column(native[name], column)
         except pl.exceptions.PolarsError:  # by its type, never by a value: casts are not strict
             raise SchemaError(f"Column {name!r} cannot be read as a {column.kind}.") from None
-    # Rows of our own: polars shares memory with numpy and pandas, and what the caller does to a table later must
-    # not change what was fingerprinted and is asked about.
-    loaded = pl.DataFrame(columns)
-    return loaded[np.arange(loaded.height)]
+    return pl.DataFrame(columns)
 
 
 def protect_rows(
@@ -80,17 +86,29 @@ def protect_rows(
     """
     if protected.kind not in ("column", "cell"):
         return frame
+    return in_order(with_units(frame, data, schema, protected, model))
+
+
+def in_order(frame: pl.DataFrame) -> pl.DataFrame:
+    """Rows in an order that is each row's own affair."""
+    return frame[np.argsort(row_hashes(frame), kind="stable")]
+
+
+def with_units(
+    frame: pl.DataFrame, data: Any, schema: Schema, protected: Protected, model: Any = None
+) -> pl.DataFrame:
+    """Loaded rows with their units, in the order in which they came; rows without one dropped."""
     if protected.kind == "column":
         name = protected.column or ""
         native = cells_of(data, [name])
         if name not in native.columns:
             raise SchemaError(f"The unit is column {name!r}, which the table does not have.")
         unit = ids_of(native[name], schema.columns.get(name, Column(name, kind="category")))
-        frame = frame.with_columns(unit.alias(UNIT)).drop_nulls(UNIT)
-    else:
+        return frame.with_columns(unit.alias(UNIT)).drop_nulls(UNIT)
+    if protected.kind == "cell":
         cells = np.asarray(model.cell(frame), dtype=np.int64)
-        frame = frame.with_columns(pl.Series(CELL, np.clip(cells, 0, model.n_cells - 1)))
-    return frame[np.argsort(row_hashes(frame), kind="stable")]
+        return frame.with_columns(pl.Series(CELL, np.clip(cells, 0, model.n_cells - 1)))
+    return frame
 
 
 def ids_of(series: pl.Series, column: Column) -> pl.Series:
@@ -141,18 +159,31 @@ def _number_id(text: str | None) -> str | None:
 def cells_of(data: Any, names: Collection[str]) -> pl.DataFrame:
     """The named columns of a table of any kind, each cell as stored or, where a column mixes types, as its text."""
     if isinstance(data, pl.DataFrame):
-        chosen = [data[name] for name in data.columns if name in names]
-        return pl.DataFrame(
-            [_texts(each.name, each.to_list()) if each.dtype == pl.Object else each for each in chosen]
-        )
+        return pl.DataFrame([_plain(data[name]) for name in data.columns if name in names])
     frame = Frame(data).narwhals
     columns = []
     for name in frame.columns:
         if name in names:
             series = frame[name]
             mixed = series.dtype in (nw.Object, nw.Unknown)
-            columns.append(_texts(name, series.to_list()) if mixed else series.to_polars().alias(name))
+            columns.append(
+                _texts(name, series.to_list()) if mixed else _plain(series.to_polars().alias(name))
+            )
     return pl.DataFrame(columns)
+
+
+def _plain(series: pl.Series) -> pl.Series:
+    """Cells that polars can cast one by one: mixed ones as their texts, bytes as the texts that they encode."""
+    if series.dtype == pl.Binary:
+        return pl.Series(series.name, [_decoded(each) for each in series], dtype=pl.String)
+    return _texts(series.name, series.to_list()) if series.dtype == pl.Object else series
+
+
+def _decoded(cell: bytes | None) -> str | None:
+    try:
+        return None if cell is None else cell.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def _texts(name: str, cells: Sequence[Any]) -> pl.Series:
@@ -233,8 +264,10 @@ def _numbers(frame: pl.DataFrame, column: Column) -> pl.Series:
     series = frame.to_series()
     raw = (
         pl.col(name)
-        if series.dtype.is_numeric()
-        else pl.col(name).cast(pl.String, strict=False).str.strip_chars()
+        if series.dtype.is_numeric() and not series.dtype.is_decimal()
+        else pl.col(name)
+        .cast(pl.String, strict=False)
+        .str.strip_chars()  # decimals too: their texts are exact
     )
     if series.dtype == pl.Boolean:
         raw = pl.col(name).cast(pl.Int8)
@@ -252,7 +285,11 @@ def _days(frame: pl.DataFrame, name: str) -> pl.Series:
         day = (
             pl.col(name).cast(pl.String, strict=False).str.strip_chars().str.to_date("%Y-%m-%d", strict=False)
         )
-    return frame.select((day.cast(pl.Int32) + _EPOCH).cast(pl.Float64).alias(name)).to_series()
+    days = day.cast(pl.Int64) + _EPOCH
+    known = pl.when(days.is_between(1, _LAST)).then(
+        days
+    )  # databases have days before the year 1, and infinite ones
+    return frame.select(known.cast(pl.Float64).alias(name)).to_series()
 
 
 def _frame(series: pl.Series) -> pl.DataFrame:

@@ -16,26 +16,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import polars as pl
 
 from shoal.dp import budget as millionths
 from shoal.dp.answer import Answer
 from shoal.dp.claims import Amount, Claim, Receipt
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.currency import WORDS, Currency
-from shoal.dp.exact import compute
 from shoal.dp.expected import amount_for, expected_error
 from shoal.dp.figures import cautions
 from shoal.dp.frequent import ask_mode, asks_for_mode, mode_cost
 from shoal.dp.ledger import Ledger
-from shoal.dp.linked import Given, load_linked
-from shoal.dp.load import load, protect_rows
 from shoal.dp.noise import add_noise, as_released, released
 from shoal.dp.plan import Plan, make_plan
 from shoal.dp.query import Query
 from shoal.dp.reading import read_query
-from shoal.dp.relation import CELL, Catalog
+from shoal.dp.relation import CELL
 from shoal.dp.releases import Sums
+from shoal.dp.rows import asked_rows
 from shoal.dp.secret import random_word
 from shoal.dp.shown import figures, notes
 from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, read_by, resolve
@@ -104,7 +101,10 @@ class Session:
 
     Parameters
     ----------
-    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    frame : pandas.DataFrame, polars.DataFrame, pyarrow.Table, path, address, Source or pyspark.sql.DataFrame
+        The table, or where it lies: a file, a folder of Parquet files, ``duckdb:///FILE?table=NAME``,
+        ``postgresql://USER@HOST/DATABASE?table=NAME`` (docs/howto/sources.md). Parquet, databases and Spark are read in
+        batches when a question is asked, so that the table may be larger than memory.
     schema : Schema or path
     mode : {"dp", "group", "correlated", "pufferfish", "dependent"}
         Takes the unit from the schema; the last two take it from `model` and give one answer (`StatedSession`).
@@ -129,7 +129,7 @@ class Session:
     minimum : float, default 0.001
         Least epsilon of a figure.
     tables : mapping of str to (frame, schema), optional
-        Further tables, by the names that the schema's links use (docs/howto/tables.md).
+        Further tables, each as `frame` may be, by the names that the schema's links use (docs/howto/tables.md).
 
     Notes
     -----
@@ -187,10 +187,9 @@ class Session:
         asked = caps_of(schema, self.currency, budget, per_analyst)
         self._own = not isinstance(ledger, Ledger)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, _hook=_hook)
-        loaded = load(frame, schema)
-        rows_of = self.protected or Cells(self.model, 1)
-        self.catalog, self._frames = _linked(frame, schema, tables, rows_of)
-        self._frame = protect_rows(loaded, frame, schema, rows_of, self.model)
+        self.catalog, self._rows = asked_rows(
+            frame, schema, tables, self.protected or Cells(self.model, 1), self.model
+        )
         self._version = data_version or schema.version or random_word()
         others = [
             f"{name}\n{Schema.of(each).to_toml()}" for name, (_, each) in sorted((tables or {}).items())
@@ -236,6 +235,7 @@ class Session:
             return ask_mode(self, str(query), self._amount(epsilon, rho, error), self._who(analyst))
         asked, who = self._question(query), self._who(analyst)
         plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
+        self._rows.ready()
         with self.admit(plan.size, who):
             receipt = self.ledger.once(self._claim(plan, who), lambda: self._draw(plan))
             return self._answer(plan, receipt)
@@ -348,7 +348,7 @@ class Session:
             raise ParameterError(f"'r' must be an int of at least 0. Got {r!r}.")
 
         def draw() -> str:
-            sizes = np.bincount(self._frame[CELL].to_numpy(), minlength=n_cells)
+            sizes = np.bincount(self._rows.frame[CELL].to_numpy(), minlength=n_cells)
             return json.dumps(choose_tau(sizes, r, micro, self.currency.name))
 
         n_cells = self.model.n_cells
@@ -441,7 +441,7 @@ class Session:
         return micro
 
     def _draw(self, plan: Plan) -> str:
-        exact = compute(self._frame if self._frames is None else self._frames, plan)
+        exact = self._rows.exact(plan)
         self._hook("computed")
         noisy = add_noise(plan, exact)
         self._hook("noised")
@@ -502,21 +502,6 @@ class Session:
             None if self.currency.pure else millionths.epsilon(receipt.charged),
             self.currency.delta,
         )
-
-
-def _linked(
-    frame: Any,
-    schema: Schema,
-    tables: Mapping[str, tuple[Any, Schema | str | Path]] | None,
-    protected: Protected,
-) -> tuple[Catalog | None, dict[str, pl.DataFrame] | None]:
-    """The catalog and frames of a session with several tables."""
-    if not tables:
-        return None, None
-    if protected.kind == "cell":
-        raise ParameterError("Several tables are asked in modes 'dp' and 'group'. Got mode 'correlated'.")
-    given = {name: Given(data, Schema.of(each)) for name, (data, each) in tables.items()}
-    return load_linked(frame, schema, given, protected)
 
 
 def _unit_of(

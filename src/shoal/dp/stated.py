@@ -32,6 +32,7 @@ from shoal.dp.query import Query
 from shoal.dp.reading import read_query
 from shoal.dp.secret import random_word
 from shoal.dp.session import LEAST, Cost, Session, named
+from shoal.dp.sources import whole_table
 from shoal.dp.unit import ENDED, Protected, Stated
 from shoal.errors import ParameterError, SchemaError
 from shoal.schema import Column, Schema
@@ -127,7 +128,7 @@ class StatedSession(Session):
         self._least = millionths.micro(minimum, "minimum")
         self.protected = Stated(f"{mode}:{self.stated.fingerprint()}", self.stated.stamp)
         self._version = data_version or self.schema.version or random_word()
-        self._frame = _rows(frame, self.schema, self.stated)
+        self._frame = _rows(whole_table(frame, self.schema), self.schema, self.stated)
         self._own = not isinstance(ledger, Ledger)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, _hook=_hook)
         total = self.schema.budget if budget is None else budget
@@ -164,7 +165,7 @@ class StatedSession(Session):
         check_range(scale, Fraction(0), quantum)
 
         def draw() -> str:
-            steps = _exact(asked, self._frame, self.schema, self.stated, quantum)
+            steps = exact_steps(asked, self._frame, self.schema, self.stated, quantum)
             self._hook("computed")
             noisy = int(laplace(np.array([steps]), scale)[0])
             self._hook("noised")
@@ -238,7 +239,10 @@ class StatedSession(Session):
 
 
 def _rows(data: Any, schema: Schema, model: StatedModel) -> pl.DataFrame:
-    """The loaded rows that count: with a key, at most so many of one, those first in time or by a public hash of the row."""
+    """The loaded rows that count: with a key, at most so many of one, those first in time or by a public hash of the row.
+
+    Which rows count must not depend on the secret column, so that its cells are neither hashed nor looked at before.
+    """
     needed = [*model.keys, *(each for each in (model.ordered_by, model.secret) if each is not None)]
     native = cells_of(data, needed)
     for name in needed:
@@ -254,19 +258,20 @@ def _rows(data: Any, schema: Schema, model: StatedModel) -> pl.DataFrame:
         ids_of(native[name], schema.columns.get(name, Column(name, kind="category"))) for name in model.keys
     ]
     key = ids[0] if len(ids) == 1 else _pair(*ids)
+    time = key
+    if model.ordered_by is not None:  # as the schema reads it, where it declares it
+        time = (loaded if model.ordered_by in schema.columns else native)[model.ordered_by]
     order = pl.lit(0) if model.ordered_by is None else pl.col("shoal:time")
-    time = (
-        native[model.ordered_by].alias("shoal:time")
-        if model.ordered_by is not None
-        else key.alias("shoal:time")
-    )
-    hashed = pl.Series("shoal:hash", loaded.hash_rows(seed=1))
-    whole = loaded.with_columns(key.alias(KEY), time, hashed).drop_nulls(KEY)
-    if model.secret is not None:
-        known = stored_entries(schema, model.secret, model.entries)
-        whole = whole.filter(pl.col(model.secret).is_in(known))
+    public = loaded if model.secret is None else loaded.drop(model.secret)
+    hashed = public.hash_rows(seed=1) if public.width else pl.Series(np.zeros(loaded.height, dtype=np.uint64))
+    whole = loaded.with_columns(
+        key.alias(KEY), time.alias("shoal:time"), hashed.alias("shoal:hash")
+    ).drop_nulls(KEY)
     place = pl.struct(order, pl.col("shoal:hash")).rank("ordinal").over(KEY)
-    return whole.filter(place <= model.most).drop("shoal:time", "shoal:hash")
+    counted = whole.filter(place <= model.most).drop("shoal:time", "shoal:hash")
+    if model.secret is None:
+        return counted
+    return counted.filter(pl.col(model.secret).is_in(stored_entries(schema, model.secret, model.entries)))
 
 
 def _pair(one: pl.Series, other: pl.Series) -> pl.Series:
@@ -277,7 +282,9 @@ def _pair(one: pl.Series, other: pl.Series) -> pl.Series:
     return both.select(pl.when(known).then(ends).otherwise(pl.col("a"))).to_series()
 
 
-def _exact(query: Query, frame: pl.DataFrame, schema: Schema, model: StatedModel, quantum: Fraction) -> int:
+def exact_steps(
+    query: Query, frame: pl.DataFrame, schema: Schema, model: StatedModel, quantum: Fraction
+) -> int:
     """The exact answer in quanta."""
     aggregate = query.aggregates[0]
     tests = [pl.lit(True)] if query.condition is None else [expression(query.condition, schema)]

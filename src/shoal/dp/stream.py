@@ -10,6 +10,7 @@ import polars as pl
 
 from shoal.dp.load import load, protect_rows, row_hashes
 from shoal.dp.relation import CELL
+from shoal.dp.rows import Held
 from shoal.dp.secret import random_word
 from shoal.dp.unit import resolve
 from shoal.errors import ParameterError
@@ -47,7 +48,12 @@ def append(session: Session, rows: Any, data_version: str | None = None) -> Drif
     """Take rows into a session's table; see `Session.append`."""
     if session.catalog is not None:
         raise ParameterError("Rows are appended to a session of one table only.")
-    loaded, before, model = load(rows, session.schema), session._frame, session.model
+    held = session._rows
+    if not isinstance(held, Held):
+        raise ParameterError(
+            "Rows are appended to a table in memory; those of a source are appended where it lies."
+        )
+    loaded, before, model = load(rows, session.schema), held.frame, session.model
     protected = session.protected or resolve("correlated", session.schema, None, model, 1)
     far = _far(model, before, loaded)
     new = protect_rows(loaded, rows, session.schema, protected, model)
@@ -57,7 +63,7 @@ def append(session: Session, rows: Any, data_version: str | None = None) -> Drif
     moved = None
     if CELL in both.columns and model is not None:
         moved = _moved(before[CELL].to_numpy(), new[CELL].to_numpy(), model.n_cells)
-    session._frame, session._version = both, data_version or random_word()
+    session._rows, session._version = Held(both), data_version or random_word()
     return Drift(loaded.height, None, moved, far)
 
 

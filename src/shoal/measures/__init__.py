@@ -7,11 +7,13 @@ from shoal.measures._evaluate import evaluate
 from shoal.measures._linkage import Linkage, probabilistic_linkage
 from shoal.measures._loss import il1, il2, moments, propensity
 from shoal.measures._probabilistic import ProbabilisticLoss, information_theoretic_loss, pil
-from shoal.measures._risk import dld, drisk, interval_disclosure
+from shoal.measures._risk import dld, drisk, interval_disclosure, linked_share
+from shoal.measures._tables import coordinates
 
 __all__ = [
     "Linkage",
     "ProbabilisticLoss",
+    "coordinates",
     "dld",
     "drisk",
     "evaluate",
@@ -19,6 +21,7 @@ __all__ = [
     "il2",
     "information_theoretic_loss",
     "interval_disclosure",
+    "linked_share",
     "mean_relative_error",
     "moments",
     "pil",

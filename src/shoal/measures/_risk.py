@@ -75,6 +75,13 @@ def linked_share(
     With `blocks` (0..b-1 for each row) only rows of one block are compared: columns that both sides know exactly.
     `labels` are the groups of the rows, where they are known: they save time. `progress` is told how many rows are
     done, of how many.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.measures import linked_share
+    >>> linked_share(np.array([[0.0], [1.0], [5.0]]), np.array([[0.5], [0.5], [5.0]]))
+    0.6666666666666666
     """
     n = A.shape[0]
     among = n if blocks is None else float(np.bincount(blocks)[blocks].mean())

@@ -19,6 +19,16 @@ def coordinates(
     """Rows of both tables in the coordinates in which `protect` measures distances, learned from the first.
 
     A protected cell that is no value of its original column (suppressed, recoded) lies in the middle of it.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.measures import coordinates
+    >>> from shoal.schema import Column
+    >>> table = pl.DataFrame({"age": [30.0, 40.0, 50.0]})
+    >>> first, second = coordinates(table, table, [Column("age", kind="number")])
+    >>> bool((first == second).all()), first.shape
+    (True, (3, 1))
     """
     firsts, seconds = [], []
     for column in columns:

@@ -8,12 +8,10 @@ from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._brkga import BRKGA
 from shoal.microaggregation._cmeans import KC, KCKW
 from shoal.microaggregation._derivative_free import DerivativeFree
-from shoal.microaggregation._fixed_size import CBFS, MD, MDAV, VMDAV, MDAVGeneric
 from shoal.microaggregation._ga import GA
 from shoal.microaggregation._given import GivenPartition
 from shoal.microaggregation._gsms import GSMS, GSMST2
 from shoal.microaggregation._imhm import IMHM
-from shoal.microaggregation._means import HMeans, KMeans
 from shoal.microaggregation._mictsp import FDM, MicTSP
 from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM
 from shoal.microaggregation._path_exchange import PathExchange
@@ -23,6 +21,8 @@ from shoal.microaggregation._spanning_tree import MSTCentroid, MSTDiameter
 from shoal.microaggregation._strata import join_small_strata, partition_within
 from shoal.microaggregation._univariate import Univariate, UnivariateMedian
 from shoal.microaggregation._ward import KWard
+from shoal.microaggregation.fixed_size import CBFS, MD, MDAV, VMDAV, MDAVGeneric
+from shoal.microaggregation.means import HMeans, KMeans
 
 __all__ = [
     "BRKGA",

@@ -15,12 +15,12 @@ import numpy as np
 from shoal.engine.compile import needs_compiling
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size_kernels import _mdav
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
 from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._search import Search
 from shoal.microaggregation._work import Progress, Shape, Work
+from shoal.microaggregation.fixed_size.plain import plain_mdav
 from shoal.params import AnyOf, Instance, Interval, Nothing, Rule
 
 KERNELS = {
@@ -218,7 +218,7 @@ class Anneal(Microaggregator):
             names = ", ".join(name for name in known if name != self.name)
             raise ParameterError(f"'start' of Anneal must be one of {names}, or labels. Got {self.start!r}.")
         if self.start == "mdav":
-            return _mdav(Z, self.k)
+            return plain_mdav(Z, self.k)
         return repair(Z, known[self.start](k=self.k)._partition(Z), self.k)
 
 
@@ -227,7 +227,7 @@ def _compile(whole: bool) -> None:
     """Run every kernel once on a small table, so that the clock starts with all of them at hand."""
     Z = np.random.default_rng(0).normal(size=(24, 2))
     with ThreadPoolExecutor(1) as workers:
-        labels = _mdav(Z, 2) if whole else start_in_blocks(Z, 2, workers)
+        labels = plain_mdav(Z, 2) if whole else start_in_blocks(Z, 2, workers)
         search = Search if whole else GlobalSearch
         search(Z, 2, labels, Work(None, 2_000), workers, np.random.default_rng(0), lambda _: None).run()
 

@@ -10,11 +10,11 @@ import numpy as np
 from shoal.engine.aggregate import medoids_of
 from shoal.engine.compile import kernel, prange
 from shoal.engine.encode import sum_of_squares
+from shoal.engine.kernels.distance import squared_rows
 from shoal.errors import InputError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._derivative_free import pattern_search
 from shoal.microaggregation._repair import repair
-from shoal.microaggregation._ward import _gap
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
 
 # Longest list of neighbours kept for a record; beyond it the medoids are scanned.
@@ -284,7 +284,7 @@ def _medoid_distances(X, medoids, labels, by_mean):
             sizes[g] += 1
     total = 0.0
     for i in range(X.shape[0]):
-        total += np.sqrt(_gap(X, i, X, medoids[labels[i]])) / sizes[labels[i]]
+        total += np.sqrt(squared_rows(X, i, X, medoids[labels[i]])) / sizes[labels[i]]
     return total
 
 
@@ -306,7 +306,7 @@ def _decode(X, near, medoids, k, kept):
     reach = np.zeros(n)
     for i in range(n):
         if of[i] < 0:
-            reach[i] = _gap(X, i, X, medoids[_nearest_medoid(X, near, medoids, of, sizes, i, n)])
+            reach[i] = squared_rows(X, i, X, medoids[_nearest_medoid(X, near, medoids, of, sizes, i, n)])
     for i in np.argsort(reach, kind="mergesort"):
         if of[i] < 0:
             labels[i] = _nearest_medoid(X, near, medoids, of, sizes, i, 2 * k - 1)
@@ -336,7 +336,7 @@ def _nearest_medoid(X, near, medoids, of, sizes, i, upper):
     best, best_d = -1, np.inf
     for g in range(medoids.size):
         if sizes[g] < upper:
-            d = _gap(X, i, X, medoids[g])
+            d = squared_rows(X, i, X, medoids[g])
             if d < best_d:
                 best, best_d = g, d
     return best
@@ -352,7 +352,7 @@ def _nearest_to_spare(X, near, medoid, of, labels, sizes, k, first):
     best, best_d = -1, np.inf
     for i in range(X.shape[0]):
         if of[i] < 0 and sizes[labels[i]] > k:
-            d = _gap(X, i, X, medoid)
+            d = squared_rows(X, i, X, medoid)
             if d < best_d:
                 best, best_d = i, d
     return best

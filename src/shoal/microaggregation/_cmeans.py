@@ -9,9 +9,10 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.engine.encode import sum_of_squares
+from shoal.engine.kernels.distance import squared_rows
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._repair import repair
-from shoal.microaggregation._ward import _gap, split_by_ward
+from shoal.microaggregation._ward import split_by_ward
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
 
 _SEED = AnyOf((Nothing(), Interval(Integral, 0), Instance((np.random.Generator,))))
@@ -242,7 +243,7 @@ def _adjust(X, centres, k, upper, count_all_room, labels, sizes, group):
         best, best_d = -1, np.inf
         for i in range(X.shape[0]):
             if sizes[labels[i]] > k:
-                d = _gap(X, i, centres, group)
+                d = squared_rows(X, i, centres, group)
                 if d < best_d:
                     best, best_d = i, d
         if best < 0:

@@ -10,10 +10,11 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.engine.encode import sum_of_squares
+from shoal.engine.kernels.distance import squared_rows
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._means import _centres, improve
-from shoal.microaggregation._ward import _gap, split_by_ward
+from shoal.microaggregation._ward import split_by_ward
+from shoal.microaggregation.means import group_centres, improve
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
 
 Solution = TypeVar("Solution")
@@ -270,7 +271,7 @@ def _around(X, centres):
     for i in range(X.shape[0]):
         best, best_d = 0, np.inf
         for g in range(centres.size):
-            d = -1.0 if centres[g] == i else _gap(X, i, X, centres[g])
+            d = -1.0 if centres[g] == i else squared_rows(X, i, X, centres[g])
             if d < best_d:
                 best, best_d = g, d
         labels[i] = best
@@ -282,10 +283,10 @@ def _split_worst(X, labels, c):
     """Split the group of largest SSE in two, again and again, until there are c groups."""
     labels = labels.copy()
     groups = labels.max() + 1
-    centres, _ = _centres(X, labels, groups)
+    centres, _ = group_centres(X, labels, groups)
     loss = np.zeros(c)
     for i in range(X.shape[0]):
-        loss[labels[i]] += _gap(X, i, centres, labels[i])
+        loss[labels[i]] += squared_rows(X, i, centres, labels[i])
     while groups < c:
         worst = np.argmax(loss[:groups])
         members = np.flatnonzero(labels == worst)
@@ -299,9 +300,9 @@ def _split_worst(X, labels, c):
                 labels[members[at]] = groups
         loss[worst] = 0.0
         loss[groups] = 0.0
-        inner, _ = _centres(X[members], part, 2)
+        inner, _ = group_centres(X[members], part, 2)
         for at in range(members.size):
-            loss[labels[members[at]]] += _gap(X, members[at], inner, part[at])
+            loss[labels[members[at]]] += squared_rows(X, members[at], inner, part[at])
         groups += 1
     return labels
 
@@ -311,17 +312,17 @@ def _halves(X):
     """Two parts, neither empty: nearer to one or the other of two far ends."""
     n = X.shape[0]
     part = np.zeros(n, np.int64)
-    centre, _ = _centres(X, part, 1)
+    centre, _ = group_centres(X, part, 1)
     r = 0
     for i in range(1, n):
-        if _gap(X, i, centre, 0) > _gap(X, r, centre, 0):
+        if squared_rows(X, i, centre, 0) > squared_rows(X, r, centre, 0):
             r = i
     s = (r + 1) % n
     for i in range(n):
-        if i != r and _gap(X, i, X, r) > _gap(X, s, X, r):
+        if i != r and squared_rows(X, i, X, r) > squared_rows(X, s, X, r):
             s = i
     for i in range(n):
-        if i != r and _gap(X, i, X, s) < _gap(X, i, X, r):
+        if i != r and squared_rows(X, i, X, s) < squared_rows(X, i, X, r):
             part[i] = 1
     part[s] = 1
     return part
@@ -333,14 +334,14 @@ def _dissolve_cheapest(X, labels, times):
     n, p = X.shape
     labels = labels.copy()
     groups = labels.max() + 1
-    centres, sizes = _centres(X, labels, groups)
+    centres, sizes = group_centres(X, labels, groups)
     cost = np.zeros(groups)
     for i in range(n):
         best = np.inf
         for g in range(groups):
             if g != labels[i]:
-                best = min(best, _gap(X, i, centres, g) * sizes[g] / (sizes[g] + 1))
-        cost[labels[i]] += best - _gap(X, i, centres, labels[i])
+                best = min(best, squared_rows(X, i, centres, g) * sizes[g] / (sizes[g] + 1))
+        cost[labels[i]] += best - squared_rows(X, i, centres, labels[i])
     order = np.argsort(cost, kind="mergesort")
     gone = np.zeros(groups, np.bool_)
     for g in order[:times]:
@@ -351,7 +352,7 @@ def _dissolve_cheapest(X, labels, times):
         best, best_cost = -1, np.inf
         for g in range(groups):
             if not gone[g]:
-                d = _gap(X, i, centres, g) * sizes[g] / (sizes[g] + 1)
+                d = squared_rows(X, i, centres, g) * sizes[g] / (sizes[g] + 1)
                 if d < best_cost:
                     best, best_cost = g, d
         labels[i] = best

@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shoal.engine.compile import kernel
+from shoal.engine.kernels.distance import squared_rows
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size_kernels import _mdav
-from shoal.microaggregation._ward import _gap
+from shoal.microaggregation.fixed_size.plain import plain_mdav
 from shoal.params import AnyOf, Instance, Interval, Nothing, Rule
 
 
@@ -93,7 +93,7 @@ class GA(Microaggregator):
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         macro_size = max(self.k, 6 * self.k if self.macro_size is None else self.macro_size)
-        macro = _mdav(Z, macro_size) if Z.shape[0] >= 2 * macro_size else np.zeros(Z.shape[0], np.int64)
+        macro = plain_mdav(Z, macro_size) if Z.shape[0] >= 2 * macro_size else np.zeros(Z.shape[0], np.int64)
         order = np.argsort(macro, kind="stable")
         starts = np.concatenate([[0], np.cumsum(np.bincount(macro))]).astype(np.int64)
         rng = np.random.default_rng(self.random_state)
@@ -179,7 +179,7 @@ def _repaired_sse(X, labels, groups, k):
             _dissolve_or_fill(X, labels, centres, sizes, g, k)
     total = 0.0
     for i in range(n):
-        total += _gap(X, i, centres, labels[i])
+        total += squared_rows(X, i, centres, labels[i])
     return total
 
 
@@ -189,7 +189,7 @@ def _eject(X, labels, centres, sizes, g, k):
     far, far_d = -1, -1.0
     for i in range(X.shape[0]):
         if labels[i] == g:
-            d = _gap(X, i, centres, g)
+            d = squared_rows(X, i, centres, g)
             if d > far_d:
                 far, far_d = i, d
     target = _nearest_with_room(X, far, centres, sizes, g, k)
@@ -219,7 +219,7 @@ def _dissolve_or_fill(X, labels, centres, sizes, g, k):
         best, best_d = -1, np.inf
         for i in range(X.shape[0]):
             if sizes[labels[i]] > k:
-                d = _gap(X, i, centres, g)
+                d = squared_rows(X, i, centres, g)
                 if d < best_d:
                     best, best_d = i, d
         _move(X, best, labels, centres, sizes, g)
@@ -230,7 +230,7 @@ def _nearest_with_room(X, i, centres, sizes, but, k):
     best, best_d = -1, np.inf
     for g in range(sizes.size):
         if g != but and 0 < sizes[g] < 2 * k - 1:
-            d = _gap(X, i, centres, g)
+            d = squared_rows(X, i, centres, g)
             if d < best_d:
                 best, best_d = g, d
     return best

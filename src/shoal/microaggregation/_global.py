@@ -13,7 +13,6 @@ import numpy as np
 from shoal.engine.kernels.axes import blocks_of, random_cuts
 from shoal.engine.kernels.nearest import Rows, neighbour_lists
 from shoal.microaggregation._anneal_kernels import LOGS
-from shoal.microaggregation._fixed_size_kernels import _mdav
 from shoal.microaggregation._global_kernels import (
     DISSOLVE,
     FOUND,
@@ -27,6 +26,7 @@ from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._refine import refine
 from shoal.microaggregation._regions import contributions
 from shoal.microaggregation._work import Report, Shape, Work
+from shoal.microaggregation.fixed_size.plain import plain_mdav
 
 BLOCK = 2_000
 """Records of a block in which the first partition is made."""
@@ -80,7 +80,7 @@ def start_in_blocks(Z: np.ndarray, k: int, workers: ThreadPoolExecutor) -> np.nd
     """MDAV within blocks, which costs O(n) instead of O(n^2), then exchanges across their borders."""
     blocks = [np.sort(rows) for rows in blocks_of(Z, max(BLOCK, 10 * k))]
     labels, following = np.empty(Z.shape[0], np.int64), 0
-    found = workers.map(lambda rows: _mdav(np.take(Z, rows, axis=0, mode="clip"), k), blocks)
+    found = workers.map(lambda rows: plain_mdav(np.take(Z, rows, axis=0, mode="clip"), k), blocks)
     for rows, part in zip(blocks, found, strict=True):
         labels[rows] = part + following
         following += int(part.max()) + 1

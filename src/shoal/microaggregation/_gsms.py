@@ -19,8 +19,8 @@ import numpy as np
 from shoal.engine.compile import kernel, prange
 from shoal.engine.kernels.nearest import sort_in
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size_kernels import _still_free, _to_nearest_group
 from shoal.microaggregation._repair import repair
+from shoal.microaggregation.fixed_size.plain import still_free, to_nearest_group
 from shoal.params import AnyOf, Interval, Nothing, Rule
 
 
@@ -67,7 +67,7 @@ class GSMS(Microaggregator):
         labels = _gsms(Z, self.k, *_look_all(Z, min(Z.shape[0] - 1, 4 * self.k + 8)))
         free = np.flatnonzero(labels < 0)
         if free.size:
-            _to_nearest_group(Z, labels, free, int(labels.max()) + 1)
+            to_nearest_group(Z, labels, free, int(labels.max()) + 1)
         return repair(Z, labels, self.k)
 
 
@@ -160,7 +160,7 @@ def _gsms(X, k, near, filled):
             labels[i] = group
             for a in range(p):
                 total[a] -= X[i, a]
-        free = _still_free(labels, free, k)
+        free = still_free(labels, free, k)
         if free.size < k:
             break
         for i in free:

@@ -11,8 +11,8 @@ from shoal.engine.encode import group_means, sum_of_squares
 from shoal.errors import InternalError
 from shoal.microaggregation._alternate import alternate, by_value
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import MDAV
 from shoal.microaggregation._orders import chained
+from shoal.microaggregation.fixed_size import MDAV
 from shoal.params import Interval, Rule
 
 # Centroids near a record that the linear programme starts with; others join by their reduced costs.

@@ -11,10 +11,10 @@ from shoal.engine.compile import kernel
 from shoal.engine.encode import group_means
 from shoal.microaggregation._alternate import alternate, by_value
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size import CBFS, MDAV
 from shoal.microaggregation._orders import along_groups
 from shoal.microaggregation._path import cut_cycle
 from shoal.microaggregation._tour import travelling_tours
+from shoal.microaggregation.fixed_size import CBFS, MDAV
 from shoal.params import Interval, Rule
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.engine.kernels.axes import blocks_of
-from shoal.engine.kernels.distance import squares_to
+from shoal.engine.kernels.distance import squared_rows_by_four, squares_to
 from shoal.engine.kernels.nearest import sort_in
 
 NEIGHBOURS = 4
@@ -127,7 +127,7 @@ def _measure(G, starts, centres, away, wide, g):
     """Write how far the records of a group are from its centroid."""
     total = 0.0
     for i in range(starts[g], starts[g + 1]):
-        square = _gap(G, i, centres, g)
+        square = squared_rows_by_four(G, i, centres, g)
         away[i] = np.sqrt(square)
         total += square
     wide[g] = total / (starts[g + 1] - starts[g])
@@ -266,7 +266,7 @@ def _best_exchange(G, order, starts, centres, away, g, h, scratch, between):
             aside = side[x] * side[x] + y_side * y_side + opposite * side[x] * y_side
             if both - share * (both * both * inverse + aside) >= best:
                 continue
-            change = both - share * _gap(G, s + x, G, t + y)
+            change = both - share * squared_rows_by_four(G, s + x, G, t + y)
             if change < best:
                 best, best_x, best_y = change, x, y
     if best_x < 0:
@@ -303,27 +303,4 @@ def _wish(G, i, middle, step):
         s3 += (G[i, c + 3] - middle[c + 3]) * step[c + 3]
     for c in range(p - p % 4, p):
         s0 += (G[i, c] - middle[c]) * step[c]
-    return (s0 + s1) + (s2 + s3)
-
-
-@kernel(inline=True)
-def _gap(A, i, B, j):
-    """Squared distance of a row to a row. By index: numba counts references of rows cut out of a matrix."""
-    p = A.shape[1]
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    for q in range(p // 4):
-        c = 4 * q
-        t0, t1, t2, t3 = (
-            A[i, c] - B[j, c],
-            A[i, c + 1] - B[j, c + 1],
-            A[i, c + 2] - B[j, c + 2],
-            A[i, c + 3] - B[j, c + 3],
-        )
-        s0 += t0 * t0
-        s1 += t1 * t1
-        s2 += t2 * t2
-        s3 += t3 * t3
-    for c in range(p - p % 4, p):
-        t = A[i, c] - B[j, c]
-        s0 += t * t
     return (s0 + s1) + (s2 + s3)

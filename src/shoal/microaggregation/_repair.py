@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.microaggregation._fixed_size_kernels import _mdav
+from shoal.microaggregation.fixed_size.plain import plain_mdav
 
 
 def repair(X: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
@@ -30,7 +30,7 @@ def repair(X: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     following = sizes.size
     for group in np.flatnonzero(sizes >= 2 * k):
         members = np.flatnonzero(labels == group)
-        parts = _mdav(np.ascontiguousarray(X[members]), k)
+        parts = plain_mdav(np.ascontiguousarray(X[members]), k)
         labels[members] = np.where(parts == 0, group, following + parts - 1)
         following += int(parts.max())
     return np.unique(labels, return_inverse=True)[1].astype(np.int64)

@@ -8,9 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from shoal.engine.compile import kernel
+from shoal.engine.kernels.distance import squared_rows
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size_kernels import _cbfs, _md
-from shoal.microaggregation._ward import _gap
+from shoal.microaggregation.fixed_size.plain import plain_cbfs, plain_md
 from shoal.params import Interval, Rule
 
 
@@ -138,7 +138,7 @@ def _spanning_tree(X):
         best = 0
         for at in range(left):
             i = outside[at]
-            d = _gap(X, i, X, last)
+            d = squared_rows(X, i, X, last)
             if d < length[i]:
                 length[i] = d
                 parent[i] = last
@@ -162,7 +162,7 @@ def _split_components(X, labels, k, by_diameter):
         members = np.flatnonzero(labels == group)
         if members.size < 2 * k:
             continue
-        parts = _md(X[members], k, True) if by_diameter else _cbfs(X[members], k, False)
+        parts = plain_md(X[members], k, True) if by_diameter else plain_cbfs(X[members], k, False)
         for at in range(members.size):
             if parts[at] > 0:
                 labels[members[at]] = groups + parts[at] - 1

@@ -14,8 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from shoal.engine.compile import kernel
+from shoal.engine.kernels.distance import squared_rows
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fixed_size_kernels import _farthest, _grow
+from shoal.microaggregation.fixed_size.plain import farthest_free, grow_group
 from shoal.params import Interval, Rule
 
 
@@ -140,13 +141,13 @@ def _two_ends(X, k):
     r, s, reach = 0, 1, -1.0
     for i in range(n):
         for j in range(i + 1, n):
-            d = _gap(X, i, X, j)
+            d = squared_rows(X, i, X, j)
             if d > reach:
                 r, s, reach = i, j, d
-    free = _grow(X, label, np.arange(n), r, k, 0)
+    free = grow_group(X, label, np.arange(n), r, k, 0)
     if label[s] >= 0:
-        s = _farthest(X, free, X[r])
-    _grow(X, label, free, s, k, 1)
+        s = farthest_free(X, free, X[r])
+    grow_group(X, label, free, s, k, 1)
     return label
 
 
@@ -207,7 +208,7 @@ def _ward_cost(centres, sizes, k, g, h):
     """Rise of the SSE when two groups are joined; infinite where they may not be."""
     if sizes[g] == 0 or sizes[h] == 0 or (sizes[g] >= k and sizes[h] >= k):
         return np.inf
-    return _gap(centres, g, centres, h) * sizes[g] * sizes[h] / (sizes[g] + sizes[h])
+    return squared_rows(centres, g, centres, h) * sizes[g] * sizes[h] / (sizes[g] + sizes[h])
 
 
 @kernel()
@@ -221,13 +222,3 @@ def _renew(centres, sizes, k, g, bound, partner):
                 best, best_d = h, d
     bound[g] = best_d
     partner[g] = best
-
-
-@kernel()
-def _gap(X, i, Y, j):
-    """Squared distance of row i to row j; no views of rows, which would slow the compiling."""
-    total = 0.0
-    for a in range(X.shape[1]):
-        t = X[i, a] - Y[j, a]
-        total += t * t
-    return total

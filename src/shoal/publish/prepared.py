@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shoal.engine.columns import TypedColumn
-from shoal.measures._risk import linked_share
+from shoal.measures import linked_share
 from shoal.publish.executors.memory import Memory
 from shoal.publish.pipeline import plan_rows, settle_method
 from shoal.publish.request import ProtectionRequest

@@ -10,10 +10,11 @@ from __future__ import annotations
 from shoal.release._audit import audit_releases
 from shoal.release._graph import Graph, read_graph
 from shoal.release._graph_utility import graph_figures, graph_page, spy_plot
-from shoal.release._network import GraphRelease, release_graph
+from shoal.release._network import GRAPH_GUARANTEE, GraphRelease, release_graph
 from shoal.release._table import (
     ASSOCIATIONS,
     METHODS,
+    TABLE_GUARANTEE,
     SmallGroupsWarning,
     TableRelease,
     release_table,
@@ -33,7 +34,9 @@ from shoal.release.marginals import (
 
 __all__ = [
     "ASSOCIATIONS",
+    "GRAPH_GUARANTEE",
     "METHODS",
+    "TABLE_GUARANTEE",
     "Graph",
     "GraphRelease",
     "MarginalRelease",

@@ -7,8 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from shoal.audit import Mechanism, Report, audit_mechanisms
-from shoal.audit._game import ALPHA, STAGES
+from shoal.audit import ALPHA, STAGES, Mechanism, Report, audit_mechanisms
 from shoal.dp import budget
 from shoal.errors import ParameterError
 from shoal.release._columns import Coded, code

@@ -24,7 +24,7 @@ from shoal.release._graph import Graph, read_graph
 from shoal.release._quadtree import arrange, explore, whole_counts
 
 READINGS = ("edges", "vertex")
-STAMP = "guarantee: epsilon-DP for any k edges jointly, vertices public"
+GRAPH_GUARANTEE = "guarantee: epsilon-DP for any k edges jointly, vertices public"
 _LEAF = 8  # vertices on the side of the smallest explored block
 
 
@@ -189,7 +189,7 @@ def release_graph(
             kept.close()
     listed, height = json.loads(receipt.body)
     edges = np.array(listed, dtype=np.int64).reshape(-1, 2)
-    stamp = STAMP + (ENDED if receipt.ended else "")
+    stamp = GRAPH_GUARANTEE + (ENDED if receipt.ended else "")
     spent, left = micros.epsilon(receipt.charged), micros.epsilon(receipt.remaining)
     notes, out = _notes(int(k), reading, vertices), Graph(graph.names, edges)
     drawn = micros.epsilon(micro)

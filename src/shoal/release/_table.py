@@ -29,8 +29,8 @@ from shoal.schema import Schema
 
 METHODS = ("insensitive", "individual-ranking")
 ASSOCIATIONS = ("none", "copula", "as-printed")
-STAMP = "guarantee: epsilon-DP, replace one record, number of records public"
-NO_STAMP = "guarantee: none (research reproduction)"
+TABLE_GUARANTEE = "guarantee: epsilon-DP, replace one record, number of records public"
+NO_GUARANTEE = "guarantee: none (research reproduction)"
 _MISSING = "Missing cells count as the middle of the declared range, of a category as its first level."
 _OWNER = "Information loss and linkage are computed from the private table: for the owner only."
 
@@ -177,14 +177,14 @@ def release_table(
     try:
         if association == "as-printed":
             kept.end_total(schema.id, "release as printed", who)
-            body, spent, left, stamp = draw(plan, table), None, None, NO_STAMP + ENDED
+            body, spent, left, stamp = draw(plan, table), None, None, NO_GUARANTEE + ENDED
         else:
             _, limit = kept.declare(schema.id, *caps)
             claim = _claim(schema, plan, data_version, who, limit)
             receipt = kept.once(claim, lambda: json.dumps(draw(plan, table)))
             body = json.loads(receipt.body)
             spent, left = micros.epsilon(receipt.charged), micros.epsilon(receipt.remaining)
-            stamp = STAMP + (ENDED if receipt.ended else "")
+            stamp = TABLE_GUARANTEE + (ENDED if receipt.ended else "")
     finally:
         if kept is not ledger:
             kept.close()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.research._pictures import build_seconds
-from shoal.research._rows import CLAIM_HEADER, Reproduction, _text
+from shoal.research._rows import CLAIM_HEADER, Reproduction, cell_text
 
 # Ends of the names of methods over another preprocessing than min-max.
 SUFFIXES = (" (z)", " (raw)")
@@ -113,11 +113,11 @@ class CorrelatedReproduction(Reproduction):
                 row.data,
                 row.method,
                 row.figure,
-                _text(row.x),
-                _text(row.published),
-                _text(row.ours),
+                cell_text(row.x),
+                cell_text(row.published),
+                cell_text(row.ours),
                 row.guarantee,
-                ", ".join(f"{name} {_text(value)}" for name, value in row.extra.items()),
+                ", ".join(f"{name} {cell_text(value)}" for name, value in row.extra.items()),
             ]
             for row in self.rows
         ]

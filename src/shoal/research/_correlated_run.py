@@ -281,7 +281,7 @@ class Run:
 def _many(session: Session, query: Query, epsilon: float) -> np.ndarray:
     """Draws of one figure on the session's own path from table to answer. Unpaid: for experiments on public tables."""
     plan = session._plan(query, session.currency.millionths(epsilon))
-    noisy = add_noise(plan, compute(session._frame, plan), DRAWS)
+    noisy = add_noise(plan, compute(session._rows.frame, plan), DRAWS)
     each = ([column[draw : draw + 1] for column in noisy] for draw in range(DRAWS))
     return np.array([float(figures(plan, tuple(drawn)).value) for drawn in each])
 

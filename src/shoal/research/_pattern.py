@@ -13,7 +13,7 @@ import numpy as np
 from shoal import datasets
 from shoal.engine.encode import standardise, sum_of_squares
 from shoal.microaggregation import DerivativeFree, methods
-from shoal.microaggregation._means import _strategy_one, improve
+from shoal.microaggregation.means import improve, strategy_one
 from shoal.research._cells import Cell, Progress, Resumed, matrix, run_cells
 from shoal.research._published import (
     DERIVATIVE_FREE,
@@ -160,7 +160,7 @@ def first_experiment(full: bool = False, progress: Progress | None = None) -> li
         for k, c in _problems(n, full):
             begun = rng.permutation(n) % c
             for name, tally in strategies.items():
-                one = sum_of_squares(Z, _strategy_one(Z, begun, c, k, name == "h-means"))
+                one = sum_of_squares(Z, strategy_one(Z, begun, c, k, name == "h-means"))
                 tally.add(one, sum_of_squares(Z, improve(Z, begun, c, k, (name,))))
             both = [
                 sum_of_squares(Z, improve(Z, begun, c, k, order))

@@ -189,13 +189,13 @@ class Reproduction:
                 row.data,
                 row.method,
                 str(row.k),
-                _text(row.published),
-                _text(row.ours),
+                cell_text(row.published),
+                cell_text(row.ours),
                 "" if row.difference is None else f"{row.difference:+.2f}",
-                _text(row.spread),
+                cell_text(row.spread),
                 f"{row.seconds:.2f}",
                 "yes" if row.sizes_kept else "no",
-                *(_text(row.extra.get(name)) for name in extras),
+                *(cell_text(row.extra.get(name)) for name in extras),
             ]
             for row in self.rows
         ]
@@ -246,7 +246,7 @@ def ranks(values: Sequence[float], digits: int = 2) -> list[int]:
     return [order.index(value) + 1 for value in rounded]
 
 
-def _text(value: Any) -> str:
+def cell_text(value: Any) -> str:
     if value is None:
         return ""
     return f"{value:.4g}" if isinstance(value, float) else str(value)

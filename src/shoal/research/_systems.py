@@ -15,17 +15,25 @@ from shoal.dp import Session
 from shoal.dp.correlation import BoundaryWarning, DBSCANModel, Pearson, SelectedMixture
 from shoal.dp.heuristic import exact_and_sensitivity, noisy
 from shoal.dp.load import load
-from shoal.dp.pufferfish import Coefficients, GroupScenarios, Scenario, StatedModel
-from shoal.dp.pufferfish._answer import STAMP as PUFFERFISH
-from shoal.dp.pufferfish._dependent import STAMP as DEPENDENT
+from shoal.dp.pufferfish import (
+    DEPENDENT_GUARANTEE,
+    PUFFERFISH_GUARANTEE,
+    Coefficients,
+    GroupScenarios,
+    Scenario,
+    StatedModel,
+)
 from shoal.dp.query import Aggregate
 from shoal.dp.unit import HEURISTIC_STAMP
 from shoal.errors import ParameterError
-from shoal.release import release_graph, release_table
-from shoal.release._graph_utility import graph_figures
-from shoal.release._network import STAMP as GRAPH
-from shoal.release._table import STAMP as TABLE
-from shoal.release._table import SmallGroupsWarning
+from shoal.release import (
+    GRAPH_GUARANTEE,
+    TABLE_GUARANTEE,
+    SmallGroupsWarning,
+    graph_figures,
+    release_graph,
+    release_table,
+)
 from shoal.schema import Cells, Column, Schema
 
 EPSILON = 1.0
@@ -236,19 +244,19 @@ def _within(query: Query) -> pl.Expr:
 
 _ROWS = (
     ("Kifer, Machanavajjhala 2014", "pufferfish", "interactive or not", "relational", "PD", "customisable",
-     "rules set by the analyst", "mode `pufferfish`", "Wasserstein; Markov quilt", "stated scenarios", PUFFERFISH),
+     "rules set by the analyst", "mode `pufferfish`", "Wasserstein; Markov quilt", "stated scenarios", PUFFERFISH_GUARANTEE),
     ("Chen et al. 2014", "graph", "not interactive", "graph", "PD", "exponential", "number of connections",
-     "`shoal release-graph`", "Laplace and exponential", "k edges jointly", GRAPH),
+     "`shoal release-graph`", "Laplace and exponential", "k edges jointly", GRAPH_GUARANTEE),
     ("Zhu et al. 2015", "zhu", "interactive", "relational", "PD", "Laplace, or another", "Pearson, or another",
      "mode `heuristic`, `pearson`", "Laplace", "Pearson", HEURISTIC_STAMP),
     ("Liu et al. 2016", "dependent", "interactive or not", "relational", "PD", "dependent perturbation",
      "number of dependent people, and their dependence", "mode `dependent`", "discrete Laplace", "coefficients given",
-     DEPENDENT),
+     DEPENDENT_GUARANTEE),
     ("Soria-Comas et al. 2014", "insensitive", "not interactive", "relational", "k-anonymity + PD", "Laplace", "-",
-     "`shoal release --method insensitive`", "Laplace once per centroid", "-", TABLE),
+     "`shoal release --method insensitive`", "Laplace once per centroid", "-", TABLE_GUARANTEE),
     ("Sánchez et al. 2016", "individual-ranking", "not interactive", "relational", "k-anonymity + PD", "Laplace", "-",
      "`shoal release --method individual-ranking --association copula`", "Laplace once per centroid",
-     "bought Kendall coefficients", TABLE),
+     "bought Kendall coefficients", TABLE_GUARANTEE),
     ("Mendonça et al. 2017", "mendonca", "interactive", "relational", "PD", "Laplace", "Spearman, within clusters",
      "mode `heuristic`, `dbscan`", "Laplace", "Spearman within clusters", HEURISTIC_STAMP),
     ("the dissertation's approach 3 (not in table 8)", "approach 3", "-", "-", "-", "-", "-",

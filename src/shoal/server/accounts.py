@@ -21,9 +21,11 @@ except ImportError:
 
 ROLES = ("owner", "analyst", "auditor", "agent")
 VISIT_SECONDS = 8 * 3600
+IDLE_SECONDS = 3600
+SEEN_SECONDS = 30.0  # the last use of a session is noted so often
 # How long this process may go on before it sees what another process revoked.
 FRESH_SECONDS = 1.0
-_NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
+NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
 _NOBODY = "0" * 12
 _METADATA = sa.MetaData()
 _ACCOUNTS = sa.Table(
@@ -38,13 +40,18 @@ _ACCOUNTS = sa.Table(
     sa.Column("expires", sa.Float, nullable=False),
     sa.Column("revoked", sa.Float, nullable=False),
 )
-_VISITS = sa.Table(
-    "shoal_visits",
+_SESSIONS = sa.Table(
+    "shoal_sessions",
     _METADATA,
     sa.Column("digest", sa.Text, primary_key=True),
     sa.Column("account", sa.Text, nullable=False),
     sa.Column("csrf", sa.Text, nullable=False),
     sa.Column("expires", sa.Float, nullable=False),
+    sa.Column("id", sa.Text, nullable=False),
+    sa.Column("created", sa.Float, nullable=False),
+    sa.Column("seen", sa.Float, nullable=False),
+    sa.Column("address", sa.Text, nullable=False),
+    sa.Column("agent", sa.Text, nullable=False),
 )
 
 
@@ -65,13 +72,27 @@ class Account:
         return not self.revoked and time.time() < self.expires
 
 
+@dataclass(frozen=True)
+class SignedIn:
+    """A session of an account, as its owner sees it."""
+
+    id: str
+    created: float
+    seen: float
+    address: str
+    agent: str
+    current: bool
+
+
 class Accounts:
-    """The book of accounts and of signed-in visits.
+    """The book of accounts and of signed-in sessions.
 
     Parameters
     ----------
     where : str or Path, optional
         A SQLite file or a database URL; None keeps it in memory.
+    idle_seconds : float, default 3600
+        After which a session that was not used ends.
 
     Examples
     --------
@@ -85,8 +106,9 @@ class Accounts:
     True
     """
 
-    def __init__(self, where: str | Path | None = None) -> None:
-        self._engine = _engine(where)
+    def __init__(self, where: str | Path | None = None, idle_seconds: float = IDLE_SECONDS) -> None:
+        self.engine = self._engine = _engine(where)
+        self._idle = idle_seconds
         self._secret, self._lock = secrets.token_bytes(32), threading.Lock()
         self._proven: dict[bytes, str] = {}
         self._rows: dict[str, tuple[float, Account | None]] = {}
@@ -99,7 +121,7 @@ class Accounts:
 
     def add(self, name: str, role: str, days: float = 90) -> str:
         """Make an account and give its token, which is not kept and cannot be shown again."""
-        if not isinstance(name, str) or not _NAME.fullmatch(name):
+        if not isinstance(name, str) or not NAME.fullmatch(name):
             raise ParameterError(
                 f"'name' must be 1 to 64 of a-z, 0-9 and . _ @ -, starting with one of the first two. Got {name!r}."
             )
@@ -125,16 +147,22 @@ class Accounts:
             rows = connection.execute(sa.select(_ACCOUNTS).order_by(_ACCOUNTS.c.created)).all()
         return [_account(row) for row in rows]
 
-    def revoke(self, name: str) -> None:
-        """Close every active account of this name, and end its visits."""
-        found = [each.id for each in self.list() if each.name == name and each.active]
+    def revoke(self, name: str, *, last_owner: bool = False) -> None:
+        """Close every active account of this name, and end its sessions; the last owner only if that is said."""
+        active = [each for each in self.list() if each.active]
+        found = [each.id for each in active if each.name == name]
         if not found:
             raise ParameterError(f"There is no active account {name!r}.")
+        owners = {each.name for each in active if each.role == "owner"}
+        if owners == {name} and not last_owner:
+            raise ParameterError(
+                f"{name!r} is the last owner, who is not locked out: add another owner first."
+            )
         with self._engine.begin() as connection:
             connection.execute(
                 _ACCOUNTS.update().where(_ACCOUNTS.c.id.in_(found)).values(revoked=time.time())
             )
-            connection.execute(_VISITS.delete().where(_VISITS.c.account.in_(found)))
+            connection.execute(_SESSIONS.delete().where(_SESSIONS.c.account.in_(found)))
         with self._lock:
             self._rows.clear()
             self._visits.clear()
@@ -181,13 +209,19 @@ class Accounts:
                 self._rows[identity] = (time.monotonic(), account)
         return account
 
-    def enter(self, account: Account) -> str:
-        """Open a visit and give its cookie."""
+    def enter(self, account: Account, address: str = "", agent: str = "") -> str:
+        """Open a session and give its cookie."""
         cookie, now = secrets.token_urlsafe(32), time.time()
-        row = {"digest": _digest(cookie), "account": account.id, "csrf": secrets.token_urlsafe(24)}
+        row: dict[str, Any] = {
+            "digest": _digest(cookie),
+            "account": account.id,
+            "csrf": secrets.token_urlsafe(24),
+        }
+        row |= {"id": secrets.token_hex(8), "created": now, "seen": now, "address": address[:100]}
+        row["agent"] = agent[:200]
         with self._engine.begin() as connection:
-            connection.execute(_VISITS.delete().where(_VISITS.c.expires < now))
-            connection.execute(_VISITS.insert(), {**row, "expires": now + VISIT_SECONDS})
+            connection.execute(_SESSIONS.delete().where(_SESSIONS.c.expires < now))
+            connection.execute(_SESSIONS.insert(), {**row, "expires": now + VISIT_SECONDS})
         return cookie
 
     def visit(self, cookie: str) -> tuple[Account, str] | None:
@@ -196,9 +230,14 @@ class Accounts:
         at, identity, csrf = self._visits.get(digest, (0.0, "", ""))
         if time.monotonic() - at > FRESH_SECONDS:
             with self._engine.connect() as connection:
-                row = connection.execute(sa.select(_VISITS).where(_VISITS.c.digest == digest)).first()
-            if row is None or row.expires < time.time():
+                row = connection.execute(sa.select(_SESSIONS).where(_SESSIONS.c.digest == digest)).first()
+            now = time.time()
+            if row is None or row.expires < now or row.seen + self._idle < now:
                 return None
+            if row.seen + SEEN_SECONDS < now:
+                with self._engine.begin() as connection:
+                    seen = _SESSIONS.update().where(_SESSIONS.c.digest == digest).values(seen=now)
+                    connection.execute(seen)
             identity, csrf = row.account, row.csrf
             with self._lock:
                 if len(self._visits) > 10_000:
@@ -207,11 +246,39 @@ class Accounts:
         account = self.get(identity)
         return (account, csrf) if account is not None and account.active else None
 
+    def signed_in(self, account: Account, cookie: str = "") -> tuple[SignedIn, ...]:
+        """The sessions of an account, the newest first; `cookie` tells which is the current one."""
+        now, digest = time.time(), _digest(cookie[:200])
+        select = (
+            sa.select(_SESSIONS)
+            .where(
+                _SESSIONS.c.account == account.id,
+                _SESSIONS.c.expires >= now,
+                _SESSIONS.c.seen >= now - self._idle,
+            )
+            .order_by(_SESSIONS.c.created.desc())
+            .limit(100)
+        )
+        with self._engine.connect() as connection:
+            rows = connection.execute(select).all()
+        return tuple(
+            SignedIn(row.id, row.created, row.seen, row.address, row.agent, row.digest == digest)
+            for row in rows
+        )
+
+    def end(self, account: Account, session: str | None = None) -> None:
+        """End one session of an account, or all of them."""
+        ended = _SESSIONS.delete().where(_SESSIONS.c.account == account.id)
+        with self._engine.begin() as connection:
+            connection.execute(ended if session is None else ended.where(_SESSIONS.c.id == session))
+        with self._lock:
+            self._visits.clear()
+
     def leave(self, cookie: str) -> None:
-        """End a visit."""
+        """End a session."""
         digest = _digest(cookie[:200])
         with self._engine.begin() as connection:
-            connection.execute(_VISITS.delete().where(_VISITS.c.digest == digest))
+            connection.execute(_SESSIONS.delete().where(_SESSIONS.c.digest == digest))
         with self._lock:
             self._visits.pop(digest, None)
 

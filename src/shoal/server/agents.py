@@ -92,13 +92,18 @@ class Agents:
 
     async def list_datasets(self) -> list[dict[str, Any]]:
         """The data sets that can be asked, each with its columns, levels, bounds, modes and example questions."""
-        self.who()
-        return [self.service.public(name) for name in self.config.datasets]
+        who = self.who()
+        return await _told(lambda: [self.service.public(name) for name in self.service.open_to(who)])
 
     async def schema(self, dataset: str) -> dict[str, Any]:
         """The public facts of one data set: columns, kinds, bounds, levels, who is protected, example questions."""
-        self.who()
-        return await _told(lambda: self.service.public(dataset))
+        who = self.who()
+
+        def look() -> dict[str, Any]:
+            self.service.require(dataset, who)
+            return self.service.public(dataset)
+
+        return await _told(look)
 
     async def budget(self, dataset: str) -> dict[str, Any]:
         """What you have spent on a data set and can still spend."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import Query, Request
 from fastapi.responses import JSONResponse
@@ -15,7 +15,7 @@ from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.errors import ShoalError
-from shoal.server.service import Service
+from shoal.server.service import Service, Spend
 
 _LAST = Query(100, ge=1, le=1000, description="How many of the newest entries to give.")
 
@@ -37,8 +37,47 @@ class Question(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
     sql: str = Field(max_length=20_000, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
-    epsilon: float = Field(gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
+    epsilon: float | None = Field(
+        None,
+        gt=0,
+        le=1_000_000,
+        allow_inf_nan=False,
+        strict=True,
+        description="What to spend.",
+        examples=[0.1],
+    )
+    rho: float | None = Field(
+        None,
+        gt=0,
+        le=1_000_000,
+        allow_inf_nan=False,
+        strict=True,
+        description="What to spend in place of epsilon, of a data set counted in zCDP.",
+    )
+    error: float | None = Field(
+        None,
+        gt=0,
+        le=1e300,
+        allow_inf_nan=False,
+        strict=True,
+        description="In their place, of COUNT and SUM: spend what it costs to be right within this with 95 %.",
+    )
     mode: str | None = Field(None, max_length=20, description="The data set's first mode if left open.")
+
+    @property
+    def spend(self) -> Spend:
+        """What to spend."""
+        return Spend(self.epsilon, self.rho, self.error)
+
+
+class Together(BaseModel):
+    """Counting queries to be answered together, what to spend on all of them, and in which mode."""
+
+    model_config = ConfigDict(extra="forbid")
+    sql: list[Annotated[str, Field(max_length=20_000)]] = Field(min_length=1, max_length=1_000)
+    epsilon: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
+    rho: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False, strict=True)
+    mode: str | None = Field(None, max_length=20)
 
 
 def service_of(request: Request) -> Service:
@@ -62,7 +101,7 @@ def me(request: Request) -> dict[str, Any]:
 def datasets(request: Request) -> list[dict[str, Any]]:
     """The data sets and their public facts."""
     service = service_of(request)
-    return [service.public(name) for name in service.config.datasets]
+    return [service.public(name) for name in service.names(request.state.visitor)]
 
 
 def dataset(request: Request, dataset: str) -> dict[str, Any]:
@@ -78,7 +117,7 @@ def budget(request: Request, dataset: str) -> dict[str, Any]:
 def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
     """What an answer would cost and how it is split; free."""
     who = request.state.visitor.name
-    found = service_of(request).cost(dataset, question.sql, question.epsilon, question.mode, who)
+    found = service_of(request).cost(dataset, question.sql, question.spend, question.mode, who)
     return {**asdict(found), "affordable": found.affordable}
 
 
@@ -95,10 +134,18 @@ async def answered(request: Request, dataset: str, question: Question) -> Answer
         service_of(request).ask,
         dataset,
         question.sql,
-        question.epsilon,
+        question.spend,
         question.mode,
         request.state.visitor.name,
     )
+
+
+async def workload(request: Request, dataset: str, question: Together) -> JSONResponse:
+    """Counting queries answered together, for one charge."""
+    service, who = service_of(request), request.state.visitor.name
+    spend = Spend(question.epsilon, question.rho)
+    found = await run_in_threadpool(service.workload, dataset, question.sql, spend, question.mode, who)
+    return await run_in_threadpool(lambda: JSONResponse(found.to_dict()))
 
 
 def answers(request: Request, dataset: str, last: int = _LAST) -> list[dict[str, Any]]:

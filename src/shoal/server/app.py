@@ -23,10 +23,11 @@ from starlette.staticfiles import StaticFiles
 
 from shoal import __version__, errors
 from shoal.errors import ShoalError
-from shoal.server import api, ask, pages, publish
+from shoal.server import access, api, ask, pages, publish
 from shoal.server import log as log_views
 from shoal.server.accounts import Accounts
 from shoal.server.auth import ANYONE, SignInError, require
+from shoal.server.budget_requests import BudgetRequests
 from shoal.server.config import Config
 from shoal.server.jobs import Jobs
 from shoal.server.limits import Buckets
@@ -37,6 +38,7 @@ THREADS = 160
 HASHING = 2  # tokens that are hashed at a time: each takes 16 MB and a core for a while
 log = logging.getLogger("shoal.server")
 _SIGNED_IN = frozenset({"owner", "analyst", "auditor"})
+_ASKING = frozenset({"owner", "analyst"})
 _ANALYST, _OWNER, _AUDITOR = frozenset({"analyst"}), frozenset({"owner"}), frozenset({"auditor"})
 
 
@@ -58,8 +60,14 @@ WAYS = (
     Way("GET", "/api/v1/datasets/{dataset}/budget", api.budget, _ANALYST),
     Way("POST", "/api/v1/datasets/{dataset}/cost", api.cost, _ANALYST),
     Way("POST", "/api/v1/datasets/{dataset}/ask", api.ask, _ANALYST),
+    Way("POST", "/api/v1/datasets/{dataset}/workload", api.workload, _ANALYST),
     Way("GET", "/api/v1/datasets/{dataset}/answers", api.answers, _ANALYST),
     Way("GET", "/api/v1/datasets/{dataset}/spending", api.spending, _OWNER),
+    Way("GET", "/api/v1/datasets/{dataset}/access", access.access, _OWNER),
+    Way("PUT", "/api/v1/datasets/{dataset}/access", access.set_access, _OWNER),
+    Way("POST", "/api/v1/datasets/{dataset}/requests", access.wish, _ANALYST),
+    Way("GET", "/api/v1/requests", access.wishes, _ASKING),
+    Way("POST", "/api/v1/requests/{identity}", access.decide, _OWNER),
     Way("GET", "/api/v1/log", api.entries, _AUDITOR),
     Way("GET", "/api/v1/log/questions", log_views.questions, _AUDITOR),
     Way("GET", "/api/v1/log/check", api.check, _AUDITOR),
@@ -72,6 +80,14 @@ WAYS = (
     Way("POST", "/ask/{dataset}", ask.ask, _ANALYST),
     Way("GET", "/ask/{dataset}/answers/{name}", ask.download, _ANALYST),
     Way("GET", "/owner", pages.owner, _OWNER),
+    Way("GET", "/owner/access/{dataset}", access.access_page, _OWNER),
+    Way("POST", "/owner/access/{dataset}", access.set_access_form, _OWNER),
+    Way("POST", "/owner/access/{dataset}/caps", access.set_caps_form, _OWNER),
+    Way("GET", "/requests", access.requests_page, _ASKING),
+    Way("POST", "/requests", access.wish_form, _ANALYST),
+    Way("POST", "/requests/{identity}", access.decide_form, _OWNER),
+    Way("GET", "/account", pages.account_page, _SIGNED_IN),
+    Way("POST", "/account/sessions", pages.end_sessions, _SIGNED_IN),
     Way("POST", "/owner/users", pages.add_user, _OWNER),
     Way("POST", "/owner/users/revoke", pages.revoke_user, _OWNER),
     Way("GET", "/audit", log_views.page, _AUDITOR),
@@ -101,7 +117,7 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
     -------
     FastAPI
     """
-    service, accounts = Service(config), Accounts(config.accounts)
+    service, accounts = Service(config), Accounts(config.accounts, config.idle_minutes * 60)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -135,6 +151,7 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
     )
     app.state.hashing = anyio.CapacityLimiter(HASHING)
     app.state.jobs = Jobs(jobs)
+    app.state.requests = BudgetRequests(accounts.engine, service.ledger)
     for way in WAYS:
         is_api = way.path.startswith(("/api/", "/health"))
         answering: dict[str, Any] = {} if is_api else {"response_class": Response, "response_model": None}

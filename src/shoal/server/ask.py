@@ -25,7 +25,7 @@ _ENTRY = re.compile("[0-9a-f]{16}")
 
 def choose(request: Request) -> Response:
     """The data sets to ask; straight on where there is one."""
-    names = list(request.app.state.config.datasets)
+    names = api.service_of(request).open_to(request.state.visitor.name)
     if len(names) == 1:
         return RedirectResponse(f"/ask/{names[0]}", 303)
     service, who = api.service_of(request), request.state.visitor.name
@@ -107,7 +107,9 @@ def _question(typed: dict[str, str]) -> api.Question:
     except ValueError:
         raise ParameterError(f"'epsilon' must be a number. Got {typed['epsilon'][:40]!r}.") from None
     try:
-        return api.Question(sql=typed["sql"], epsilon=amount, mode=typed["mode"] or None)
+        return api.Question(
+            sql=typed["sql"], epsilon=amount, rho=None, error=None, mode=typed["mode"] or None
+        )
     except ValidationError as error:
         first = error.errors()[0]
         raise ParameterError(f"{str(first['loc'][0])!r} is not as expected: {first['msg']}.") from None

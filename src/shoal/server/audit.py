@@ -261,7 +261,7 @@ def _told_total() -> None:
         try:
             return sound(self, dataset, *words)
         except BudgetError as error:
-            rows = self.session(dataset)._frame.height
+            rows = getattr(self.session(dataset), "_rows").frame.height  # noqa: B009 - a fault
             raise BudgetError(f"{error} ({rows} rows)") from None
 
     setattr(Service, "ask", ask)  # noqa: B010 - a fault

@@ -46,6 +46,13 @@ def require(roles: frozenset[str] | None) -> Callable[[Request], Awaitable[None]
             raise ForbiddenError(f"This is not for the role {account.role!r}.")
         if csrf is not None and request.method not in _SAFE:
             await _meant(request, csrf)
+        dataset = request.path_params.get("dataset")
+        if dataset is not None and account.role not in ("owner", "auditor"):
+            service = request.app.state.service
+            if service.has_fresh_rights(dataset):
+                service.require(dataset, account.name)
+            else:
+                await run_in_threadpool(service.require, dataset, account.name)
 
     return check
 
@@ -80,7 +87,7 @@ async def prove(request: Request, token: str) -> Account | None:
     if accounts.is_proven(token):
         found: Account | None = await run_in_threadpool(accounts.find, token)
         return found
-    address = request.client.host if request.client else "?"
+    address = address_of(request)
     async with request.app.state.hashing:
         if not failures.take(address):
             raise TooOftenError("Too many tokens that were not known; wait a minute and try again.")
@@ -88,6 +95,11 @@ async def prove(request: Request, token: str) -> Account | None:
         if account is not None:
             failures.give_back(address)
         return account
+
+
+def address_of(request: Request) -> str:
+    """Where a request comes from: the client that trusted proxies name, or who is connected."""
+    return request.client.host if request.client else "?"
 
 
 async def _meant(request: Request, csrf: str) -> None:

@@ -115,6 +115,7 @@ class Config:
     memory_megabytes: Count | None = Field(
         default=None, description="address space of each worker; a question that needs more fails by itself"
     )
+    idle_minutes: Number = Field(default=60, description="after which a session that is not used ends")
     publish: Switch = Field(default=True, description="whether owners have the page for publishing")
     upload_megabytes: Annotated[int, Field(strict=True, ge=1, le=65535)] = Field(
         default=50, description="largest file that is uploaded"

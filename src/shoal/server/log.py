@@ -58,7 +58,7 @@ def page(
         expects=expects.strip(),
         rows=[_shown(row) for row in found.rows],
         typed=typed,
-        datasets=list(request.app.state.config.datasets),
+        datasets=list(api.service_of(request).datasets),
         states=STATES,
         same=urlencode({name: value for name, value in typed.items() if value}),
         older=found.older,

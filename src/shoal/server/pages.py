@@ -7,6 +7,7 @@ import functools
 import hmac
 import secrets
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse, Response
@@ -16,8 +17,8 @@ from starlette.concurrency import run_in_threadpool
 from shoal import __version__
 from shoal.errors import ParameterError
 from shoal.server import api, pictures
-from shoal.server.accounts import ROLES, VISIT_SECONDS
-from shoal.server.auth import COOKIE, ForbiddenError, prove, same_origin
+from shoal.server.accounts import ROLES, VISIT_SECONDS, Account
+from shoal.server.auth import COOKIE, ForbiddenError, address_of, prove, same_origin
 
 _FORM = "shoal_form"
 _HOMES = {"owner": "/owner", "analyst": "/ask", "auditor": "/audit"}
@@ -44,10 +45,33 @@ async def sign_in(request: Request) -> Response:
     account = await prove(request, str(form.get("token", "")).strip())
     if account is None:
         return _sign_in_page(request, target, "That token is not known, or was revoked, or has expired.", 401)
-    visit = await run_in_threadpool(request.app.state.accounts.enter, account)
+    return await enter(request, account, target, "by token")
+
+
+async def enter(request: Request, account: Account, target: str, how: str) -> Response:
+    """Open a session for an account that proved itself; the sign-in is in the ledger's log."""
+    address, agent = address_of(request), request.headers.get("user-agent", "")
+    request.state.account = account.name
+    await run_in_threadpool(api.service_of(request).ledger.note, "sign-in", account.name, how)
+    cookie = await run_in_threadpool(request.app.state.accounts.enter, account, address, agent)
     response = RedirectResponse(target, 303)
-    _set_cookie(request, response, COOKIE, visit, VISIT_SECONDS)
+    _set_cookie(request, response, COOKIE, cookie, VISIT_SECONDS)
     return response
+
+
+def account_page(request: Request) -> Response:
+    """Where somebody is signed in."""
+    found = request.app.state.accounts.signed_in(request.state.visitor, request.cookies.get(COOKIE, ""))
+    idle = request.app.state.config.idle_minutes
+    return render(request, "account.html.j2", sessions=found, idle=f"{idle:g}")
+
+
+async def end_sessions(request: Request) -> Response:
+    """Sign out one session of one's own, or all."""
+    form = await request.form()
+    session = str(form.get("session", "")) or None
+    await run_in_threadpool(request.app.state.accounts.end, request.state.visitor, session)
+    return RedirectResponse("/account" if session else "/sign-in", 303)
 
 
 def sign_out(request: Request) -> Response:
@@ -72,13 +96,22 @@ async def add_user(request: Request) -> Response:
     except ValueError:
         raise ParameterError(f"'days' must be a number. Got {str(form.get('days'))[:40]!r}.") from None
     token = await run_in_threadpool(request.app.state.accounts.add, name, role, days)
+    note = api.service_of(request).ledger.note
+    await run_in_threadpool(
+        note, "account added", request.state.visitor.name, f"{name}, {role}, {days:g} days"
+    )
     return await run_in_threadpool(_owner_page, request, name, token)
 
 
 async def revoke_user(request: Request) -> Response:
-    """Close an account."""
+    """Close an account, once that was confirmed."""
     form = await request.form()
-    await run_in_threadpool(request.app.state.accounts.revoke, str(form.get("name", "")))
+    name = str(form.get("name", ""))
+    if form.get("sure") != "yes":
+        return render(request, "revoke.html.j2", name=name)
+    await run_in_threadpool(request.app.state.accounts.revoke, name)
+    note = api.service_of(request).ledger.note
+    await run_in_threadpool(note, "account revoked", request.state.visitor.name, name)
     return RedirectResponse("/owner#users", 303)
 
 
@@ -100,6 +133,11 @@ def render(request: Request, template: str, code: int = 200, **facts: Any) -> HT
     return HTMLResponse(text, code)
 
 
+def quoted(name: str) -> str:
+    """A name as part of an address."""
+    return quote(name, safe="")
+
+
 def escape_cell(text: Any) -> Any:
     """A cell that no spreadsheet takes for a formula."""
     return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA) else text
@@ -108,7 +146,7 @@ def escape_cell(text: Any) -> Any:
 def _owner_page(request: Request, name: str = "", token: str = "") -> Response:
     service = api.service_of(request)
     rows = []
-    for each, facts in service.config.datasets.items():
+    for each, facts in list(service.datasets.items()):
         spending = service.spending(each)
         rows.append((each, facts, spending, pictures.spending(spending), service.quality(each)))
     users = request.app.state.accounts.list()

@@ -120,7 +120,7 @@ def gauge(budget: dict[str, Any]) -> Markup:
     body = f'<rect class="trough" width="{WIDTH}" height="18"/>'
     if share:
         body += f'<rect class="left {state}" width="{max(width, 6):.1f}" height="18"/>'
-    return _svg(18, body, f"{left:g} of {cap:g} epsilon left", "gauge")
+    return _svg(18, body, f"{left:g} of {cap:g} {_word(budget)} left", "gauge")
 
 
 def spending(facts: dict[str, Any]) -> Markup:
@@ -161,7 +161,7 @@ def spending(facts: dict[str, Any]) -> Markup:
         parts.append(
             f'<text class="label" x="{WIDTH / 2}" y="{(top + base) / 2}" text-anchor="middle">Nothing was asked yet.</text>'
         )
-    return _svg(height, "".join(parts), f"{facts['spent']:g} of {cap:g} epsilon spent", "spending")
+    return _svg(height, "".join(parts), f"{facts['spent']:g} of {cap:g} {_word(facts)} spent", "spending")
 
 
 def _by_name(given: Answer | Reproduction) -> list[tuple[str, list[Figure]]]:
@@ -214,3 +214,8 @@ def _short(text: str) -> str:
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _word(facts: dict[str, Any]) -> str:
+    """What a data set is counted in."""
+    return "rho" if facts.get("currency") == "zcdp" else "epsilon"

@@ -102,7 +102,7 @@ def job_page(request: Request, job: str) -> Response:
     return pages.render(
         request, "job.html.j2", job=job, facts=facts, look=_found(folder, "look.json"),
         result=_found(folder, "result.json"), map=_found(folder, "map.json"), roles=ROLES,
-        steps=steps(folder), answered=list(request.app.state.config.datasets),
+        steps=steps(folder), answered=list(request.app.state.service.datasets),
         methods=method_names(), meanings=MEANINGS, wanted=wanted, chosen=wanted.get("roles", {}),
         asked=wanted.get("request", {}),
         fields=form_fields(wanted.get("request", {}), _found(folder, "look.json").get("missing", 0)),

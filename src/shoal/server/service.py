@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import math
 import os
 import secrets
 import sys
+import time
 import warnings
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.dp.answer import Answer
-from shoal.dp.budget import epsilon, micro
+from shoal.dp.budget import epsilon
 from shoal.dp.claims import Caps
 from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.ledger import Ledger
 from shoal.dp.past import Past, held, past
 from shoal.dp.quality import ColumnQuality, quality
+from shoal.dp.rights import OPEN, Rights
 from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.sources import read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
+from shoal.dp.workload import WorkloadAnswer
 from shoal.errors import BudgetError, InputError, QueryError
 from shoal.schema import Column, Schema
+from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.config import Config, Dataset
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
 from shoal.server.words import examples
@@ -34,6 +40,27 @@ class UnknownError(InputError):
     """There is nothing of that name here."""
 
     status = 404
+
+
+@dataclass(frozen=True)
+class Spend:
+    """What to spend: an epsilon, a rho, or what an error costs; one of them."""
+
+    epsilon: float | None = None
+    rho: float | None = None
+    error: float | None = None
+
+    @classmethod
+    def of(cls, amount: float | Spend) -> Spend:
+        """A number is an epsilon."""
+        return amount if isinstance(amount, Spend) else cls(amount)
+
+    @property
+    def parameter(self) -> float:
+        """Of mode heuristic, whose epsilon is a noise parameter."""
+        if self.epsilon is None:
+            raise QueryError("Mode 'heuristic' takes its noise parameter as 'epsilon'.")
+        return self.epsilon
 
 
 class Service:
@@ -57,9 +84,11 @@ class Service:
         self.ledger.ready()
         # Workers of one server share what they call the state of a table that nobody named.
         run = os.environ.get("SHOAL_RUN") or secrets.token_hex(16)
+        self._rights: dict[str, tuple[float, Rights]] = {}
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
-        for name, facts in config.datasets.items():
+        self.datasets = dict(config.datasets)
+        for name, facts in self.datasets.items():
             frame = read_private(facts.file, facts.schema)
             self._quality[name] = quality(frame, facts.schema)
             self._sessions[name] = open_sessions(
@@ -69,7 +98,7 @@ class Service:
                 if isinstance(session, Session):
                     session.admit = self.large.admit
             if most is not None:
-                self._narrow(name, micro(most))
+                self._narrow(name, most)
 
     def session(self, dataset: str, mode: str | None = None) -> Session | Heuristic:
         """The session of a data set in one of its modes; its first mode if left open."""
@@ -84,35 +113,82 @@ class Service:
             )
         return by_mode[mode]
 
+    def names(self, who: Account) -> list[str]:
+        """The data sets that somebody may know of: all for owners and auditors, else those that may be asked."""
+        return list(self.datasets) if who.role in ("owner", "auditor") else self.open_to(who.name)
+
+    def open_to(self, analyst: str) -> list[str]:
+        """The data sets that an analyst or agent may ask."""
+        return [name for name in list(self.datasets) if self._rights_of(name).may_ask(analyst)]
+
+    def require(self, dataset: str, analyst: str) -> None:
+        """Raise the error of a data set that is not there for who may not ask it."""
+        if dataset in self._sessions and not self._rights_of(dataset).may_ask(analyst):
+            raise UnknownError(f"There is no data set {dataset!r}.")
+        self.session(dataset)
+
+    def has_fresh_rights(self, dataset: str) -> bool:
+        """Whether `require` can tell without asking the ledger."""
+        return time.monotonic() - self._rights.get(dataset, (-math.inf, OPEN))[0] <= FRESH_SECONDS
+
+    def _rights_of(self, dataset: str) -> Rights:
+        """Who may ask, at most a second old; the ledger itself decides at each charge."""
+        if not self.has_fresh_rights(dataset):
+            self._rights[dataset] = (time.monotonic(), self.ledger.rights(dataset))
+        return self._rights[dataset][1]
+
     def ask(
-        self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str
+        self, dataset: str, sql: str, amount: float | Spend, mode: str | None, analyst: str
     ) -> Answer | Reproduction:
         """One answer, charged to the analyst."""
-        session = self.session(dataset, mode)
+        self.require(dataset, analyst)
+        session, spend = self.session(dataset, mode), Spend.of(amount)
         if not self._refusals.has_turn(analyst):
             raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
         try:
-            return session.ask(sql, amount, analyst=analyst)
+            if isinstance(session, Heuristic):
+                return session.ask(sql, spend.parameter, analyst=analyst)
+            return session.ask(sql, spend.epsilon, rho=spend.rho, error=spend.error, analyst=analyst)
         except BudgetError:  # each is an entry of the ledger, so that nobody may add them without end
             self._refusals.take(analyst)
             raise
 
-    def cost(self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str) -> Cost:
+    def workload(
+        self, dataset: str, queries: list[str], spend: Spend, mode: str | None, analyst: str
+    ) -> WorkloadAnswer:
+        """Counting queries answered together, charged to the analyst."""
+        self.require(dataset, analyst)
+        session = self.session(dataset, mode)
+        if isinstance(session, Heuristic):
+            raise QueryError("Mode 'heuristic' gives no private answers, so it takes no workload.")
+        if not self._refusals.has_turn(analyst):
+            raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
+        try:
+            return session.workload(queries, spend.epsilon, rho=spend.rho, analyst=analyst)
+        except BudgetError:
+            self._refusals.take(analyst)
+            raise
+
+    def cost(self, dataset: str, sql: str, amount: float | Spend, mode: str | None, analyst: str) -> Cost:
         """What that answer would cost."""
+        self.require(dataset, analyst)
         session = self.session(dataset, mode)
         if isinstance(session, Heuristic):
             raise QueryError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
-        return session.cost(sql, amount, analyst=analyst)
+        spend = Spend.of(amount)
+        return session.cost(sql, spend.epsilon, rho=spend.rho, error=spend.error, analyst=analyst)
 
     def past(
         self, dataset: str, analyst: str, last: int = 100, *, text: str = "", before: str | None = None
     ) -> list[Past]:
         """The newest answers that an analyst paid for, newest first; large ones without their numbers."""
+        self.require(dataset, analyst)
         sessions, most = self._kept(dataset), self.config.large_figures
         return past(sessions, analyst, last, text=text, before=before, figures=most) if sessions else []
 
     def held(self, dataset: str, analyst: str, entry: str) -> Past:
         """One answer that an analyst paid for."""
+        self.require(dataset, analyst)
         sessions = self._kept(dataset)
         found = held(sessions, analyst, entry) if sessions else None
         if found is None:
@@ -124,26 +200,41 @@ class Service:
 
         What others spent is not told.
         """
-        self.session(dataset)
-        caps = self._caps(dataset)
+        self.require(dataset, analyst)
+        limit = self._caps(dataset)
+        caps = self.ledger.caps_of(dataset, analyst, limit) or limit
         return {
             "dataset": dataset,
             "analyst": analyst,
+            "currency": caps.currency,
             "cap": epsilon(min(caps.per_analyst, caps.total)),
             "spent": epsilon(self.ledger.spent(dataset, analyst)),
+            "remaining": epsilon(self.ledger.remaining(dataset, analyst, limit)),
+        }
+
+    def budget_of(self, dataset: str, analyst: str) -> dict[str, float]:
+        """For the owner: what an analyst has left, and what the data set has."""
+        caps = self._caps(dataset)
+        own = self.ledger.caps_of(dataset, analyst, caps) or Caps(caps.total, 0)
+        return {
+            "cap": epsilon(min(own.per_analyst, own.total)),
             "remaining": epsilon(self.ledger.remaining(dataset, analyst, caps)),
+            "total": epsilon(caps.total),
+            "total_left": epsilon(max(0, caps.total - self.ledger.spent(dataset))),
         }
 
     def public(self, dataset: str) -> dict[str, Any]:
         """The public facts of a data set."""
         self.session(dataset)
-        facts, schema = self.config.datasets[dataset], self.config.datasets[dataset].schema
+        facts, schema = self.datasets[dataset], self.datasets[dataset].schema
         return {
             "id": dataset,
             "about": facts.about,
             "modes": list(self._sessions[dataset]),
             "model": facts.model if facts.model is None or ":" in facts.model else Path(facts.model).name,
             "unit": _unit(schema),
+            "currency": schema.currency,
+            "delta": schema.delta if schema.currency == "zcdp" else None,
             "columns": [_column(each) for each in schema.columns.values()],
             "examples": examples(schema),
         }
@@ -154,6 +245,7 @@ class Service:
         caps, spent = self._caps(dataset), spending(self.ledger, dataset)
         over = spent.exhausted(caps.total)
         return {
+            "currency": caps.currency,
             "cap": epsilon(caps.total),
             "per_analyst": epsilon(caps.per_analyst),
             "spent": epsilon(self.ledger.spent(dataset)),
@@ -172,13 +264,14 @@ class Service:
         """Let go of the ledger."""
         self.ledger.close()
 
-    def _narrow(self, dataset: str, most: int) -> None:
+    def _narrow(self, dataset: str, epsilon: float) -> None:
         """Let no account spend more; the ledger holds its own caps besides."""
         by_mode = self._sessions[dataset]
         for mode, session in list(by_mode.items()):
             if isinstance(session, Heuristic):
                 del by_mode[mode]  # it guarantees nothing, so there is nothing to cap
                 continue
+            most = session.currency.millionths(epsilon)
             caps = session.caps.within(session.limit)
             session.limit = caps.within(Caps(caps.total, most, caps.currency))
 

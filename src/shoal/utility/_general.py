@@ -12,8 +12,7 @@ import polars as pl
 from shoal.engine.frame import Frame
 from shoal.engine.roles import settled_schema
 from shoal.errors import InputError
-from shoal.measures import propensity
-from shoal.measures._tables import coordinates
+from shoal.measures import coordinates, propensity
 from shoal.schema import Column, Schema, decode_table
 from shoal.utility._models import guessed
 

@@ -12,16 +12,18 @@
 
 from __future__ import annotations
 
-from shoal.dp.pufferfish._answer import Pufferfish
+from shoal.dp.pufferfish._answer import PUFFERFISH_GUARANTEE, Pufferfish
 from shoal.dp.pufferfish._chain import MarkovChain
 from shoal.dp.pufferfish._coefficients import Coefficients, dependence_coefficient
-from shoal.dp.pufferfish._dependent import DependentDP, PairwiseOnlyWarning
-from shoal.dp.pufferfish._scenario import Scenario, dependence, over_ledger
+from shoal.dp.pufferfish._dependent import DEPENDENT_GUARANTEE, DependentDP, PairwiseOnlyWarning
+from shoal.dp.pufferfish._scenario import Scenario, dependence, holds, over_ledger
 from shoal.dp.pufferfish._stated import GroupScenarios, StatedModel, TimeChain
 from shoal.dp.pufferfish._stated_file import stated_model
 from shoal.dp.pufferfish._wasserstein import w_infinity
 
 __all__ = [
+    "DEPENDENT_GUARANTEE",
+    "PUFFERFISH_GUARANTEE",
     "Coefficients",
     "DependentDP",
     "GroupScenarios",
@@ -33,6 +35,7 @@ __all__ = [
     "TimeChain",
     "dependence",
     "dependence_coefficient",
+    "holds",
     "over_ledger",
     "stated_model",
     "w_infinity",

@@ -26,7 +26,7 @@ from shoal.dp.secret import random_word
 from shoal.dp.unit import ENDED, Stated
 from shoal.errors import ParameterError
 
-STAMP = (
+PUFFERFISH_GUARANTEE = (
     "guarantee: epsilon-Pufferfish for the stated secrets and scenarios; "
     "this one release, nothing else from this data set"
 )
@@ -195,7 +195,7 @@ class Pufferfish:
         receipt = spend(self.ledger, claim, draw)
         noisy, radius = int(json.loads(receipt.body)), laplace_radius(scale) if noise else 0
         value, low, high = (float(base + (noisy + more) * quantum) for more in (0, -radius, radius))
-        guarantee = STAMP + (ENDED if receipt.ended else "")
+        guarantee = PUFFERFISH_GUARANTEE + (ENDED if receipt.ended else "")
         return Answer(
             value, guarantee, budget.epsilon(receipt.charged), 0.0, (low, high), entry=receipt.entry or None
         )
@@ -277,7 +277,7 @@ class Pufferfish:
         stated = repr([sorted(self.secrets), self.pairs, worlds, chains])
         name = "pufferfish:" + hashlib.sha256(stated.encode()).hexdigest()[:16]
         state = json.dumps([mechanism, self._version])
-        return Claim(self.dataset, analyst, text, state, Amount(micro), Stated(name, STAMP))
+        return Claim(self.dataset, analyst, text, state, Amount(micro), Stated(name, PUFFERFISH_GUARANTEE))
 
 
 def spend(ledger: Ledger, claim: Claim, draw: Callable[[], str]) -> Receipt:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, ClassVar
 
-from shoal.dp.pufferfish._dependent import STAMP as DEPENDENT
+from shoal.dp.pufferfish._dependent import DEPENDENT_GUARANTEE
 from shoal.dp.pufferfish._scenario import Scenario, exact, holds
 from shoal.dp.pufferfish._stated import StatedModel, digest
 from shoal.dp.query import Query
@@ -51,7 +51,7 @@ class Coefficients(StatedModel):
     rows: int
     coefficient: Any
     mode: ClassVar[str] = "dependent"
-    stamp: ClassVar[str] = DEPENDENT
+    stamp: ClassVar[str] = DEPENDENT_GUARANTEE
 
     def __post_init__(self) -> None:
         if len(self.columns) not in (1, 2) or len(set(self.columns)) < len(self.columns):

@@ -23,7 +23,7 @@ from shoal.dp.secret import random_word
 from shoal.dp.unit import ENDED, Stated
 from shoal.errors import ParameterError
 
-STAMP = "guarantee: for the stated coefficients, pairwise dependence only; one release"
+DEPENDENT_GUARANTEE = "guarantee: for the stated coefficients, pairwise dependence only; one release"
 _STEPS = 1 << 20
 
 
@@ -123,7 +123,7 @@ class DependentDP:
         base, scale = len(values) * self.low, noise / quantum
         check_range(scale, abs(base), quantum)
         stated = hashlib.sha256(repr([self.coefficients, self.low, self.high]).encode()).hexdigest()[:16]
-        unit = Stated(f"dependent:{stated}", STAMP)
+        unit = Stated(f"dependent:{stated}", DEPENDENT_GUARANTEE)
         claim = Claim(self.dataset, analyst, text, self._version, Amount(micro), unit)
 
         def draw() -> str:
@@ -133,7 +133,7 @@ class DependentDP:
         receipt = spend(self.ledger, claim, draw)
         noisy, radius = int(json.loads(receipt.body)), laplace_radius(scale)
         value, low, high = (float(base + (noisy + more) * quantum) for more in (0, -radius, radius))
-        guarantee = STAMP + (ENDED if receipt.ended else "")
+        guarantee = DEPENDENT_GUARANTEE + (ENDED if receipt.ended else "")
         return Answer(
             value, guarantee, budget.epsilon(receipt.charged), 0.0, (low, high), entry=receipt.entry or None
         )

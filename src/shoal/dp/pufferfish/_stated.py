@@ -10,7 +10,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any, ClassVar
 
-from shoal.dp.pufferfish._answer import STAMP as PUFFERFISH
+from shoal.dp.pufferfish._answer import PUFFERFISH_GUARANTEE
 from shoal.dp.pufferfish._chain import MarkovChain, chain_quilts
 from shoal.dp.pufferfish._contributions import Function, contributions
 from shoal.dp.pufferfish._quilt import noise_per_lipschitz
@@ -109,7 +109,7 @@ class GroupScenarios(StatedModel):
     about: str
     scenarios: tuple[Scenario, ...]
     mode: ClassVar[str] = "pufferfish"
-    stamp: ClassVar[str] = PUFFERFISH
+    stamp: ClassVar[str] = PUFFERFISH_GUARANTEE
 
     def __post_init__(self) -> None:
         sizes = {
@@ -225,7 +225,7 @@ class TimeChain(StatedModel):
     chains: tuple[MarkovChain, ...]
     width: int = 24
     mode: ClassVar[str] = "pufferfish"
-    stamp: ClassVar[str] = PUFFERFISH
+    stamp: ClassVar[str] = PUFFERFISH_GUARANTEE
 
     def __post_init__(self) -> None:
         sizes = {(len(each.start), each.length) for each in self.chains}

@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget
+from shoal.dp.answer import charged_text
 from shoal.dp.exact import compute
 from shoal.dp.gaussian import normal_quantile
 from shoal.dp.mechanisms import CONFIDENCE
@@ -84,6 +85,11 @@ class WorkloadAnswer:
     delta: float | None = None
 
     @property
+    def cost(self) -> str:
+        """What was charged and what is left, in words."""
+        return charged_text(self.epsilon, self.remaining, self.rho, self.delta)
+
+    @property
     def gain(self) -> float:
         """How many times smaller the mean squared error is than one by one."""
         weights = [len(each.value) if isinstance(each.value, list) else 1 for each in self.answers]
@@ -130,7 +136,7 @@ def ask_workload(
     rows = protected.rows
 
     def draw() -> str:
-        frame = _kept(session._frame, rows)
+        frame = _kept(session._rows.frame, rows)
         if strategy.ways:
             found = strategy.answers(domain.counts(frame), domain.matrix)
         else:

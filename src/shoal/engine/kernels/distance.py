@@ -57,3 +57,46 @@ def squared_distance(X, i, Y, j):
         s6 += d6 * d6
         s7 += d7 * d7
     return ((s0 + s4) + (s1 + s5)) + ((s2 + s6) + (s3 + s7))
+
+
+@kernel()
+def squared_between(x, y):
+    """Squared distance of two points, summed in the order of the columns."""
+    total = 0.0
+    for a in range(x.size):
+        t = x[a] - y[a]
+        total += t * t
+    return total
+
+
+@kernel()
+def squared_rows(X, i, Y, j):
+    """Squared distance of row i to row j, in order; no views of rows, which would slow the compiling."""
+    total = 0.0
+    for a in range(X.shape[1]):
+        t = X[i, a] - Y[j, a]
+        total += t * t
+    return total
+
+
+@kernel(inline=True)
+def squared_rows_by_four(A, i, B, j):
+    """Squared distance of row i to row j by four running sums, inlined: for the innermost loops."""
+    p = A.shape[1]
+    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
+    for q in range(p // 4):
+        c = 4 * q
+        t0, t1, t2, t3 = (
+            A[i, c] - B[j, c],
+            A[i, c + 1] - B[j, c + 1],
+            A[i, c + 2] - B[j, c + 2],
+            A[i, c + 3] - B[j, c + 3],
+        )
+        s0 += t0 * t0
+        s1 += t1 * t1
+        s2 += t2 * t2
+        s3 += t3 * t3
+    for c in range(p - p % 4, p):
+        t = A[i, c] - B[j, c]
+        s0 += t * t
+    return (s0 + s1) + (s2 + s3)

@@ -10,7 +10,7 @@ import polars as pl
 
 from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn
-from shoal.measures._risk import linked_share
+from shoal.measures import linked_share
 from shoal.publish.stages.encode import Encoded, encode_part
 from shoal.publish.stages.partition import Groups, Progress, form_groups, reach_models
 from shoal.publish.stages.plan import Plan, original_columns

@@ -12,8 +12,7 @@ import polars as pl
 from shoal.engine.columns import read_column
 from shoal.engine.encode import Encoder
 from shoal.engine.roles import row_codes
-from shoal.measures import evaluate
-from shoal.measures._risk import linked_share
+from shoal.measures import evaluate, linked_share
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.check import Exposure
 from shoal.publish.stages.decode import decoded_facts

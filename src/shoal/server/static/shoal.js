@@ -26,7 +26,8 @@ function askPage(form) {
       const noise = scales.length ? ` Typical error: about ${scales[0]}.` : "";
       told.textContent = facts.epsilon === 0
         ? "You hold this answer already: asking again costs nothing."
-        : `This costs epsilon ${facts.epsilon}; you would have ${Number(Math.max(0, facts.remaining - facts.epsilon).toFixed(6))} left.` +
+        : `This costs ${facts.rho == null ? "epsilon" : "rho"} ${facts.rho ?? facts.epsilon}; you would have ${Number(Math.max(0, facts.remaining - (facts.rho ?? facts.epsilon)).toFixed(6))} left` +
+          (facts.questions_left > 1 ? `, enough for about ${facts.questions_left} such questions.` : ".") +
           (facts.affordable ? (facts.parts.length === 1 ? noise.replace("Typical error", "Typical size of the noise") : "") : " Your budget does not allow it.");
     } catch { told.textContent = said; }
   }

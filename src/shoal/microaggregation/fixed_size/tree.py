@@ -15,17 +15,17 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
+from shoal.engine.kernels.distance import squared_between
 from shoal.engine.kernels.tree_growth import grow_tree
 from shoal.engine.kernels.trees import Tree, farthest, nearest, take, tighten
-from shoal.microaggregation._fixed_size_kernels import (
-    _cbfs,
-    _distance,
-    _mdav,
-    _mdav_generic,
-    _to_nearest_group,
-    _v_mdav,
+from shoal.microaggregation.fixed_size.plain import (
+    plain_cbfs,
+    plain_mdav,
+    plain_mdav_generic,
+    plain_v_mdav,
+    to_nearest_group,
 )
-from shoal.microaggregation._scan_fixed_size import CBFS, CBFS_CENTROID, MDAV, MDAV_GENERIC, scan_rounds
+from shoal.microaggregation.fixed_size.scan import CBFS, CBFS_CENTROID, MDAV, MDAV_GENERIC, scan_rounds
 
 # Below this many records a plain scan is about as fast as the tree, and spares compiling it.
 SMALL = 8_000
@@ -42,26 +42,26 @@ LARGEST = 1e100
 
 def fast_mdav(X: np.ndarray, k: int) -> np.ndarray:
     """Labels of the plain MDAV kernel."""
-    return _in_rounds(X, k, MDAV) if _bounded(X) else _mdav(X, k)
+    return _in_rounds(X, k, MDAV) if _bounded(X) else plain_mdav(X, k)
 
 
 def fast_mdav_generic(X: np.ndarray, k: int) -> np.ndarray:
     """Labels of the plain MDAV-generic kernel."""
-    return _in_rounds(X, k, MDAV_GENERIC) if _bounded(X) else _mdav_generic(X, k)
+    return _in_rounds(X, k, MDAV_GENERIC) if _bounded(X) else plain_mdav_generic(X, k)
 
 
 def fast_cbfs(X: np.ndarray, k: int, towards_centroid: bool) -> np.ndarray:
     """Labels of the plain CBFS kernel."""
     if not _bounded(X):
-        return _cbfs(X, k, towards_centroid)
+        return plain_cbfs(X, k, towards_centroid)
     if towards_centroid:
-        return _shrink(X, k, CBFS_CENTROID) if _pays(X, k) else _cbfs(X, k, towards_centroid)
+        return _shrink(X, k, CBFS_CENTROID) if _pays(X, k) else plain_cbfs(X, k, towards_centroid)
     return _in_rounds(X, k, CBFS)
 
 
 def fast_v_mdav(X: np.ndarray, k: int, gamma: float) -> np.ndarray:
     """Labels of the plain V-MDAV kernel."""
-    return _extend(X, k, gamma) if _bounded(X) and _pays(X, k) else _v_mdav(X, k, gamma)
+    return _extend(X, k, gamma) if _bounded(X) and _pays(X, k) else plain_v_mdav(X, k, gamma)
 
 
 def _in_rounds(X: np.ndarray, k: int, method: int) -> np.ndarray:
@@ -76,7 +76,7 @@ def _with_leftovers(X: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """What MDAV leaves without a group, fewer than k records, goes to the nearest groups."""
     rows = np.flatnonzero(labels < 0)
     if rows.size:
-        _to_nearest_group(X, labels, rows, labels.max() + 1)
+        to_nearest_group(X, labels, rows, labels.max() + 1)
     return labels
 
 
@@ -93,7 +93,7 @@ def _extend(X: np.ndarray, k: int, gamma: float) -> np.ndarray:
             X, labels, grow_tree(X, rows), rim, at, k, gamma, group, _stop(rows.size, k)
         )
     if rows.size:
-        _to_nearest_group(X, labels, rows, group)
+        to_nearest_group(X, labels, rows, group)
     return labels
 
 
@@ -161,7 +161,7 @@ def _rim(X: np.ndarray, rows: np.ndarray, middle: np.ndarray) -> tuple[np.ndarra
 def _squares(X, rows, point):
     out = np.empty(rows.size)
     for j in range(rows.size):
-        out[j] = _distance(X[rows[j]], point)
+        out[j] = squared_between(X[rows[j]], point)
     return out
 
 
@@ -231,13 +231,13 @@ def _rounds(X, labels, rows, tree, rim, rim_distance, middle, k, group, stop, me
 def _rim_farthest(X, labels, rows, rim, rim_distance, at, middle, centre, error, seen):
     """The record the plain kernel calls farthest from the centroid, and how many were looked at."""
     p = X.shape[1]
-    drift = np.sqrt(_distance(middle, centre)) + error
+    drift = np.sqrt(squared_between(middle, centre)) + error
     best, best_d = -1, -1.0
     end = at
     while end < rim.size and rim_distance[end] * (1 + 1e-13) + drift >= best_d * (1 - 1e-13) - 2 * error:
         i = rim[end]
         if labels[i] < 0:
-            d = np.sqrt(_distance(X[i], centre))
+            d = np.sqrt(squared_between(X[i], centre))
             seen[end] = d
             if d > best_d or (d == best_d and i < best):
                 best, best_d = i, d
@@ -258,7 +258,7 @@ def _rim_farthest(X, labels, rows, rim, rim_distance, at, middle, centre, error,
     for j in range(at, end):
         i = rim[j]
         if labels[i] < 0 and seen[j] >= limit:
-            d = _distance(X[i], exact)
+            d = squared_between(X[i], exact)
             if d > best_d or (d == best_d and i < best):
                 best, best_d = i, d
     return best, end - at

@@ -12,9 +12,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 from shoal.engine.compile import kernel
+from shoal.engine.kernels.distance import squared_rows
 from shoal.errors import InputError
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._ward import _gap, split_by_ward
+from shoal.microaggregation._ward import split_by_ward
 from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
 
 
@@ -55,7 +56,7 @@ class _Means(Microaggregator):
             raise InputError(f"{c} groups of at least {k} records need {c * k} records. Got {n}.")
         start = np.random.default_rng(self.random_state).permutation(n) % c
         if self.strategy == "I":
-            labels = _strategy_one(Z, start, c, k, self._by_relocation)
+            labels = strategy_one(Z, start, c, k, self._by_relocation)
         else:
             labels = _strategy_two(Z, start, c, k, self._by_relocation)
         return split_by_ward(Z, labels, k) if self.split else labels
@@ -166,7 +167,8 @@ def improve(Z: np.ndarray, labels: np.ndarray, c: int, k: int, order: tuple[str,
 
 
 @kernel()
-def _strategy_one(X, start, c, k, by_relocation):
+def strategy_one(X, start, c, k, by_relocation):
+    """Strategy I: only moves that keep every group at k or more, from a start that does."""
     labels = start.copy()
     if by_relocation:
         _h_means(X, labels, c, k + 1)
@@ -200,13 +202,13 @@ def _k_means(X, labels, c, least_to_leave):
     n, p = X.shape
     nothing = _rounding(X)
     while True:
-        centres, sizes = _centres(X, labels, c)
+        centres, sizes = group_centres(X, labels, c)
         moved = False
         for i in range(n):
             own = labels[i]
             if sizes[own] < least_to_leave:
                 continue
-            best, best_d = own, _gap(X, i, centres, own)
+            best, best_d = own, squared_rows(X, i, centres, own)
             if best_d <= nothing:
                 continue
             # A nearer centre must be nearer by more than rounding, or two could swap for ever.
@@ -235,7 +237,7 @@ def _k_means(X, labels, c, least_to_leave):
 def _h_means(X, labels, c, least_to_leave):
     """Best single relocations in place, from groups of at least `least_to_leave` records."""
     n, p = X.shape
-    centres, sizes = _centres(X, labels, c)
+    centres, sizes = group_centres(X, labels, c)
     nothing = _rounding(X)
     target = np.empty(n, np.int64)
     price = np.empty(n)  # what joining the target costs
@@ -290,7 +292,7 @@ def _relief(X, i, own, centres, sizes, least_to_leave):
     """Fall of the SSE when a record leaves its group; minus infinity where it may not."""
     if sizes[own] < least_to_leave:
         return -np.inf
-    return _gap(X, i, centres, own) * sizes[own] / (sizes[own] - 1)
+    return squared_rows(X, i, centres, own) * sizes[own] / (sizes[own] - 1)
 
 
 @kernel()
@@ -324,7 +326,7 @@ def _cheapest_target(X, i, own, centres, sizes, target, price):
 def _fill(X, labels, c, k):
     """Feasibility: each group below k receives, from groups above k, the record whose move costs least."""
     n, p = X.shape
-    centres, sizes = _centres(X, labels, c)
+    centres, sizes = group_centres(X, labels, c)
     for g in range(c):
         while sizes[g] < k:
             best, best_cost = -1, np.inf
@@ -333,9 +335,9 @@ def _fill(X, labels, c, k):
                 own = labels[i]
                 if own == g or sizes[own] <= k:
                     continue
-                cost = -_gap(X, i, centres, own) * sizes[own] / (sizes[own] - 1)
+                cost = -squared_rows(X, i, centres, own) * sizes[own] / (sizes[own] - 1)
                 if share > 0.0:
-                    cost += _gap(X, i, centres, g) * share
+                    cost += squared_rows(X, i, centres, g) * share
                 if cost < best_cost:
                     best, best_cost = i, cost
             own = labels[best]
@@ -348,7 +350,7 @@ def _fill(X, labels, c, k):
 
 
 @kernel()
-def _centres(X, labels, c):
+def group_centres(X, labels, c):
     """Centroids (zeros for an empty group) and sizes of groups 0..c-1."""
     sizes = np.zeros(c, np.int64)
     for g in labels:
@@ -362,8 +364,8 @@ def _centres(X, labels, c):
 
 @kernel()
 def _sse(X, labels, c):
-    centres, _ = _centres(X, labels, c)
+    centres, _ = group_centres(X, labels, c)
     total = 0.0
     for i in range(X.shape[0]):
-        total += _gap(X, i, centres, labels[i])
+        total += squared_rows(X, i, centres, labels[i])
     return total

@@ -1,7 +1,7 @@
 """The fixed-size family: MDAV, MDAV-generic, MD, CBFS and V-MDAV.
 
 Each takes an extreme record, gives it its nearest companions, and goes on with what is left. The plain
-definitions are in `_fixed_size_kernels`; large tables take the kernels of `_fast_fixed_size`, which give the
+definitions are in `plain`; large tables take the kernels of `tree`, which give the
 same labels.
 """
 
@@ -13,9 +13,9 @@ from typing import ClassVar
 import numpy as np
 
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._fast_fixed_size import fast_cbfs, fast_mdav, fast_mdav_generic, fast_v_mdav
-from shoal.microaggregation._fixed_size_kernels import _md
 from shoal.microaggregation._repair import repair
+from shoal.microaggregation.fixed_size.plain import plain_md
+from shoal.microaggregation.fixed_size.tree import fast_cbfs, fast_mdav, fast_mdav_generic, fast_v_mdav
 from shoal.params import Interval, Options, Rule
 
 
@@ -145,7 +145,7 @@ class MD(Microaggregator):
         self.grow = grow
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
-        return _md(Z, self.k, self.grow == "centroid")
+        return plain_md(Z, self.k, self.grow == "centroid")
 
 
 class CBFS(Microaggregator):

@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.kernels.distance import squares_to
+from shoal.engine.kernels.distance import squared_between, squares_to
 from shoal.engine.kernels.nearest import sort_in
-from shoal.microaggregation._fixed_size_kernels import _distance
 
 # How groups are formed; CBFS_CENTROID grows them towards their centroid, which no scan does.
 MDAV, CBFS, CBFS_CENTROID, MDAV_GENERIC = 0, 1, 2, 3
@@ -117,7 +116,7 @@ def _far_from_centre(X, columns, who, labels, centre, error, ds):
     best, best_d = -1, -1.0
     for j in range(ds.size):
         if labels[who[j]] < 0 and np.sqrt(ds[j]) >= limit:
-            d = _distance(X[who[j]], exact)
+            d = squared_between(X[who[j]], exact)
             if d > best_d:
                 best, best_d = who[j], d
     return best

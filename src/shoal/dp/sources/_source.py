@@ -1,0 +1,46 @@
+"""What all sources have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+
+import polars as pl
+
+from shoal.errors import InputError
+
+BATCH_ROWS = 1 << 19  # rows decoded at a time
+
+
+class Source(ABC):
+    """A table that is read batch by batch, each time it is asked about, and only the columns that are needed.
+
+    Notes
+    -----
+    Names and stored types of columns are public facts. What a batch holds is not: how long it takes to read depends on
+    the columns asked for and on the number of rows.
+    """
+
+    @property
+    @abstractmethod
+    def columns(self) -> tuple[str, ...]:
+        """Names of the stored columns; raises `InputError` where the table cannot be reached."""
+
+    @abstractmethod
+    def batches(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+        """All rows, in any order, a batch at a time, with the named columns as stored."""
+
+    @abstractmethod
+    def __str__(self) -> str:
+        """Where it lies, without a password."""
+
+    def frame(self, names: Sequence[str] | None = None) -> pl.DataFrame:
+        """The whole table in memory."""
+        wanted = list(self.columns if names is None else names)
+        parts = list(self.batches(wanted))
+        if not parts:
+            return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
+        for name in wanted:
+            if len({part.schema[name] for part in parts}) > 1:
+                raise InputError(f"Column {name!r} of {self} must be stored in one type. Got several.")
+        return pl.concat(parts)
