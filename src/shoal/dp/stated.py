@@ -105,6 +105,7 @@ class StatedSession(Session):
         data_version: str | None = None,
         minimum: float = LEAST,
         tables: Mapping[str, Any] | None = None,
+        releases: Sequence[Any] = (),
         _hook: Callable[[str], None] | None = None,
     ) -> None:
         if model is None:
@@ -113,6 +114,8 @@ class StatedSession(Session):
             raise ParameterError(
                 f"Mode {mode!r} takes its unit from the declared model, no other unit or tau."
             )
+        if releases:
+            raise ParameterError(f"Mode {mode!r} gives one answer of its own: 'releases' must be left open.")
         if tables:
             raise ParameterError(f"Mode {mode!r} answers about one table: 'tables' must be left open.")
         self.stated = read_stated(model) if isinstance(model, (str, Path)) else model
@@ -125,7 +128,7 @@ class StatedSession(Session):
                 f"Mode {mode!r} is counted in epsilon. Got a schema whose currency is 'zcdp'."
             )
         self.analyst, self._hook = named(analyst), _hook or (lambda step: None)
-        self._least = millionths.micro(minimum, "minimum")
+        self._least, self.releases = millionths.micro(minimum, "minimum"), ()
         self.protected = Stated(f"{mode}:{self.stated.fingerprint()}", self.stated.stamp)
         self._version = data_version or self.schema.version or random_word()
         self._frame = _rows(whole_table(frame, self.schema), self.schema, self.stated)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import secrets
 import sys
 import time
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,7 @@ from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
 from shoal.dp.workload import WorkloadAnswer
 from shoal.errors import BudgetError, InputError, QueryError
+from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.config import Config, Dataset
@@ -87,9 +90,10 @@ class Service:
         self._rights: dict[str, tuple[float, Rights]] = {}
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
+        self.frames: dict[str, Any] = {}  # as read, for releases of whole tables
         self.datasets = dict(config.datasets)
         for name, facts in self.datasets.items():
-            frame = read_private(facts.file, facts.schema)
+            self.frames[name] = frame = read_private(facts.file, facts.schema)
             self._quality[name] = quality(frame, facts.schema)
             self._sessions[name] = open_sessions(
                 facts, frame, self.ledger, f"{run}:{name}", config.least_epsilon
@@ -143,12 +147,18 @@ class Service:
         """One answer, charged to the analyst."""
         self.require(dataset, analyst)
         session, spend = self.session(dataset, mode), Spend.of(amount)
-        if not self._refusals.has_turn(analyst):
-            raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
-        try:
+        with self.refusing(analyst):
             if isinstance(session, Heuristic):
                 return session.ask(sql, spend.parameter, analyst=analyst)
             return session.ask(sql, spend.epsilon, rho=spend.rho, error=spend.error, analyst=analyst)
+
+    @contextlib.contextmanager
+    def refusing(self, analyst: str) -> Iterator[None]:
+        """Count what the budget refuses to an analyst, and let nobody go on without end."""
+        if not self._refusals.has_turn(analyst):
+            raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
+        try:
+            yield
         except BudgetError:  # each is an entry of the ledger, so that nobody may add them without end
             self._refusals.take(analyst)
             raise
@@ -161,13 +171,8 @@ class Service:
         session = self.session(dataset, mode)
         if isinstance(session, Heuristic):
             raise QueryError("Mode 'heuristic' gives no private answers, so it takes no workload.")
-        if not self._refusals.has_turn(analyst):
-            raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
-        try:
+        with self.refusing(analyst):
             return session.workload(queries, spend.epsilon, rho=spend.rho, analyst=analyst)
-        except BudgetError:
-            self._refusals.take(analyst)
-            raise
 
     def cost(self, dataset: str, sql: str, amount: float | Spend, mode: str | None, analyst: str) -> Cost:
         """What that answer would cost."""
@@ -311,6 +316,7 @@ def open_sessions(
                 model=facts.model if mode in STATED else None,
                 data_version=facts.version or facts.schema.version or version,
                 minimum=minimum,
+                releases=() if mode in STATED else (KeptReleases(ledger, facts.schema),),
             )
     return sessions
 
