@@ -13,6 +13,8 @@ from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
 from shoal.audit._intervals import audit_intervals, without_bias
 from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
 from shoal.audit._stated import STATED
+from shoal.audit._streams import STAGES as STREAM_STAGES
+from shoal.audit._streams import STREAMS
 from shoal.audit._workloads import workload_cases
 from shoal.dp.currency import EPSILON
 from shoal.errors import ParameterError
@@ -69,7 +71,7 @@ def audit(
 
     Parameters
     ----------
-    mode : {"dp", "group", "correlated", "zcdp", "heuristic", "pufferfish", "dependent", "workload", "outside", "intervals"}
+    mode : {"dp", "group", "correlated", "zcdp", "heuristic", "pufferfish", "dependent", "workload", "streams", "outside", "intervals"}
         "zcdp" claims rho in the place of epsilon; "workload" plays both currencies.
         "outside" starts from files and plays on all that is seen: answers, costs, refusals, log, times. "intervals"
         claims that an interval of 95 % misses the figure asked for in at most 5 % of answers.
@@ -98,6 +100,10 @@ def audit(
         return audit_mechanisms(
             mode, [make(each) for each in epsilons for make in OUTSIDE], (100, 400), alpha
         )
+    if mode == "streams":
+        return audit_mechanisms(
+            mode, [make(each) for each in epsilons for make in STREAMS], STREAM_STAGES, alpha
+        )
     if mode == "intervals":
         return _report(mode, [each for epsilon in epsilons for each in audit_intervals(epsilon)])
     if mode == "workload":
@@ -105,7 +111,8 @@ def audit(
         return audit_mechanisms(mode, list(itertools.chain(*games_of)), stages, alpha)
     if mode not in MODES:
         raise ParameterError(
-            f"'mode' must be one of {', '.join((*MODES, *STATED, 'workload', 'outside', 'intervals'))}. Got {mode!r}."
+            f"'mode' must be one of {', '.join((*MODES, *STATED, 'workload', 'streams', 'outside', 'intervals'))}. "
+            f"Got {mode!r}."
         )
     games = [(case, epsilon) for epsilon in epsilons for case in CASES[mode]]
     verdicts = []

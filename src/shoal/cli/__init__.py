@@ -32,6 +32,7 @@ COMMANDS = (
     "schema",
     "ask",
     "workload",
+    "stream",
     "release",
     "ledger",
     "serve",

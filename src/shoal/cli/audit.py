@@ -16,6 +16,7 @@ MODES = (
     "heuristic",
     "pufferfish",
     "dependent",
+    "streams",
     "outside",
     "http",
     "intervals",

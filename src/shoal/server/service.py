@@ -24,7 +24,7 @@ from shoal.dp.past import Past, held, past
 from shoal.dp.quality import ColumnQuality, quality
 from shoal.dp.rights import OPEN, Rights
 from shoal.dp.session import Cost, FewCellsWarning, Session
-from shoal.dp.sources import read_private
+from shoal.dp.sources import open_source, read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
 from shoal.dp.workload import WorkloadAnswer
@@ -93,7 +93,7 @@ class Service:
         self.frames: dict[str, Any] = {}  # as read, for releases of whole tables
         self.datasets = dict(config.datasets)
         for name, facts in self.datasets.items():
-            self.frames[name] = frame = read_private(facts.file, facts.schema)
+            self.frames[name] = frame = table_of(facts)
             self._quality[name] = quality(frame, facts.schema)
             self._sessions[name] = open_sessions(
                 facts, frame, self.ledger, f"{run}:{name}", config.least_epsilon
@@ -289,6 +289,13 @@ class Service:
         session = next((each for each in self._sessions[dataset].values() if isinstance(each, Session)), None)
         caps = self.ledger.caps(dataset) or Caps(0, 0)
         return caps if session is None else caps.within(session.limit)
+
+
+def table_of(facts: Dataset) -> Any:
+    """The cells of a file, or a source that is read when it is asked: a folder of Parquet files, or a database."""
+    if isinstance(facts.file, Path) and facts.file.is_file():
+        return read_private(facts.file, facts.schema)
+    return open_source(facts.file, facts.schema)
 
 
 def open_sessions(
