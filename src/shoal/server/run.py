@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import inspect
 import json
 import logging
 import os
@@ -26,6 +27,7 @@ except ImportError:
     raise MissingExtraError("uvicorn", "server") from None
 
 GRACE_SECONDS = 10
+START_SECONDS = 120  # a worker may take to load before it is given up
 _JOBS = "shoal-jobs-"
 _LOGS: dict[str, Any] = {
     "version": 1,
@@ -84,6 +86,7 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
                 http=LimitedProtocol,
                 ws="none",
                 backlog=512,
+                **_patience(),
             )
         finally:
             jobs = Jobs(Path(folder))
@@ -91,6 +94,15 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
                 jobs.forget(job)
             logging.getLogger("shoal.server").info('{"event": "end"}')
             sys.stderr.flush()
+
+
+def _patience() -> dict[str, Any]:
+    """How long a worker may be silent: it says nothing until it is loaded, and on a busy machine that takes a while.
+
+    By itself uvicorn ends such a worker after 5 seconds and starts another, without end.
+    """
+    known = "timeout_worker_healthcheck" in inspect.signature(uvicorn.Config.__init__).parameters
+    return {"timeout_worker_healthcheck": START_SECONDS} if known else {}
 
 
 def _limit_memory(megabytes: int | None) -> None:
