@@ -13,7 +13,7 @@ import pytest
 
 from shoal.dp import Session, count
 from shoal.dp.workload._answer import plan_workload
-from shoal.dp.workload._strategy import WAYS, alone, blocks, choose_strategy, lengths
+from shoal.dp.workload.strategy import WAYS, alone, blocks, choose_strategy, lengths
 from shoal.errors import ShoalError
 from shoal.schema import Column, Schema, Unit
 
@@ -74,7 +74,7 @@ def test_without_noise_the_answers_are_those_asked_alone(schema):
 
 
 def test_every_way_gives_the_exact_counts_below_its_noise():
-    from shoal.dp.workload._strategy import _taken_apart
+    from shoal.dp.workload.strategy import _taken_apart
 
     s = Session(TABLE, RHO)
     _, domain, _ = plan_workload(s, QUERIES, 10_000)
@@ -112,7 +112,7 @@ def test_blocks_put_a_query_together_and_move_as_stated(way, size):
 def test_the_blocks_cost_what_was_charged_and_not_more(currency, rows):
     queries = np.random.default_rng(3).integers(0, 2, (12, 5, 3)).astype(float)
     for ways in itertools.product(WAYS, repeat=2):
-        from shoal.dp.workload._strategy import _taken_apart
+        from shoal.dp.workload.strategy import _taken_apart
 
         found = _taken_apart(queries, ways, currency, Fraction(1, 7), rows)
         spent = Fraction(0)

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.audit._game import Mechanism
-from shoal.dp.workload._strategy import Strategy, applied, blocks, choose_strategy
+from shoal.dp.workload.strategy import Strategy, applied, blocks, choose_strategy
 
 _COUNTS = np.array([[3, 0, 2], [0, 5, 1], [4, 0, 0], [1, 1, 0]])
 _TABLES = (_COUNTS, _COUNTS + (np.arange(12).reshape(4, 3) == 5))  # one record more

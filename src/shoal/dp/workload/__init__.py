@@ -7,6 +7,6 @@
 from __future__ import annotations
 
 from shoal.dp.workload._answer import JointAnswer, WorkloadAnswer, ask_workload
-from shoal.dp.workload._strategy import Strategy, choose_strategy
+from shoal.dp.workload.strategy import Strategy, choose_strategy
 
 __all__ = ["JointAnswer", "Strategy", "WorkloadAnswer", "ask_workload", "choose_strategy"]

@@ -21,7 +21,7 @@ from shoal.dp.query import Query, group_names
 from shoal.dp.relation import CELL, UNIT
 from shoal.dp.releases import Sums
 from shoal.dp.workload._domain import MOST_QUERIES, Counted, Domain, counted, domain_of
-from shoal.dp.workload._strategy import Strategy, alone, choose_strategy
+from shoal.dp.workload.strategy import Strategy, alone, choose_strategy
 from shoal.errors import ParameterError, QueryError
 
 if TYPE_CHECKING:
