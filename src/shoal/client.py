@@ -47,56 +47,21 @@ class Client:
             raise InputError(f"A server's address must be a URL. Got {url!r}.") from None
         self._dataset = dataset
 
-    def ask(
-        self,
-        sql: str,
-        epsilon: float | None = None,
-        *,
-        rho: float | None = None,
-        error: float | None = None,
-        dataset: str | None = None,
-        mode: str | None = None,
-    ) -> Answer:
-        """One private answer, charged to your budget; `epsilon`, `rho` and `error` as of `shoal.Session.ask`."""
+    def ask(self, sql: str, epsilon: float, *, dataset: str | None = None, mode: str | None = None) -> Answer:
+        """One private answer, charged to your budget."""
         if mode == "heuristic":
             raise InputError("Mode 'heuristic' gives no private answers: ask for it with 'reproduce'.")
-        return Answer.from_dict(
-            self._post("ask", sql, {"epsilon": epsilon, "rho": rho, "error": error}, dataset, mode)
-        )
+        return Answer.from_dict(self._post("ask", sql, epsilon, dataset, mode))
 
     def reproduce(self, sql: str, noise_parameter: float, *, dataset: str | None = None) -> Reproduction:
         """What the dissertation's mechanism gives, where the owner offers it: nothing is guaranteed."""
-        return Reproduction.from_dict(
-            self._post("ask", sql, {"epsilon": noise_parameter}, dataset, "heuristic")
-        )
+        return Reproduction.from_dict(self._post("ask", sql, noise_parameter, dataset, "heuristic"))
 
     def cost(
-        self,
-        sql: str,
-        epsilon: float | None = None,
-        *,
-        rho: float | None = None,
-        error: float | None = None,
-        dataset: str | None = None,
-        mode: str | None = None,
+        self, sql: str, epsilon: float, *, dataset: str | None = None, mode: str | None = None
     ) -> dict[str, Any]:
-        """What an answer would cost, how it is split, the error to expect, and how many such are left; free."""
-        spend = {"epsilon": epsilon, "rho": rho, "error": error}
-        found: dict[str, Any] = self._post("cost", sql, spend, dataset, mode)
-        return found
-
-    def workload(
-        self,
-        queries: list[str],
-        epsilon: float | None = None,
-        *,
-        rho: float | None = None,
-        dataset: str | None = None,
-        mode: str | None = None,
-    ) -> dict[str, Any]:
-        """Counting queries answered together, for one charge: the facts of `shoal.dp.workload.WorkloadAnswer`."""
-        spend = {"epsilon": epsilon, "rho": rho}
-        found: dict[str, Any] = self._post("workload", queries, spend, dataset, mode)
+        """What an answer would cost, and how it is split; free."""
+        found: dict[str, Any] = self._post("cost", sql, epsilon, dataset, mode)
         return found
 
     def datasets(self) -> list[dict[str, Any]]:
@@ -132,19 +97,8 @@ class Client:
             name = self._dataset = ids[0]
         return f"/datasets/{name}"
 
-    def _post(
-        self,
-        what: str,
-        sql: str | list[str],
-        spend: dict[str, float | None],
-        dataset: str | None,
-        mode: str | None,
-    ) -> Any:
-        question = {
-            "sql": sql,
-            **{name: each for name, each in spend.items() if each is not None},
-            "mode": mode,
-        }
+    def _post(self, what: str, sql: str, epsilon: float, dataset: str | None, mode: str | None) -> Any:
+        question = {"sql": sql, "epsilon": epsilon, "mode": mode}
         return self._send("POST", f"{self._at(dataset)}/{what}", json=question)
 
     def _send(self, method: str, path: str, **words: Any) -> Any:

@@ -67,7 +67,7 @@ def test_an_error_is_the_same_class_as_at_home(house, tokens):
 
 
 def test_every_route_lets_in_its_roles_and_nobody_else(house, tokens):
-    filled = {"dataset": "survey", "job": "0" * 24, "name": "all.csv"}
+    filled = {"dataset": "survey", "job": "0" * 24, "name": "all.csv", "identity": "0" * 12}
     safe = {"/sign-out", "/owner/users", "/owner/users/revoke"}  # of these only the refusals are tried
     for way, role in itertools.product(WAYS, ["owner", "analyst", "auditor", None]):
         allowed = way.roles is None or role in way.roles
@@ -364,23 +364,3 @@ def test_slots_and_a_least_epsilon_are_on_by_default():
     from shoal.server.config import Config
 
     assert (Config().slot_seconds, Config().least_epsilon) == (0.1, 0.001)
-
-
-def test_an_error_and_a_workload_are_asked_over_http(house, tokens):
-    with Client(house.url, tokens["analyst"], "survey") as client:
-        cost = client.cost("SELECT COUNT(*) FROM t WHERE age < 33", error=40)
-        assert cost["parts"][0]["error"] <= 40
-        assert cost["questions_left"] > 1
-        answer = client.ask("SELECT COUNT(*) FROM t WHERE age < 33", error=40)
-        assert answer.interval[1] - answer.value <= 40
-        older = [f"SELECT COUNT(*) FROM t WHERE age >= {least}" for least in range(20, 80, 2)]
-        found = client.workload(older, 0.5)
-        assert found["epsilon"] == 0.5
-        assert len(found["answers"]) == 30
-        assert found["answers"][0]["deviation"] < found["answers"][0]["alone"]
-        with pytest.raises(QueryError, match="one COUNT"):
-            client.workload(["SELECT SUM(age) FROM t"], 0.5)
-        with pytest.raises(ShoalError, match="counted in epsilon"):
-            client.ask("SELECT COUNT(*) FROM t", rho=0.1)
-        with pytest.raises(ShoalError, match="must be given"):
-            client.ask("SELECT COUNT(*) FROM t")

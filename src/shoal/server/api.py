@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import Query, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 
 from shoal import __version__
@@ -16,8 +16,10 @@ from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.errors import ShoalError
 from shoal.server import releases as made_releases
-from shoal.server.service import Service, Spend
+from shoal.server.accuracy import Forecast
+from shoal.server.service import Service
 
+LONGEST = 20_000
 _LAST = Query(100, ge=1, le=1000, description="How many of the newest entries to give.")
 
 
@@ -37,48 +39,19 @@ class Question(BaseModel):
     """A query, what to spend on it, and in which mode."""
 
     model_config = ConfigDict(extra="forbid")
-    sql: str = Field(max_length=20_000, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
-    epsilon: float | None = Field(
-        None,
-        gt=0,
-        le=1_000_000,
-        allow_inf_nan=False,
-        strict=True,
-        description="What to spend.",
-        examples=[0.1],
-    )
-    rho: float | None = Field(
-        None,
-        gt=0,
-        le=1_000_000,
-        allow_inf_nan=False,
-        strict=True,
-        description="What to spend in place of epsilon, of a data set counted in zCDP.",
-    )
+    sql: str = Field(max_length=LONGEST, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
+    epsilon: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
     error: float | None = Field(
-        None,
-        gt=0,
-        le=1e300,
-        allow_inf_nan=False,
-        strict=True,
-        description="In their place, of COUNT and SUM: spend what it costs to be right within this with 95 %.",
-    )
+        None, gt=0, le=1e15, allow_inf_nan=False, strict=True,
+        description="In place of epsilon: every figure lies within so much with 95 %. For counts and sums.",
+    )  # fmt: skip
     mode: str | None = Field(None, max_length=20, description="The data set's first mode if left open.")
 
-    @property
-    def spend(self) -> Spend:
-        """What to spend."""
-        return Spend(self.epsilon, self.rho, self.error)
-
-
-class Together(BaseModel):
-    """Counting queries to be answered together, what to spend on all of them, and in which mode."""
-
-    model_config = ConfigDict(extra="forbid")
-    sql: list[Annotated[str, Field(max_length=20_000)]] = Field(min_length=1, max_length=1_000)
-    epsilon: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
-    rho: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False, strict=True)
-    mode: str | None = Field(None, max_length=20)
+    @model_validator(mode="after")
+    def _one_amount(self) -> Question:
+        if (self.epsilon is None) == (self.error is None):
+            raise ValueError("give either 'epsilon' or 'error'")
+        return self
 
 
 class Table(BaseModel):
@@ -138,10 +111,14 @@ def budget(request: Request, dataset: str) -> dict[str, Any]:
 
 
 def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
-    """What an answer would cost and how it is split; free."""
-    who = request.state.visitor.name
-    found = service_of(request).cost(dataset, question.sql, question.spend, question.mode, who)
-    return {**asdict(found), "affordable": found.affordable}
+    """What an answer would cost, how exact it would be, and how many such are left; free."""
+    return forecast_of(service_of(request), dataset, question, request.state.visitor.name).to_dict()
+
+
+def forecast_of(service: Service, dataset: str, question: Question, who: str) -> Forecast:
+    """What a question would cost this analyst."""
+    asked = (question.sql, question.epsilon, question.mode, who, question.error)
+    return Forecast(service.cost(dataset, *asked))
 
 
 async def ask(request: Request, dataset: str, question: Question) -> JSONResponse:
@@ -153,22 +130,10 @@ async def ask(request: Request, dataset: str, question: Question) -> JSONRespons
 
 async def answered(request: Request, dataset: str, question: Question) -> Answer | Reproduction:
     """An answer or a refusal; it leaves at the end of a slot, as the ledger sees to it."""
-    return await run_in_threadpool(
-        service_of(request).ask,
-        dataset,
-        question.sql,
-        question.spend,
-        question.mode,
-        request.state.visitor.name,
-    )
-
-
-async def workload(request: Request, dataset: str, question: Together) -> JSONResponse:
-    """Counting queries answered together, for one charge."""
     service, who = service_of(request), request.state.visitor.name
-    spend = Spend(question.epsilon, question.rho)
-    found = await run_in_threadpool(service.workload, dataset, question.sql, spend, question.mode, who)
-    return await run_in_threadpool(lambda: JSONResponse(found.to_dict()))
+
+    asked = (question.sql, question.epsilon, question.mode, who, question.error)
+    return await run_in_threadpool(service.ask, dataset, *asked)
 
 
 async def release(request: Request, dataset: str, table: Table) -> dict[str, Any]:

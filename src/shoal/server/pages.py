@@ -19,6 +19,7 @@ from shoal.errors import ParameterError
 from shoal.server import api, pictures
 from shoal.server.accounts import ROLES, VISIT_SECONDS, Account
 from shoal.server.auth import COOKIE, ForbiddenError, address_of, prove, same_origin
+from shoal.server.shown import number
 
 _FORM = "shoal_form"
 _HOMES = {"owner": "/owner", "analyst": "/ask", "auditor": "/audit"}
@@ -182,11 +183,16 @@ def _when(at: float | str) -> str:
     return moment.strftime("%Y-%m-%d %H:%M")
 
 
+def _address(name: str) -> str:
+    """A name as part of an address: whatever it holds."""
+    return quote(name, safe="")
+
+
 @functools.cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("shoal.server"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"when": _when, "number": pictures.number}
+    environment.filters |= {"when": _when, "number": number, "address": _address}
     return environment

@@ -10,12 +10,11 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.dp.answer import Answer
-from shoal.dp.budget import epsilon
+from shoal.dp.budget import epsilon, micro
 from shoal.dp.claims import Caps
 from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
@@ -27,14 +26,13 @@ from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.sources import open_source, read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
-from shoal.dp.workload import WorkloadAnswer
 from shoal.errors import BudgetError, InputError, QueryError
 from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.config import Config, Dataset
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
-from shoal.server.words import examples
+from shoal.server.words import examples, name_of
 
 SWITCH_SECONDS = 0.0005  # for which one thread may hold up the others
 
@@ -43,27 +41,6 @@ class UnknownError(InputError):
     """There is nothing of that name here."""
 
     status = 404
-
-
-@dataclass(frozen=True)
-class Spend:
-    """What to spend: an epsilon, a rho, or what an error costs; one of them."""
-
-    epsilon: float | None = None
-    rho: float | None = None
-    error: float | None = None
-
-    @classmethod
-    def of(cls, amount: float | Spend) -> Spend:
-        """A number is an epsilon."""
-        return amount if isinstance(amount, Spend) else cls(amount)
-
-    @property
-    def parameter(self) -> float:
-        """Of mode heuristic, whose epsilon is a noise parameter."""
-        if self.epsilon is None:
-            raise QueryError("Mode 'heuristic' takes its noise parameter as 'epsilon'.")
-        return self.epsilon
 
 
 class Service:
@@ -102,7 +79,7 @@ class Service:
                 if isinstance(session, Session):
                     session.admit = self.large.admit
             if most is not None:
-                self._narrow(name, most)
+                self._narrow(name, micro(most))
 
     def session(self, dataset: str, mode: str | None = None) -> Session | Heuristic:
         """The session of a data set in one of its modes; its first mode if left open."""
@@ -142,15 +119,23 @@ class Service:
         return self._rights[dataset][1]
 
     def ask(
-        self, dataset: str, sql: str, amount: float | Spend, mode: str | None, analyst: str
+        self,
+        dataset: str,
+        sql: str,
+        amount: float | None,
+        mode: str | None,
+        analyst: str,
+        error: float | None = None,
     ) -> Answer | Reproduction:
-        """One answer, charged to the analyst."""
+        """One answer, charged to the analyst: for an epsilon, or for what a wanted error takes."""
         self.require(dataset, analyst)
-        session, spend = self.session(dataset, mode), Spend.of(amount)
+        session = self.session(dataset, mode)
         with self.refusing(analyst):
-            if isinstance(session, Heuristic):
-                return session.ask(sql, spend.parameter, analyst=analyst)
-            return session.ask(sql, spend.epsilon, rho=spend.rho, error=spend.error, analyst=analyst)
+            if isinstance(session, Session):
+                return session.ask(sql, amount, error=error, analyst=analyst)
+            if amount is None:
+                raise QueryError("Mode 'heuristic' takes a noise parameter, not an error.")
+            return session.ask(sql, amount, analyst=analyst)
 
     @contextlib.contextmanager
     def refusing(self, analyst: str) -> Iterator[None]:
@@ -163,25 +148,21 @@ class Service:
             self._refusals.take(analyst)
             raise
 
-    def workload(
-        self, dataset: str, queries: list[str], spend: Spend, mode: str | None, analyst: str
-    ) -> WorkloadAnswer:
-        """Counting queries answered together, charged to the analyst."""
-        self.require(dataset, analyst)
-        session = self.session(dataset, mode)
-        if isinstance(session, Heuristic):
-            raise QueryError("Mode 'heuristic' gives no private answers, so it takes no workload.")
-        with self.refusing(analyst):
-            return session.workload(queries, spend.epsilon, rho=spend.rho, analyst=analyst)
-
-    def cost(self, dataset: str, sql: str, amount: float | Spend, mode: str | None, analyst: str) -> Cost:
+    def cost(
+        self,
+        dataset: str,
+        sql: str,
+        amount: float | None,
+        mode: str | None,
+        analyst: str,
+        error: float | None = None,
+    ) -> Cost:
         """What that answer would cost."""
         self.require(dataset, analyst)
         session = self.session(dataset, mode)
         if isinstance(session, Heuristic):
             raise QueryError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
-        spend = Spend.of(amount)
-        return session.cost(sql, spend.epsilon, rho=spend.rho, error=spend.error, analyst=analyst)
+        return session.cost(sql, amount, error=error, analyst=analyst)
 
     def past(
         self, dataset: str, analyst: str, last: int = 100, *, text: str = "", before: str | None = None
@@ -211,7 +192,6 @@ class Service:
         return {
             "dataset": dataset,
             "analyst": analyst,
-            "currency": caps.currency,
             "cap": epsilon(min(caps.per_analyst, caps.total)),
             "spent": epsilon(self.ledger.spent(dataset, analyst)),
             "remaining": epsilon(self.ledger.remaining(dataset, analyst, limit)),
@@ -238,8 +218,6 @@ class Service:
             "modes": list(self._sessions[dataset]),
             "model": facts.model if facts.model is None or ":" in facts.model else Path(facts.model).name,
             "unit": _unit(schema),
-            "currency": schema.currency,
-            "delta": schema.delta if schema.currency == "zcdp" else None,
             "columns": [_column(each) for each in schema.columns.values()],
             "examples": examples(schema),
         }
@@ -250,7 +228,6 @@ class Service:
         caps, spent = self._caps(dataset), spending(self.ledger, dataset)
         over = spent.exhausted(caps.total)
         return {
-            "currency": caps.currency,
             "cap": epsilon(caps.total),
             "per_analyst": epsilon(caps.per_analyst),
             "spent": epsilon(self.ledger.spent(dataset)),
@@ -269,14 +246,13 @@ class Service:
         """Let go of the ledger."""
         self.ledger.close()
 
-    def _narrow(self, dataset: str, epsilon: float) -> None:
+    def _narrow(self, dataset: str, most: int) -> None:
         """Let no account spend more; the ledger holds its own caps besides."""
         by_mode = self._sessions[dataset]
         for mode, session in list(by_mode.items()):
             if isinstance(session, Heuristic):
                 del by_mode[mode]  # it guarantees nothing, so there is nothing to cap
                 continue
-            most = session.currency.millionths(epsilon)
             caps = session.caps.within(session.limit)
             session.limit = caps.within(Caps(caps.total, most, caps.currency))
 
@@ -329,7 +305,7 @@ def open_sessions(
 
 
 def _column(column: Column) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    facts: dict[str, Any] = {"name": column.name, "sql": name_of(column.name), "kind": column.kind}
     if column.bounds is not None:
         facts["bounds"] = [_plain(each) for each in column.bounds]
     if column.levels is not None:
