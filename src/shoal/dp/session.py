@@ -159,7 +159,7 @@ class Session:
         if cls is Session and mode in STATED:
             from shoal.dp.stated import StatedSession
 
-            return super().__new__(StatedSession)  # type: ignore[return-value,arg-type]
+            return super().__new__(StatedSession)  # type: ignore[return-value]
         return super().__new__(cls)
 
     def __init__(
