@@ -279,7 +279,9 @@ def open_sessions(
     facts: Dataset, frame: Any, ledger: Ledger, version: str, minimum: float
 ) -> dict[str, Session | Heuristic]:
     """A session for each mode of a data set, on one ledger."""
-    if facts.schema.currency != PURE:  # caps, grants and pages of the server are in epsilon: rho must not pass for it
+    if (
+        facts.schema.currency != PURE
+    ):  # caps, grants and pages of the server are in epsilon: rho must not pass for it
         raise ParameterError(
             f"A data set that is served must be counted in pure epsilon. Got currency = {facts.schema.currency!r}: "
             "ask it by `shoal ask` or a `Session`."
