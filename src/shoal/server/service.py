@@ -17,6 +17,7 @@ from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon, micro
 from shoal.dp.claims import Caps
 from shoal.dp.correlation import Grid, named_model
+from shoal.dp.currency import PURE
 from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.ledger import Ledger
 from shoal.dp.past import Past, held, past
@@ -26,7 +27,7 @@ from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.sources import open_source, read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
-from shoal.errors import BudgetError, InputError, QueryError
+from shoal.errors import BudgetError, InputError, ParameterError, QueryError
 from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
@@ -278,6 +279,13 @@ def open_sessions(
     facts: Dataset, frame: Any, ledger: Ledger, version: str, minimum: float
 ) -> dict[str, Session | Heuristic]:
     """A session for each mode of a data set, on one ledger."""
+    if (
+        facts.schema.currency != PURE
+    ):  # caps, grants and pages of the server are in epsilon: rho must not pass for it
+        raise ParameterError(
+            f"A data set that is served must be counted in pure epsilon. Got currency = {facts.schema.currency!r}: "
+            "ask it by `shoal ask` or a `Session`."
+        )
     sessions: dict[str, Session | Heuristic] = {}
     for mode in facts.modes:
         if mode == "heuristic":
