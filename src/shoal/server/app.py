@@ -23,7 +23,7 @@ from starlette.staticfiles import StaticFiles
 
 from shoal import __version__, errors
 from shoal.errors import ShoalError
-from shoal.server import access, api, ask, pages, publish
+from shoal.server import access, api, ask, owner_datasets, pages, publish
 from shoal.server import log as log_views
 from shoal.server.accounts import Accounts
 from shoal.server.auth import ANYONE, SignInError, require
@@ -79,6 +79,12 @@ WAYS = (
     Way("POST", "/ask/{dataset}", ask.ask, _ANALYST),
     Way("GET", "/ask/{dataset}/answers/{name}", ask.download, _ANALYST),
     Way("GET", "/owner", pages.owner, _OWNER),
+    Way("GET", "/owner/datasets/new", owner_datasets.new_page, _OWNER),
+    Way("POST", "/owner/datasets", owner_datasets.upload, _OWNER),
+    Way("GET", "/owner/datasets/{dataset}", owner_datasets.change, _OWNER),
+    Way("POST", "/owner/datasets/{dataset}/take-out", owner_datasets.take_out, _OWNER),
+    Way("GET", "/owner/drafts/{draft}", owner_datasets.draft_page, _OWNER),
+    Way("POST", "/owner/drafts/{draft}", owner_datasets.save, _OWNER),
     Way("GET", "/owner/access/{dataset}", access.access_page, _OWNER),
     Way("POST", "/owner/access/{dataset}", access.set_access_form, _OWNER),
     Way("POST", "/owner/access/{dataset}/caps", access.set_caps_form, _OWNER),

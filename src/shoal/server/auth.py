@@ -39,6 +39,8 @@ def require(roles: frozenset[str] | None) -> Callable[[Request], Awaitable[None]
         if roles is ANYONE:
             return
         account, csrf = await _who(request)
+        if request.app.state.service.is_stale():
+            await run_in_threadpool(request.app.state.service.reload)
         request.state.visitor, request.state.csrf, request.state.account = account, csrf, account.name
         if not request.app.state.rate.take(account.id):
             raise TooOftenError("Too many requests; wait a moment and try again.")

@@ -116,6 +116,12 @@ class Config:
         default=None, description="address space of each worker; a question that needs more fails by itself"
     )
     idle_minutes: Number = Field(default=60, description="after which a session that is not used ends")
+    datasets_folder: Text = Field(
+        default="datasets", description="folder of the data sets that owners add on their page"
+    )
+    data_folders: tuple[Text, ...] = Field(
+        default=(), description="folders from which owners may take tables by their path"
+    )
     publish: Switch = Field(default=True, description="whether owners have the page for publishing")
     upload_megabytes: Annotated[int, Field(strict=True, ge=1, le=65535)] = Field(
         default=50, description="largest file that is uploaded"
@@ -154,6 +160,8 @@ class Config:
         for name in ("certificate", "certificate_key", "secret", "anchor"):
             if name in server:
                 server[name] = str(path.parent / server[name])
+        server["datasets_folder"] = str(path.parent / server.get("datasets_folder", "datasets"))
+        server["data_folders"] = tuple(str(path.parent / each) for each in server.get("data_folders", ()))
         config = made(cls, {**server, "datasets": _datasets(data.get("datasets", {}), path)}, where)
         config.check()
         return config

@@ -150,7 +150,16 @@ def _owner_page(request: Request, name: str = "", token: str = "") -> Response:
         spending = service.spending(each)
         rows.append((each, facts, spending, pictures.spending(spending), service.quality(each)))
     users = request.app.state.accounts.list()
-    return render(request, "owner.html.j2", rows=rows, users=users, token=token, added=name, roles=ROLES)
+    return render(
+        request,
+        "owner.html.j2",
+        rows=rows,
+        users=users,
+        token=token,
+        added=name,
+        roles=ROLES,
+        fixed=service.config.datasets,
+    )
 
 
 def _sign_in_page(request: Request, target: str, error: str = "", status: int = 200) -> Response:

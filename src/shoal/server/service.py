@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import logging
 import math
 import os
 import secrets
 import sys
+import threading
 import time
 import warnings
 from pathlib import Path
@@ -24,13 +27,15 @@ from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.sources import read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
-from shoal.errors import BudgetError, InputError, QueryError
+from shoal.errors import BudgetError, InputError, ParameterError, QueryError, ShoalError
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.config import Config, Dataset
+from shoal.server.dataset_files import DatasetFiles
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
 from shoal.server.words import examples
 
+log = logging.getLogger("shoal.server")
 SWITCH_SECONDS = 0.0005  # for which one thread may hold up the others
 
 
@@ -64,18 +69,65 @@ class Service:
         self._rights: dict[str, tuple[float, Rights]] = {}
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
-        self.datasets = dict(config.datasets)
-        for name, facts in self.datasets.items():
-            frame = read_private(facts.file, facts.schema)
-            self._quality[name] = quality(frame, facts.schema)
-            self._sessions[name] = open_sessions(
-                facts, frame, self.ledger, f"{run}:{name}", config.least_epsilon
-            )
-            for session in self._sessions[name].values():
-                if isinstance(session, Session):
-                    session.admit = self.large.admit
-            if most is not None:
-                self._narrow(name, micro(most))
+        self.datasets: dict[str, Dataset] = {}
+        self.files, self._most, self._run = DatasetFiles(Path(config.datasets_folder)), most, run
+        self._seen, self._loading, self._looked_at = -1, threading.Lock(), -math.inf
+        for name, facts in config.datasets.items():
+            self._open(name, facts)
+        self.reload()
+
+    def _open(self, name: str, facts: Dataset) -> None:
+        """Load a data set and open its sessions, then let them take the place of those before."""
+        frame = read_private(facts.file, facts.schema)
+        looked = quality(frame, facts.schema)
+        sessions = open_sessions(facts, frame, self.ledger, f"{self._run}:{name}", self.config.least_epsilon)
+        for session in sessions.values():
+            if isinstance(session, Session):
+                session.admit = self.large.admit
+        if self._most is not None:
+            _narrow(sessions, micro(self._most))
+        self._quality[name], self._sessions[name], self.datasets[name] = looked, sessions, facts
+
+    def is_stale(self) -> bool:
+        """Whether owners may have changed data sets; asked about once a second."""
+        if time.monotonic() - self._looked_at <= FRESH_SECONDS:
+            return False
+        self._looked_at = time.monotonic()
+        return self.files.revision() != self._seen
+
+    def reload(self) -> None:
+        """Take over the data sets that owners saved; one that cannot be read stays as it was, and that is logged."""
+        with self._loading:
+            seen = self.files.revision()
+            if seen == self._seen:
+                return
+            found = self.files.read()
+            for name, facts in found.items():
+                if name not in self.config.datasets and self.datasets.get(name) != facts:
+                    try:
+                        self._open(name, facts)
+                    except ShoalError as error:
+                        log.error(json.dumps({"event": "data set not loaded", "error": type(error).__name__}))
+            for name in set(self.datasets) - set(found) - set(self.config.datasets):
+                for each in (self._sessions, self.datasets, self._quality):
+                    each.pop(name, None)  # type: ignore[attr-defined]
+            self._seen = seen
+
+    def check_free(self, path: Path, budget: float | None, per_analyst: float | None) -> None:
+        """Raise a sentence where a schema's id is taken, or the ledger holds the data set to a smaller budget."""
+        schema = Schema.from_toml(path)
+        if schema.id in self.config.datasets:
+            raise ParameterError(f"Data set {schema.id!r} is declared in the configuration: change it there.")
+        caps = self.ledger.caps(schema.id)
+        wanted = (budget or schema.budget, per_analyst or schema.per_analyst)
+        for asked, held_to in zip(
+            wanted, (caps.total, caps.per_analyst) if caps else (None, None), strict=True
+        ):
+            if held_to is not None and asked is not None and micro(asked) > held_to:
+                raise ParameterError(
+                    f"The ledger holds data set {schema.id!r} to {epsilon(held_to):g}: raise it on its page of access and "
+                    f"caps first. Got {asked:g}."
+                )
 
     def session(self, dataset: str, mode: str | None = None) -> Session | Heuristic:
         """The session of a data set in one of its modes; its first mode if left open."""
@@ -218,25 +270,20 @@ class Service:
         """Let go of the ledger."""
         self.ledger.close()
 
-    def _narrow(self, dataset: str, most: int) -> None:
-        """Let no account spend more; the ledger holds its own caps besides."""
-        by_mode = self._sessions[dataset]
-        for mode, session in list(by_mode.items()):
-            if isinstance(session, Heuristic):
-                del by_mode[mode]  # it guarantees nothing, so there is nothing to cap
-                continue
-            caps = session.caps.within(session.limit)
-            session.limit = caps.within(Caps(caps.total, most, caps.currency))
-
-    def _kept(self, dataset: str) -> list[Session]:
-        """The sessions of a data set whose answers the ledger keeps."""
-        self.session(dataset)
-        return [each for each in self._sessions[dataset].values() if isinstance(each, Session)]
-
     def _caps(self, dataset: str) -> Caps:
         session = next((each for each in self._sessions[dataset].values() if isinstance(each, Session)), None)
         caps = self.ledger.caps(dataset) or Caps(0, 0)
         return caps if session is None else caps.within(session.limit)
+
+
+def _narrow(by_mode: dict[str, Session | Heuristic], most: int) -> None:
+    """Let no account spend more; the ledger holds its own caps besides."""
+    for mode, session in list(by_mode.items()):
+        if isinstance(session, Heuristic):
+            del by_mode[mode]  # it guarantees nothing, so there is nothing to cap
+            continue
+        caps = session.caps.within(session.limit)
+        session.limit = caps.within(Caps(caps.total, most, caps.currency))
 
 
 def open_sessions(
