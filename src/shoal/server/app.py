@@ -23,7 +23,7 @@ from starlette.staticfiles import StaticFiles
 
 from shoal import __version__, errors
 from shoal.errors import ShoalError
-from shoal.server import access, api, ask, owner_datasets, pages, publish
+from shoal.server import access, api, ask, metrics, oidc, owner_datasets, pages, publish
 from shoal.server import log as log_views
 from shoal.server.accounts import Accounts
 from shoal.server.auth import ANYONE, SignInError, require
@@ -54,6 +54,9 @@ class Way:
 
 WAYS = (
     Way("GET", "/health", api.health, ANYONE),
+    Way("GET", "/health/live", api.live, ANYONE),
+    Way("GET", "/health/ready", api.ready, ANYONE),
+    Way("GET", "/metrics", metrics.page, ANYONE),
     Way("GET", "/api/v1/me", api.me, _SIGNED_IN),
     Way("GET", "/api/v1/datasets", api.datasets, _SIGNED_IN),
     Way("GET", "/api/v1/datasets/{dataset}", api.dataset, _SIGNED_IN),
@@ -73,6 +76,8 @@ WAYS = (
     Way("GET", "/", pages.home, _SIGNED_IN),
     Way("GET", "/sign-in", pages.sign_in_page, ANYONE),
     Way("POST", "/sign-in", pages.sign_in, ANYONE),
+    Way("GET", "/oidc/start", oidc.start, ANYONE),
+    Way("GET", "/oidc/back", oidc.back, ANYONE),
     Way("POST", "/sign-out", pages.sign_out, _SIGNED_IN),
     Way("GET", "/ask", ask.choose, _ANALYST),
     Way("GET", "/ask/{dataset}", ask.ask_page, _ANALYST),
@@ -155,7 +160,8 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         Buckets(config.guesses_per_minute),
     )
     app.state.hashing = anyio.CapacityLimiter(HASHING)
-    app.state.jobs = Jobs(jobs)
+    app.state.jobs, app.state.metrics = Jobs(jobs), metrics.Metrics()
+    app.state.oidc = None if config.oidc is None else oidc.SignIn(config.oidc)
     app.state.requests = BudgetRequests(accounts.engine, service.ledger)
     for way in WAYS:
         is_api = way.path.startswith(("/api/", "/health"))
@@ -178,6 +184,7 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         upload_bytes=config.upload_megabytes << 20,
         tls=config.tls,
         slot=config.slot_seconds,
+        count=app.state.metrics.count,
     )
     return app
 

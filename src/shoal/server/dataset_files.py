@@ -89,7 +89,7 @@ class DatasetFiles:
     def guess(self, draft: str) -> tuple[str, tuple[Sample, ...]]:
         """For the owner: a first schema, without bounds and levels, and some values of each column."""
         source = read_source(self.table(draft))
-        schema = Schema(guess_schema(source.frame, source.labelled()).columns, id="", file=source.file)
+        schema = Schema(guess_schema(source.frame, source.labelled()).columns, id="table", file=source.file)
         return schema.to_toml(), tuple(_sample(source.frame[name]) for name in source.frame.columns)
 
     def samples(self, draft: str) -> tuple[Sample, ...]:

@@ -103,7 +103,8 @@ def _save(request: Request, draft: str, form: FormData) -> Response:
         service.check_free(codebook, facts.get("budget"), facts.get("per_analyst"))
         made = files.save(draft, typed["schema"], facts)
     except ShoalError as error:
-        return _editor(request, draft, typed, modes, error=str(error), status=error.status)
+        said = str(error).replace(str(files.folder / "drafts" / draft / "schema.toml"), "The schema")
+        return _editor(request, draft, typed, modes, error=said, status=error.status)
     text = f"{made.schema.id}, version {made.version}, modes {', '.join(made.modes)}"
     service.ledger.note("data set saved", request.state.visitor.name, text, "")
     service.reload()

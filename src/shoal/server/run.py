@@ -26,6 +26,7 @@ except ImportError:
     raise MissingExtraError("uvicorn", "server") from None
 
 GRACE_SECONDS = 10
+LOADING_SECONDS = 300  # a worker that loads a large table is not killed for its silence
 _JOBS = "shoal-jobs-"
 _LOGS: dict[str, Any] = {
     "version": 1,
@@ -75,12 +76,14 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
                 workers=workers,
                 ssl_certfile=config.certificate,
                 ssl_keyfile=config.certificate_key,
-                proxy_headers=behind_proxy,
+                proxy_headers=behind_proxy or bool(config.trusted_proxies),
+                forwarded_allow_ips=list(config.trusted_proxies) or ["127.0.0.1"],
                 access_log=False,
                 log_config=_LOGS,
                 server_header=False,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=GRACE_SECONDS,
+                timeout_worker_healthcheck=LOADING_SECONDS,
                 http=LimitedProtocol,
                 ws="none",
                 backlog=512,

@@ -270,6 +270,11 @@ class Service:
         """Let go of the ledger."""
         self.ledger.close()
 
+    def _kept(self, dataset: str) -> list[Session]:
+        """The sessions of a data set whose answers the ledger keeps."""
+        self.session(dataset)
+        return [each for each in self._sessions[dataset].values() if isinstance(each, Session)]
+
     def _caps(self, dataset: str) -> Caps:
         session = next((each for each in self._sessions[dataset].values() if isinstance(each, Session)), None)
         caps = self.ledger.caps(dataset) or Caps(0, 0)
