@@ -57,7 +57,7 @@ def test_a_stopped_run_goes_on(tarragona, tmp_path):
     first = Cell("tarragona", methods()["mdav"](k=3), 16.932, {"reading": "as printed"})
     run_cells([first], None, Resumed(file))
     known = Resumed(file)
-    assert list(known.rows) == [first.key]
+    assert list(known.runs) == [first.key]
     told = []
     rows = run_cells([first, Cell("tarragona", methods()["cbfs"](k=3))], told.append, known)
     assert [row.method for row in rows] == ["mdav", "cbfs"]
@@ -65,6 +65,23 @@ def test_a_stopped_run_goes_on(tarragona, tmp_path):
     file.write_text("no cells", encoding="utf-8")
     with pytest.raises(InputError, match="no file of measured cells"):
         Resumed(file)
+
+
+def test_two_tables_share_one_run_of_any_seeds(tarragona, tmp_path):
+    known = Resumed(tmp_path / "cells.jsonl")
+    told = []
+
+    def ask(**table):
+        method = methods()["kc"](k=3, rounds=1)
+        return run_cells([Cell("tarragona", method, seeds=2, masked=True, **table)], told.append, known)[0]
+
+    loss = ask(published=16.0, extra={"reading": "one"})
+    other = ask(published=6.0, extra={"dld_published": 0.2}, figure="il2")
+    assert len(told) == 1  # measured once, though it has two seeds and two readers
+    assert other.ours == loss.extra["il2"]
+    assert other.extra["information_loss"] == loss.ours
+    assert other.extra["dld"] == loss.extra["dld"]
+    assert "reading" not in other.extra
 
 
 def test_of_several_readings_the_nearest_counts():

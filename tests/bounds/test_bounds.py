@@ -23,7 +23,7 @@ from shoal.microaggregation import MDAV
 from shoal.relaxation.ascent import Ascent
 from shoal.relaxation.cheap import cheap_duals
 from shoal.relaxation.master import Master
-from shoal.relaxation.rooted import Surroundings
+from shoal.relaxation.surroundings import Surroundings
 
 TOLERANCE = 1e-7
 

@@ -21,6 +21,7 @@ from shoal.dp.load import load, protect_rows
 from shoal.dp.mechanisms import Laplace
 from shoal.dp.noise import add_noise
 from shoal.dp.plan import make_plan
+from shoal.dp.session import Session
 from shoal.dp.shown import figures, notes
 from shoal.dp.sql import parse
 from shoal.dp.unit import resolve
@@ -269,3 +270,25 @@ def test_the_interval_of_a_share_ends_where_the_radius_says(above, below, scale,
             assert abs(above - low * total - difference_radius(low, noise, confidence)) <= 10 * tiny
         if high < 1:
             assert abs(high * total - above - difference_radius(high, noise, confidence)) <= 10 * tiny
+
+
+@pytest.mark.parametrize("sql", ["VAR_POP(x)", "AVG(x)"])
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize("mode", ["correlated", "dp"])
+def test_where_units_are_cut_the_same_rows_are_taken_above_and_below(sql, grouped, mode):
+    """Every cell, or person, has the same rows, so that an average or variance of equal parts of them is that of all."""
+    columns = {
+        "x": Column("x", bounds=(0, 1)),
+        "z": Column("z", bounds=(0, 400)),
+        "level": Column("level", kind="category", levels=("a", "b")),
+    }
+    schema = Schema(columns, id="alike", cells=Cells(("z",), 400, 2), unit=Unit("who", 2))
+    rows = [(z, f"{z}", float(at < 3), "ab"[half]) for z in range(400) for half in (0, 1) for at in range(10)]
+    table = pl.DataFrame(rows, schema=["z", "who", "x", "level"], orient="row")
+    with Session(table, schema, mode, 1e6) as session:
+        if grouped:
+            found = session.ask(f"SELECT level, {sql} AS figure FROM t GROUP BY level", 1e5).value
+            given_back = [row["figure"] for row in found]
+        else:
+            given_back = [session.ask(f"SELECT {sql} FROM t", 1e5).value]
+    assert given_back == pytest.approx([0.21 if sql.startswith("VAR") else 0.3] * len(given_back), abs=0.02)

@@ -11,7 +11,9 @@ import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from shoal.cli import app
 from shoal.dp import AddRemoveUnit, Session
 from shoal.dp.load import ids_of, load, protect_rows
 from shoal.dp.sources import read_private
@@ -147,7 +149,7 @@ def counted(path, schema, sql):
 
 
 @pytest.mark.parametrize(
-    "odd", [b"V45.01", b"\xe9", b"3,5", b'5" pipe', b'"', b"1;2", b"\x00", b"x" * 200_000]
+    "odd", [b"V45.01", b"\xe9", b"3,5", b'"3,5"', b'5" pipe', b'"', b"1;2", b"\x00", b"x" * 200_000]
 )
 def test_one_odd_record_moves_a_count_by_one(tmp_path, odd):
     # Types, encoding, separator and decimal mark were once inferred from the table, and this moved a count by 1,000.
@@ -178,6 +180,21 @@ def test_decimal_commas_are_declared(tmp_path):
     path.write_text("x;d\n3,5;a\n")
     with pytest.raises(SchemaError, match=r"which the table does not have. \(Of a text file, \[file\]"):
         load(read_private(path, replace(schema, file=None)), schema)
+
+
+def test_line_ends_inside_quotes_are_told_to_the_owner_and_to_nobody_else(tmp_path):
+    """A session reads lines and may not refuse by them; the owner's `shoal schema` says how many records are broken up."""
+    path = tmp_path / "t.csv"
+    path.write_text('a,b\n1,"two\nlines"\n2,"a ""quote"""\n3,"three\n\nlines"\n')
+    told = CliRunner().invoke(app, ["schema", str(path)])
+    assert told.exit_code == 0
+    assert "note: 2 records have ends of lines inside quotes. Private answers read each line as a row" in (
+        told.stderr
+    )
+    schema = Schema({"a": Column("a", bounds=(0, 9)), "b": Column("b", kind="category")}, id="lines")
+    assert read_private(path, schema)["a"].to_list().count("2") == 1
+    path.write_text("a,b\n1,x\n")
+    assert "ends of lines" not in CliRunner().invoke(app, ["schema", str(path)]).stderr
 
 
 def test_ids_are_opaque_unless_declared():

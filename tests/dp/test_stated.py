@@ -328,3 +328,33 @@ def test_a_server_wants_the_model_and_no_other_mode(folder, extra):
     )
     with pytest.raises(ParameterError, match="stands alone"):
         Config.from_toml(path)
+
+
+def test_which_rows_of_a_crowded_home_count_does_not_depend_on_the_secret():
+    """Three rows where two count: the chosen ones are the same whatever their secret cells hold, unknown ones too."""
+    model, seen, chosen = GroupScenarios("home", "ill", (COUPLE,)), set(), frozenset()
+    for ill in itertools.product(("yes", "no", None, "?"), repeat=3):
+        table = pl.DataFrame({"home": [7] * 3, "ill": ill, "age": [30.0, 40.0, 50.0], "dose": [1.0] * 3})
+        session = Session(table, SCHEMA, "pufferfish", 1.0, model=model)
+        counted = dict(session._frame.select("age", "ill").iter_rows())
+        known = {age for age, each in zip((30.0, 40.0, 50.0), ill, strict=True) if each in ("yes", "no")}
+        assert set(counted) <= known
+        if len(known) == 3:
+            chosen = frozenset(counted)
+            seen.add(chosen)
+        else:  # nobody moves up into the place of a row whose cell is unknown
+            assert set(counted) == chosen & known
+    assert len(seen) == 1
+    assert len(chosen) == 2
+
+
+def test_time_is_ordered_as_the_schema_reads_it():
+    """Days as texts of a file: 9 comes before 10, so that the first two days count."""
+    chain = MarkovChain(["1/2", "1/2"], [["3/5", "2/5"], ["2/5", "3/5"]], length=2)
+    model = TimeChain("person", "day", "ill", ("no", "yes"), (chain,))
+    schema = Schema({**SCHEMA.columns, "day": Column("day", bounds=(0, 99))}, id="days")
+    table = pl.DataFrame(
+        {"person": ["a"] * 3, "day": ["10", "9", "8"], "ill": ["no"] * 3, "age": [1] * 3, "dose": [1] * 3}
+    )
+    session = Session(table, schema, "pufferfish", 1.0, model=model)
+    assert sorted(session._frame["day"].to_list()) == [8.0, 9.0]

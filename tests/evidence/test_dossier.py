@@ -77,7 +77,11 @@ def test_a_dossier_holds_what_it_lists(saved):
         assert (saved / "dossier" / name).stat().st_size > 100, name
     index = (saved / "dossier" / "index.html").read_text()
     for words in ("Singling out", "Linkability", "Inference", "ISO/IEC 27559", "Expert&#39;s statement", "____",
-                  "Residual risk", "Fitness for use", "Risk before and after", "Release type scientific"):  # fmt: skip
+                  "Residual risk", "Fitness for use", "Risk before and after", "Release type scientific",
+                  "Re-identifications expected", "Prosecutor risk", "6.2 Threat modelling",
+                  "6.3 Transparency and impact assessment", "7.2 Data features", "7.3 Attack modelling",
+                  "8.2 Assessing identifiability", "8.3 Mitigation", "9.2 Before data are made available",
+                  "9.3 After data are made available", "9.4 Mitigation in case of incident"):  # fmt: skip
         assert words in index, words
     assert "<script" not in index
 
@@ -105,6 +109,42 @@ def test_the_public_part_is_the_same_whatever_the_original_was(saved):
     }
 
 
+def test_a_table_that_spark_wrote_has_a_dossier_and_can_be_attacked(saved, monkeypatch, capsys):
+    """Spark gives a folder of Parquet files, with a mark beside them."""
+    frame, out = pl.read_csv(saved / "in.csv"), pl.read_csv(saved / "out.csv")
+    for name, table in (("in", frame), ("out", out)):
+        (saved / name).mkdir()
+        table[:100].write_parquet(saved / name / "part-0.parquet")
+        table[100:].write_parquet(saved / name / "part-1.parquet")
+        (saved / name / "_SUCCESS").touch()
+    run = replace(read_run(saved / "run.json"), source=str(saved / "in"), output=str(saved / "out"))
+    made = dossier(run, saved / "of-spark", targets=20)
+    text = (made.folder / "index.html").read_text()
+    assert text.count("SHA-256") == 2
+    code, told, _ = command(
+        monkeypatch, capsys, "attack", saved / "out", "--original", saved / "in", "--sensitive", "disease", "--targets", "40",
+        "--json",
+    )  # fmt: skip
+    assert code in (0, 1)
+    assert "linkage-nearest" in json.loads(told)["attacks"] or "linkage" in told
+
+
+@pytest.mark.parametrize("method", ["mdav", "suppress"])
+def test_a_run_of_the_page_has_a_dossier(tmp_path, method):
+    """The server's worker leaves the run beside its tables; downloaded, it is all that attack and dossier need."""
+    from shoal.server import worker
+
+    survey().select("age", "region", "disease").write_csv(tmp_path / "table.csv")
+    (tmp_path / "job.json").write_text(json.dumps({"ending": ".csv", "state": "running"}))
+    roles = {"age": "quasi", "region": "quasi", "disease": "sensitive"}
+    wanted = {"roles": roles, "request": {"k": 4, "method": method}, "escape": False}
+    (tmp_path / "wanted.json").write_text(json.dumps(wanted))
+    worker.run(tmp_path)
+    made = dossier(tmp_path / "run.json", tmp_path / "dossier", targets=20)
+    assert "public/codebook.xml" in made.files
+    assert json.loads((tmp_path / "result.json").read_text())["status"] in ("green", "amber")
+
+
 def test_the_seed_is_in_no_public_file(saved):
     made = dossier(saved / "run.json", saved / "seedless", targets=20)
     texts = {name: (saved / "seedless" / name).read_text() for name in made.files}
@@ -130,6 +170,83 @@ def test_the_codebook_is_ddi(saved):
     regions = [each.findtext(f"{DDI}catValu") for each in variables[2].findall(f"{DDI}catgry")]
     assert regions == ["east", "north", "south"]
     assert root.findtext(f".//{DDI}caseQnty") == "240"
+
+
+# What DDI-Codebook 2.5 allows in each element that is written, in this order: its children, and its attributes.
+CHILDREN = {
+    "codeBook": ("docDscr", "stdyDscr", "fileDscr", "dataDscr", "otherMat"),
+    "docDscr": ("citation", "guide", "docStatus", "docSrc", "controlledVocabUsed", "notes"),
+    "stdyDscr": ("citation", "studyAuthorization", "stdyInfo", "studyDevelopment", "method", "dataAccs", "othrStdyMat", "notes"),
+    "citation": ("titlStmt", "rspStmt", "prodStmt", "distStmt", "serStmt", "verStmt", "biblCit", "holdings", "notes"),
+    "titlStmt": ("titl", "subTitl", "altTitl", "parTitl", "IDNo"),
+    "prodStmt": ("producer", "copyright", "prodDate", "prodPlac", "software", "fundAg", "grantNo"),
+    "stdyInfo": ("studyBudget", "subject", "abstract", "sumDscr", "qualityStatement", "notes", "exPostEvaluation"),
+    "fileDscr": ("fileTxt", "locMap", "notes"),
+    "fileTxt": ("fileName", "fileCitation", "dataFingerprint", "fileCont", "fileStrc", "dimensns", "fileType", "format"),
+    "dimensns": ("caseQnty", "varQnty", "logRecL", "recPrCas", "recNumTot"),
+    "dataDscr": ("varGrp", "nCubeGrp", "var", "nCube", "notes"),
+    "var": (
+        "location", "labl", "imputation", "security", "embargo", "respUnit", "anlysUnit", "qstn", "valrng", "invalrng",
+        "undocCod", "universe", "TotlResp", "sumStat", "txt", "stdCatgry", "catgryGrp", "catgry", "codInstr", "verStmt",
+        "concept", "derivation", "varFormat", "geoMap", "catLevel", "notes",
+    ),
+    "valrng": ("item", "range", "key", "notes"),
+    "invalrng": ("item", "range", "key", "notes"),
+    "catgry": ("catValu", "labl", "txt", "catStat", "mrow"),
+}  # fmt: skip
+ATTRIBUTES = {
+    "codeBook": {"version": None},
+    "fileDscr": {"ID": None},
+    "var": {
+        "ID": None, "name": None, "files": None, "wgt": ("wgt", "not-wgt"), "intrvl": ("contin", "discrete"),
+    },
+    "range": {"min": None, "max": None},
+    "item": {"VALUE": None},
+    "sumStat": {"type": ("mean", "medn", "mode", "vald", "invd", "min", "max", "stdev", "other")},
+    "catStat": {"type": ("freq", "percent", "crosstab", "other")},
+    "varFormat": {"type": ("numeric", "character")},
+}  # fmt: skip
+ONCE = {"titlStmt", "titl", "prodStmt", "fileTxt", "fileName", "dimensns", "varFormat", "catValu"}
+
+
+def refuse_ddi(element):
+    """Raise where an element, or one within it, is not as the standard's schema says."""
+    name = element.tag.removeprefix(DDI)
+    allowed = CHILDREN.get(name, ())
+    inside = [each.tag.removeprefix(DDI) for each in element]
+    places = [allowed.index(each) for each in inside]
+    assert places == sorted(places), (name, inside)
+    assert all(inside.count(each) == 1 for each in inside if each in ONCE), (name, inside)
+    for key, value in element.attrib.items():
+        values = ATTRIBUTES.get(name, {})[key]
+        assert values is None or value in values, (name, key, value)
+    if name in ("valrng", "invalrng"):
+        assert inside
+    if name in CHILDREN:
+        assert not (element.text or "").strip(), name
+    for each in element:
+        refuse_ddi(each)
+
+
+def test_the_codebook_keeps_the_order_of_the_standard(saved):
+    book = dossier(saved / "run.json", saved / "ordered", targets=20)
+    root = ElementTree.parse(book.folder / "public" / "codebook.xml").getroot()
+    refuse_ddi(root)
+    every = Variable(
+        "w", "weight", weight=True, low=1.0, high=2.0, categories=(("1", "one", 3), ("2", "", None)), missing_codes=("-9",),
+        valid=3, missing=1, text="words",
+    )  # fmt: skip
+    text = ddi_codebook("t", [every, Variable("x")], n_records=4, file="f.csv", abstract="a", producer="p")
+    whole = ElementTree.fromstring(text)
+    refuse_ddi(whole)
+    ids = [each.get("ID") for each in whole.iter() if each.get("ID")]
+    assert len(ids) == len(set(ids))
+    assert {each.get("files") for each in whole.iter(f"{DDI}var")} <= set(ids)
+    assert whole.find(f"{DDI}stdyDscr/{DDI}citation/{DDI}titlStmt/{DDI}titl") is not None
+    variable = whole.find(f".//{DDI}var")
+    variable.append(variable.find(f"{DDI}labl"))  # out of order
+    with pytest.raises(AssertionError):
+        refuse_ddi(whole)
 
 
 def test_names_and_texts_of_a_codebook_are_escaped():

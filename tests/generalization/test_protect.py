@@ -131,3 +131,91 @@ def test_a_command_from_spss_to_spss(tmp_path):
     )
     assert refused.returncode == 2
     assert "recoding" in refused.stderr
+
+
+@pytest.mark.parametrize("recoding", ["local", "global"])
+@pytest.mark.parametrize(
+    ("asked", "model", "figure"),
+    [
+        ({"alpha": 0.6}, "(alpha", lambda p, q: p.max()),
+        ({"beta": 0.9}, "beta", lambda p, q: ((p - q) / q).max()),
+        ({"delta_disclosure": 1.0}, "delta-disclosure", lambda p, q: np.abs(np.log(p / q)).max()),
+        ({"entropy_l": 2.4}, "entropy", lambda p, q: -np.exp(-(p[p > 0] * np.log(p[p > 0])).sum())),
+    ],
+)
+def test_conditions_on_values_hold_on_what_is_published(asked, model, figure, recoding):
+    frame = people().drop("w")
+    done = shoal.protect(frame, k=3, method="generalize", recoding=recoding, sensitive=["ill"], **asked)
+    verdict = next(each for each in done.verdicts if each.model.startswith(model))
+    assert verdict.holds
+    values = sorted(frame["ill"].unique())
+    q = np.array([(frame["ill"] == value).mean() for value in values])
+    worst = -np.inf
+    for _, rows in done.frame.group_by(["age", "job", "sex"]):
+        p = np.array([(rows["ill"] == value).mean() for value in values])
+        with np.errstate(divide="ignore"):
+            worst = max(worst, figure(p, q))
+    assert abs(worst) == pytest.approx(verdict.value)
+    assert verdict.value <= verdict.limit + 1e-9 or model == "entropy"
+    assert type(done.request).from_dict(done.request.to_dict()) == done.request
+    with pytest.raises(ParameterError, match="only the method generalize takes it"):
+        shoal.protect(frame, k=3, sensitive=["ill"], **asked)
+    with pytest.raises(ParameterError, match="only the method generalize takes it"):
+        shoal.protect(frame, k=3, method="suppress", sensitive=["ill"], **asked)
+    with pytest.raises(InputError, match="need a sensitive column"):
+        shoal.protect(frame.drop("ill"), k=3, method="generalize", **asked)
+
+
+def test_objectives_sets_and_subsets_are_reached():
+    frame = people(90).drop("w", "ill")
+    whole = {
+        name: shoal.protect(
+            frame, k=3, method="generalize", recoding="global", suppress_at_most=0.1, objective=name
+        )
+        for name in ("loss", "arx-loss", "precision", "cells")
+    }
+    assert whole["cells"].parameters["objective"] == "cells"
+    assert len({round(each.figures.information_loss, 6) for each in whole.values()}) == 4
+    sets = shoal.protect(frame, k=20, method="generalize", classes="sets")
+    assert smallest(sets.frame, frame.columns) >= 20
+    shown = sets.frame["job"].cast(pl.String).to_list()
+    assert all(own in cell for own, cell in zip(frame["job"].to_list(), shown, strict=True))
+    assert any("|" in cell for cell in shown)
+    few = {"k": 3, "method": "suppress", "reading": "own", "accept_risk": True}
+    two = shoal.protect(frame, subsets=2, **few)
+    assert two.figures.suppressed_cells <= shoal.protect(frame, **few).figures.suppressed_cells
+    with pytest.raises(ParameterError, match="reading 'own'"):
+        shoal.protect(frame, k=3, method="suppress", subsets=2)
+    with pytest.raises(ParameterError, match="local recoding only"):
+        shoal.protect(frame, k=3, method="generalize", recoding="global", classes="sets")
+
+
+@pytest.mark.parametrize("method", ["suppress", "generalize"])
+def test_k_can_count_households(method):
+    frame = people().drop("w", "ill").with_columns(home=pl.arange(0, 200) // 4)
+    frame = frame.with_columns(pl.col("job", "sex").first().over("home"))
+    done = shoal.protect(frame, k=3, method=method, households="home", count="household")
+    assert smallest(done.frame.with_columns(frame["home"]).unique(), frame.columns[:3]) >= 3
+    assert [each.holds for each in done.verdicts if "households" in each.model] == [True]
+    plain = shoal.protect(frame, k=3, method=method, households="home")
+    assert plain.figures.information_loss < done.figures.information_loss
+    assert "--count household" in " ".join(plain.notes)
+    with pytest.raises(InputError, match="needs their column"):
+        shoal.protect(frame.drop("home"), k=3, method=method, count="household")
+    with pytest.raises(InputError, match="k = 60 different values"):
+        shoal.protect(frame, k=60, method=method, households="home", count="household")
+    with pytest.raises(ParameterError, match="whole households"):
+        shoal.protect(frame, k=3, households="home", count="household")
+
+
+def test_check_demands_shares(tmp_path):
+    people().drop("w").write_csv(tmp_path / "t.csv")
+    line = [sys.executable, "-m", "shoal", "check", "t.csv", "--quasi", "sex", "--sensitive", "ill", "--json"]
+    asked = ["--alpha", "0.9", "--beta", "0.001", "--delta-disclosure", "2", "--entropy-l", "1.5"]
+    done = subprocess.run([*line, *asked], cwd=tmp_path, capture_output=True, text=True, check=False)
+    told = json.loads(done.stdout)
+    assert done.returncode == 1
+    assert told["alpha"] < 0.9
+    assert told["beta"] > 0.001
+    assert told["delta_disclosure"] < 2
+    assert [each["holds"] for each in told["verdicts"] if each["limit"]] == [True, True, False, True]

@@ -168,7 +168,7 @@ def test_large_tables_are_the_same_for_any_number_of_threads():
     X = wide(n=7_000)
     runs = [Anneal(k=5, max_proposals=6_000_000, random_state=5, n_threads=t).fit(X) for t in (1, 2)]
     np.testing.assert_array_equal(runs[0].labels_, runs[1].labels_)
-    assert runs[0].information_loss_ < 0.9 * runs[0].start_loss_
+    assert runs[0].information_loss_ < 0.95 * runs[0].start_loss_
 
 
 @pytest.mark.parametrize("n", [700, 6_500])

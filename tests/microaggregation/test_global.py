@@ -11,11 +11,13 @@ import pytest
 from shoal.engine.encode import standardise, sum_of_squares
 from shoal.engine.kernels import modes
 from shoal.engine.kernels.exchange import shift_cost, swap_cost
-from shoal.microaggregation import MDAV, Anneal, partition_within, refine
+from shoal.errors import InputError
+from shoal.microaggregation import CBFS, MDAV, VMDAV, Anneal, Univariate, partition_within, refine
 from shoal.microaggregation import _global as module
 from shoal.microaggregation import _work as budget
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
 from shoal.microaggregation._mixed import Mixed
+from shoal.microaggregation._starts import alike_apart
 from shoal.microaggregation._work import Shape, Work
 
 
@@ -105,6 +107,68 @@ def test_not_behind_the_other_methods_at_any_size(n):
     refined = 100 * sum_of_squares(Z, refine(Z, mdav.labels_, 6)) / np.sum(Z * Z)
     assert fitted.information_loss_ < 0.96 * min(mdav.information_loss_, refined, fitted.start_loss_)
     assert np.bincount(fitted.labels_).min() >= 5
+
+
+KINDS = {
+    "log-normal": lambda g, n: np.exp(1.5 * g.normal(size=(n, 8))),
+    "repeated": lambda g, n: np.repeat(g.normal(size=(n // 40 + 1, 6)), 40, axis=0)[:n],
+    "ties": lambda g, n: np.round(2 * g.normal(size=(n, 3))),
+    "mostly zero": lambda g, n: np.where(g.random((n, 6)) < 0.9, 0.0, g.normal(size=(n, 6))),
+    "normal": lambda g, n: g.normal(size=(n, 10)),
+    "one column": lambda g, n: g.normal(size=(n, 1)),
+    "50 columns": lambda g, n: g.normal(size=(n, 4)) @ g.normal(size=(4, 50)) + g.normal(size=(n, 50)),
+    "one far away": lambda g, n: np.vstack([g.normal(size=(n - 1, 5)), np.full((1, 5), 1e6)]),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "k"),
+    [
+        ("log-normal", 3), ("log-normal", 50), ("repeated", 50), ("repeated", 3), ("ties", 2), ("ties", 100),
+        ("mostly zero", 2), ("mostly zero", 10), ("normal", 2), ("one column", 5), ("50 columns", 5), ("one far away", 4),
+    ],
+)  # fmt: skip
+def test_not_behind_the_other_methods_on_any_kind_of_table(kind, k):
+    """Some sweeps, a few hundredths of the usual work, are enough to be ahead of all methods as quick."""
+    n = 6_200
+    X = KINDS[kind](np.random.default_rng(k), n)
+    Z = standardise(X)
+    fitted = Anneal(k=k, max_proposals=100 * n, random_state=0).fit(X)
+    assert 100 * n < 0.3 * Shape(n, k, X.shape[1]).usual_proposals()
+    total = float(np.sum(Z * Z))
+    for method in (MDAV(k=k), CBFS(k=k), VMDAV(k=k), *([] if X.shape[1] > 1 else [Univariate(k=k)])):
+        labels = method.partition(Z)
+        for rival in (labels, refine(Z, labels, 6)):
+            loss = 100 * sum_of_squares(Z, rival) / total
+            assert fitted.information_loss_ <= loss * (1 + 1e-12) + 1e-12, (method.name, loss)
+
+
+def test_like_records_stay_together_from_the_start():
+    g = np.random.default_rng(0)
+    Z = standardise(np.vstack([np.repeat(g.normal(size=(50, 3)), 9, axis=0), g.normal(size=(40, 3))]))
+    with ThreadPoolExecutor(1) as workers:
+        for rest in (40, 3, 0):
+            few = Z[: 450 + rest]
+            labels = alike_apart(few, 4, workers)
+            assert set(np.bincount(labels)) <= set(range(4, 8))
+            assert sum_of_squares(few, labels) <= 0.9 * sum_of_squares(few, start_in_blocks(few, 4, workers))
+        assert alike_apart(Z[450:], 4, workers) is None
+        assert sum_of_squares(Z[:450], alike_apart(Z[:450], 4, workers)) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("n", [3, 4, 7, 8, 30, 500])
+def test_one_column_is_solved_and_not_searched(n):
+    X = np.random.default_rng(n).normal(size=(n, 1))
+    fitted = Anneal(k=4, random_state=0).fit(X) if n >= 4 else None
+    if fitted is None:
+        with pytest.raises(InputError):
+            Anneal(k=4).fit(X)
+        return
+    assert fitted.n_proposals_ == 1
+    assert fitted.information_loss_ == pytest.approx(Univariate(k=4).fit(X).information_loss_)
+    assert set(np.bincount(fitted.labels_)) <= set(range(4, 8))
+    again = Anneal(k=4, random_state=0, max_proposals=fitted.n_proposals_).fit(X)
+    np.testing.assert_array_equal(again.labels_, fitted.labels_)
 
 
 @pytest.mark.parametrize(

@@ -82,8 +82,8 @@ def test_red_writes_nothing_and_the_rest_is_refused_by_name(tmp_path):
     assert not output.exists()
     with pytest.raises(ParameterError, match="'order'"):
         protect_file(source, output, order="shuffle", **asked)
-    with pytest.raises(ParameterError, match="cannot run on spark"):
-        run(ProtectionRequest(k=3, method="suppress"), Spark(source, output))
+    with pytest.raises(ParameterError, match="'labels'"):
+        run(ProtectionRequest(k=3, method="suppress", labels="l.csv"), Spark(source, output))
     with pytest.raises(InputError, match="GB allowed"):
         protect_file(source, output, memory=1000, **asked)
     assert not output.exists()

@@ -34,6 +34,7 @@ from shoal.publish.stages.roles import settle_roles
 from shoal.publish.stages.routing import merged_parts, route
 from shoal.publish.stages.solve import solve_part
 from shoal.publish.stages.survey import ROW
+from surveys import schema, survey
 
 SRC = str(Path(shoal.__file__).parents[1])
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -122,6 +123,33 @@ def test_parquet_in_parquet_out(spark, tmp_path):
     assert facts.figures.smallest_group >= 3
     assert 0 < facts.figures.information_loss < 100
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in.parquet", "out", "s.toml"]
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"method": "suppress", "columns": ["region", "roof", "sex", "relat"]}]
+)
+def test_steps_and_suppression_equal_those_of_the_local_engine(spark, tmp_path, fields):
+    frame = survey(homes=90).with_columns(note=pl.col("home").cast(pl.String))
+    (tmp_path / "in").mkdir()
+    frame[:100].write_parquet(tmp_path / "in" / "a.parquet")
+    frame[100:].write_parquet(tmp_path / "in" / "b.parquet")
+    leave = {name: {"role": "sensitive"} for name in ("wage", "pension", "income")} if fields else {}
+    facts = schema(**leave) if not fields else schema(steps=[], rules=[], **leave)
+    facts["columns"] |= {"note": {"role": "sensitive", "kind": "category"}}
+    asked = {"k": 3, "schema": facts, "random_state": 1} | fields
+    local = shoal.protect(frame, **asked)
+    there = protect_file(tmp_path / "in", tmp_path / "spark", engine="spark", **asked)
+    assert pl.read_parquet(tmp_path / "spark" / "*.parquet").equals(local.frame)
+    assert there.status == local.status
+    assert there.figures.identification == local.figures.identification
+    assert there.figures.suppressed_cells == local.figures.suppressed_cells
+    assert [each.value for each in there.verdicts] == [each.value for each in local.verdicts]
+    mixed = protect_file(tmp_path / "in", tmp_path / "mixed", engine="spark", order="shuffle", **asked)
+    out = pl.read_parquet(tmp_path / "mixed" / "*.parquet")
+    assert mixed.frame is None
+    assert not out.equals(local.frame)
+    assert out.sort(out.columns).equals(local.frame.sort(out.columns))
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["in", "mixed", "spark"]
 
 
 def test_bad_tables_are_one_sentence(spark, tmp_path):

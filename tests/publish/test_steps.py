@@ -176,6 +176,45 @@ def test_other_readings_and_methods_beside_steps():
         shoal.protect(survey(), k=3, schema=schema(), l=2)
 
 
+def test_a_method_that_is_named_is_run_and_the_steps_left_out_are_said():
+    for method, work in (("anneal", 2_000), ("mdav", None)):
+        done = shoal.protect(
+            survey(), k=3, schema=schema(rules=[]), method=method, max_proposals=work, accept_risk=True
+        )
+        assert done.method == method
+        assert "steps were not run" in " ".join(done.notes)
+    asked = ProtectionRequest(k=3, schema=schema())
+    assert asked.method == "steps"
+    assert "method" not in asked.given()
+    assert ProtectionRequest.from_dict(asked.to_dict()).method == "steps"
+    named = ProtectionRequest(k=3, schema=schema(), method="anneal")
+    assert ProtectionRequest.from_dict(named.to_dict()).method == "anneal"
+    with pytest.raises(ParameterError, match="one method or several steps"):
+        shoal.protect(survey(), k=3, method="anneal", schema=schema(), steps=STEPS)
+
+
+def test_k_counts_households_at_the_level_of_records():
+    frame = survey()
+    steps = [
+        {"method": "suppress", "columns": ["region", "roof", "sex", "relat"], "count": "household"},
+        {"method": "mdav", "columns": ["wage", "pension", "income"], "within": [], "count": "household"},
+    ]
+    done = shoal.protect(frame, k=4, schema=schema(steps), accept_risk=True)
+    whole = done.frame.with_columns(frame["home"])
+    for names in (["region", "roof", "sex", "relat"], ["wage", "pension", "income"]):
+        assert whole.group_by(names).agg(pl.col("home").n_unique())["home"].min() >= 4
+    assert [each.model for each in done.verdicts].count("k-anonymity of households") == 2
+    asked = [{name: fact for name, fact in step.items() if name != "count"} for step in steps]
+    again = shoal.protect(frame, k=4, schema=schema(asked), count="household", accept_risk=True)
+    assert again.frame.equals(done.frame)
+    plain = shoal.protect(frame, k=4, schema=schema(asked), accept_risk=True)
+    assert plain.figures.suppressed_cells <= done.figures.suppressed_cells
+    with pytest.raises(InputError, match="counts households"):
+        shoal.protect(frame, k=4, schema=schema(steps, home={"role": "identifier"}), accept_risk=True)
+    with pytest.raises(SchemaError, match="at the level of records"):
+        ProtectionRequest(schema=schema([steps[0] | {"level": "household"}]))
+
+
 def test_missing_cells_follow_their_policy():
     frame = survey().with_columns(
         wage=pl.when(pl.arange(0, pl.len()) % 7 == 0).then(None).otherwise(pl.col("wage"))

@@ -15,7 +15,8 @@ from hypothesis.extra import numpy as hnp
 from shoal.relaxation import rooted
 from shoal.relaxation.ascent import Ascent
 from shoal.relaxation.cheap import cheap_duals
-from shoal.relaxation.rooted import Surroundings, price_all, price_near
+from shoal.relaxation.rooted import price_all, price_near
+from shoal.relaxation.surroundings import Surroundings
 
 
 def cost(rows: np.ndarray) -> Fraction:

@@ -300,3 +300,21 @@ def test_being_found_is_told_before_and_after_and_never_in_public(tmp_path):
     public = Page(render_report(gather(result, public=True))).text
     assert "Being found" not in public
     assert "SUDA" not in public
+
+
+def test_linkage_of_a_sample_is_said_to_be_one(monkeypatch, tmp_path):
+    from shoal.publish.executors import memory
+
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"a": rng.normal(size=1_500), "b": rng.normal(size=1_500)})
+    whole = shoal.protect(frame, k=5, method="mdav")
+    assert whole.figures.linked_records == 1_500
+    assert "sample" not in " ".join(whole.lines())
+    monkeypatch.setattr(memory, "MEASURED_RECORDS", 400)
+    some = shoal.protect(frame, k=5, method="mdav")
+    assert some.figures.linked_records == 400
+    assert "linkage is of a sample of 400 records" in " ".join(some.lines())
+    some.report(tmp_path / "r.html")
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "a sample of 400 was tried" in page
+    assert "measured on a sample of 400 of 1,500 records" in page

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from shoal.audit._cases import Case, case_named, mechanism, with_releases
+from shoal.audit._declared import couple_declared_independent, secret_decides_who_counts
 from shoal.audit._game import Mechanism
 from shoal.audit._stated import blind_to_three, copy_not_stated
 from shoal.dp.plan import Plan
@@ -152,3 +153,5 @@ def _noise_per_copy(epsilon: float) -> Mechanism:
 
 _fault("copy-not-stated")(copy_not_stated)
 _fault("pairs-blind-to-three")(blind_to_three)
+_fault("copy-not-declared")(couple_declared_independent)
+_fault("secret-decides-who-counts")(secret_decides_who_counts)

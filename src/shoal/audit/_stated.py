@@ -11,13 +11,10 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
-import numpy as np
-
+from shoal.audit._declared import DECLARED, played
 from shoal.audit._game import Mechanism
-from shoal.dp.mechanisms import laplace
 from shoal.dp.pufferfish import DependentDP, MarkovChain, Pufferfish, Scenario, holds
 
-Sides = list[dict[Any, Fraction]]
 _FAMILY = Scenario({(0,) * 10: "9/10", (1,) * 10: "1/10"}, "all or none")
 _CONTAGION = Scenario(
     {(0, 0, 0): "6/10", (1, 0, 0): "1/10", (1, 1, 0): "1/20", (1, 1, 1): "2/10", (0, 1, 1): "1/20"},
@@ -30,21 +27,6 @@ _XOR = Scenario(
 )
 
 
-def _played(
-    name: str, epsilon: float, sides: Sides, base: Fraction, quantum: Fraction, noise: Fraction
-) -> Mechanism:
-    """The game in which an answer of each side is drawn from its distribution and given noise."""
-    rng = np.random.default_rng()  # of the world, not of the mechanism
-    answers = [np.array([round((each - base) / quantum) for each in side], dtype=np.int64) for side in sides]
-    odds = [np.array([float(each) for each in side.values()]) for side in sides]
-
-    def sample(side: int, draws: int) -> np.ndarray:
-        exact = rng.choice(answers[side], size=draws, p=odds[side] / odds[side].sum())
-        return laplace(exact, noise / quantum)[:, None].astype(np.float64)
-
-    return Mechanism(name, epsilon, sample, ("answer in quanta",))
-
-
 def _pufferfish(
     name: str, epsilon: float, scenario: Scenario | MarkovChain, person: int, **options: Any
 ) -> Mechanism:
@@ -52,7 +34,7 @@ def _pufferfish(
     asked = Pufferfish(secrets, [("0", "1")], [scenario])
     finite = scenario.scenario() if isinstance(scenario, MarkovChain) else scenario
     sides = [finite.given(each, lambda world: Fraction(sum(world))) for each in secrets.values()]
-    return _played(name, epsilon, sides, *asked.noise(sum, epsilon, **options))
+    return played(name, epsilon, sides, *asked.noise(sum, epsilon, **options))
 
 
 def dependent(name: str, epsilon: float, scenario: Scenario, coefficients: list[list[Any]]) -> Mechanism:
@@ -61,7 +43,7 @@ def dependent(name: str, epsilon: float, scenario: Scenario, coefficients: list[
         warnings.simplefilter("ignore")
         asked = DependentDP(coefficients, (0, 1))
     sides = [scenario.given(holds(0, entry), lambda world: Fraction(sum(world))) for entry in (0, 1)]
-    return _played(name, epsilon, sides, Fraction(0), Fraction(1, 1 << 20), asked.scale(epsilon))
+    return played(name, epsilon, sides, Fraction(0), Fraction(1, 1 << 20), asked.scale(epsilon))
 
 
 STATED: dict[str, tuple[Callable[[float], Mechanism], ...]] = {
@@ -70,12 +52,14 @@ STATED: dict[str, tuple[Callable[[float], Mechanism], ...]] = {
         lambda e: _pufferfish("Wasserstein: contagion among three", e, _CONTAGION, 1),
         lambda e: _pufferfish("quilt: the middle of a chain", e, _CHAIN, 4, mechanism="quilt", lipschitz=1),
         lambda e: _pufferfish("quilt: the end of a chain", e, _CHAIN, 0, mechanism="quilt", lipschitz=1),
+        *DECLARED["pufferfish"],
     ),
     "dependent": (
         lambda e: dependent("a record and its copy", e, _COPIES, [[1, 1], [1, 1]]),
         lambda e: dependent(
             "independent records", e, Scenario.independent([{0: "1/2", 1: "1/2"}] * 2), [[1, 0], [0, 1]]
         ),
+        *DECLARED["dependent"],
     ),
 }
 

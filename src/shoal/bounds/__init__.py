@@ -312,7 +312,7 @@ class _Search:
 
     def _ascend(self, duals: np.ndarray) -> np.ndarray:
         from shoal.relaxation.ascent import Ascent
-        from shoal.relaxation.rooted import Surroundings
+        from shoal.relaxation.surroundings import Surroundings
 
         around = Surroundings.of(self._Z, self._k, NEIGHBOURS * self._k)
         self._ascent = Ascent(around, duals, self._best[1], self._time_left)

@@ -160,7 +160,12 @@ def _tables(given: list[str]) -> dict[str, Any]:
 
 def _session(file: str, schema: Schema, mode: str, ledger: Ledger, given: dict[str, Any]) -> Session:
     from shoal.dp.session import FewCellsWarning, Session
+    from shoal.dp.unit import STATED
 
+    if mode not in STATED and not given["tables"]:
+        from shoal.release import KeptReleases
+
+        given = {**given, "releases": (KeptReleases(ledger, schema),)}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FewCellsWarning)  # the answer's notes say it
         return Session(file, schema, mode, ledger=ledger, **given)

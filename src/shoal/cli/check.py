@@ -49,6 +49,18 @@ def check(
     c: Annotated[
         float | None, typer.Option("--c", help="Also recursive (c, l)-diversity with this c.")
     ] = None,
+    entropy_l: Annotated[
+        float | None, typer.Option(help="Demand: entropy l-diversity of the sensitive columns.")
+    ] = None,
+    alpha: Annotated[
+        float | None, typer.Option(help="Demand: largest share of a sensitive value in a class.")
+    ] = None,
+    beta: Annotated[
+        float | None, typer.Option(help="Demand: largest gain of a sensitive value's share (beta-likeness).")
+    ] = None,
+    delta_disclosure: Annotated[
+        float | None, typer.Option(help="Demand: largest absolute logarithm of the ratio of these shares.")
+    ] = None,
     delta: Annotated[
         str | None, typer.Option(help="Demand for --population: smallest,largest probability of presence.")
     ] = None,
@@ -82,7 +94,10 @@ def check(
         frame = decode_table(read_table(file, marks), facts)
         grounds, levels = _grounds(facts, hidden, ground)
         say("checking")
-        options: dict[str, Any] = {"c": c, "ground": grounds, "levels": levels}
+        options: dict[str, Any] = {
+            "c": c, "ground": grounds, "levels": levels, "entropy_l": entropy_l, "alpha": alpha, "beta": beta,
+            "delta_disclosure": delta_disclosure,
+        }  # fmt: skip
         verdicts = list(privacy.check(frame, known, hidden, k=k, l=l, t=t, **options))
         figures: dict[str, Any] = {}
         # A published file lacks the household's number, which its schema still names.
@@ -145,7 +160,7 @@ def _summary(verdicts: list[Verdict] | tuple[Verdict, ...]) -> dict[str, Any]:
         return [verdict.value for verdict in verdicts if verdict.model.startswith(start)]
 
     demanded = [verdict for verdict in verdicts if verdict.limit is not None]
-    inside = [each for each in verdicts if not each.model.startswith("delta")]
+    inside = [each for each in verdicts if not each.model.startswith("delta-presence")]
     # With demands, whoever is in a class that misses one; without, whoever is unique.
     masks = [each.at_risk for each in inside if each.limit is not None] or [inside[0].at_risk]
     at_risk = np.logical_or.reduce([mask for mask in masks if mask is not None])
@@ -155,7 +170,10 @@ def _summary(verdicts: list[Verdict] | tuple[Verdict, ...]) -> dict[str, Any]:
         "l_entropy": min(values("entropy"), default=None),
         "l_recursive": min(values("recursive"), default=None),
         "t": max(values("t-"), default=None),
-        "delta": next(iter(values("delta")), None),
+        "alpha": max(values("(alpha"), default=None),
+        "beta": max(values("beta"), default=None),
+        "delta_disclosure": None if None in values("delta-d") else max(values("delta-d"), default=None),
+        "delta": next(iter(values("delta-presence")), None),
         "records_at_risk": int(at_risk.sum()),
         "share_at_risk": float(at_risk.mean()),
         "n_records": inside[0].n_records,
@@ -163,7 +181,7 @@ def _summary(verdicts: list[Verdict] | tuple[Verdict, ...]) -> dict[str, Any]:
         "missing_records": inside[0].missing_records,
         "holds": all(verdict.holds for verdict in demanded) if demanded else None,
     }
-    optional = ("l_recursive", "delta")
+    optional = ("l_recursive", "alpha", "beta", "delta_disclosure", "delta")
     return {key: value for key, value in facts.items() if key not in optional or value is not None}
 
 

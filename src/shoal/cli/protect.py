@@ -73,7 +73,8 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
     for name, option in options().items():
         if not option.flag:
             continue
-        default = getattr(blank, name)
+        # A method that is not named leaves the choice to the schema.
+        default = None if name == "method" else getattr(blank, name)
         flags = [option.flag] if option.flag.startswith("--") else [option.flag, f"-{option.flag}"]
         kind = _TYPES.get(option.kind, str)
         if kind is not bool and default in (None, ()):

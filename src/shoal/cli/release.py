@@ -57,7 +57,10 @@ def release(
         ),
     ] = "chosen",
     rows: Annotated[
-        int | None, typer.Option(help="Of marginals: rows to draw; the noisy number if left out.")
+        int | None,
+        typer.Option(
+            help="Of marginals: rows (with --shared: households) to draw; the noisy number if left out."
+        ),
     ] = None,
     neighbours: Annotated[
         str, typer.Option(help="Of marginals: add-remove, or replace (number of records public).")
@@ -81,6 +84,13 @@ def release(
     data_version: Annotated[
         str | None,
         typer.Option(help="The owner's word for this state of the table; the same release is free under it."),
+    ] = None,
+    shared: Annotated[
+        str | None,
+        typer.Option(
+            help="Of marginals: columns that the persons of a household share, by commas; releases households with persons, "
+            "the schema's unit being the household."
+        ),
     ] = None,
     report: Annotated[
         Path | None,
@@ -136,14 +146,21 @@ def release(
         if association != "none":
             _refuse_with_marginals({"--association": association})
         shown = _Shown(report, target, within, _epsilons(against))
-        facts = _marginals(wanted, delta, _bins(bins), _sets(marginals), rows, neighbours, mode, shown)
+        if shared is not None:
+            _refuse_with_households(
+                {"--report": report, "--marginals": None if marginals == "chosen" else marginals, "--mode": None if mode == "dp" else mode,
+                 "--neighbours": None if neighbours == "add-remove" else neighbours}
+            )  # fmt: skip
+            facts = _households(wanted, delta, _bins(bins), names(shared) or [], rows)
+        else:
+            facts = _marginals(wanted, delta, _bins(bins), _sets(marginals), rows, neighbours, mode, shown)
     else:
         facts = _microaggregated(wanted, k, method, association, _shares(shares))
     if save_run is not None:
         from shoal.evidence import run_of_release
 
         asked = {
-            "epsilon": epsilon, "method": method, "k": k, "delta": delta, "bins": bins, "marginals": marginals, "rows": rows, "mode": mode,
+            "epsilon": epsilon, "method": method, "k": k, "delta": delta, "bins": bins, "marginals": marginals, "shared": names(shared), "rows": rows, "mode": mode,
             "neighbours": neighbours, "association": association, "columns": names(columns), "analyst": analyst,
             "data_version": data_version,
         }  # fmt: skip
@@ -196,6 +213,48 @@ class _Shown:
         for name, value in given.items():
             if value is not None and self.report is None:
                 raise ParameterError(f"{name} is shown on the page of --report. Got no --report.")
+
+
+def _refuse_with_households(given: dict[str, Any]) -> None:
+    from shoal.errors import ParameterError
+
+    for name, value in given.items():
+        if value is not None:
+            raise ParameterError(f"A release of households (--shared) does not take {name}. Got {value}.")
+
+
+def _households(
+    wanted: _Wanted, delta: float | None, bins: Any, shared: list[str], rows: int | None
+) -> dict[str, Any]:
+    from shoal.dp.sources import read_private
+    from shoal.io import write_table
+    from shoal.release import release_households
+
+    out = release_households(
+        read_private(wanted.file, wanted.schema),
+        wanted.schema,
+        wanted.epsilon,
+        shared=shared,
+        delta=delta,
+        columns=wanted.columns,
+        bins=bins,
+        households=rows,
+        budget=wanted.budget,
+        analyst=wanted.analyst,
+        ledger=wanted.ledger,
+        data_version=wanted.data_version,
+    )
+    write_table(out.frame, wanted.output)
+    return {
+        "stamp": out.stamp,
+        "epsilon": out.epsilon,
+        "delta": out.delta,
+        "remaining": out.remaining,
+        "method": "marginals",
+        "n_households": out.households.height,
+        "n_records": out.frame.height,
+        "notes": list(out.notes),
+    }
 
 
 def _refuse_with_marginals(given: dict[str, Any]) -> None:

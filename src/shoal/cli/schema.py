@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from shoal.schema import FileFormat
 
 
 def register(app: typer.Typer) -> None:
@@ -54,7 +57,7 @@ def schema(
             "# Guessed: check every role and kind. Bounds and levels are left open on purpose; for private answers\n"
             "# they must come from the codebook, not from the table.\n" + found.to_toml()
         )
-        for note in source.notes:
+        for note in (*source.notes, *_over_lines(file, found.file)):
             typer.echo(f"note: {note}", err=True)
     if codebook is not None:
         write_codebook(found, codebook, labels)
@@ -64,3 +67,16 @@ def schema(
         return
     io.write_text(text, output)
     typer.echo(f"written: {output}")
+
+
+def _over_lines(file: str, marks: FileFormat | None) -> list[str]:
+    """What the owner must know before private answers are given about a file with ends of lines inside its cells."""
+    from shoal import io
+
+    many = 0 if marks is None or file == "-" else io.records_over_lines(Path(file).read_bytes(), marks)
+    if not many:
+        return []
+    return [
+        f"{many} {'record has an end of line' if many == 1 else 'records have ends of lines'} inside quotes. Private answers "
+        "read each line as a row: take them out first, or give a Parquet file."
+    ]

@@ -12,7 +12,7 @@ from shoal.report import Section, figure, page, side_by_side, table, tiles
 from shoal.report.figures import MapPoint, Series, lines, scatter_map
 
 if TYPE_CHECKING:
-    from shoal.comparison._grid import Comparison
+    from shoal.comparison._result import Comparison
 
 HEADER = (
     "method",

@@ -12,7 +12,7 @@ from shoal.microaggregation import methods
 from shoal.params import AnyOf, Interval, Nothing, check_params
 
 if TYPE_CHECKING:
-    from shoal.comparison._grid import Cell
+    from shoal.comparison._result import Cell
 
 # The default of `protect`.
 USUAL_K = 5

@@ -21,7 +21,7 @@ from shoal.measures import linked_share
 from shoal.microaggregation import repair
 
 if TYPE_CHECKING:
-    from shoal.comparison._grid import Cell
+    from shoal.comparison._result import Cell
     from shoal.publish.prepared import Prepared
 
 POPULATION = 40

@@ -9,9 +9,10 @@ docs/theory/exponential.md has the proofs.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -43,7 +44,7 @@ def exponential(
     rate : Fraction
         epsilon / (2 * sensitivity of a distance); epsilon / sensitivity where all distances move the same way.
     weights : array of int, optional
-        Public base weights, all at least 1; beyond 2^200 all is drawn by whole numbers, which takes longer.
+        Public base weights, all at least 1; beyond 2^200 all is drawn by whole numbers.
     draws : int, default 1
     _source : callable
         Source of random bytes; for tests only.
@@ -187,15 +188,12 @@ def _inverted(
 ) -> int:
     """The candidate into which a uniform number with these first 53 bits falls, by whole numbers."""
     base = [1] * len(apart) if weights is None else [int(each) for each in weights]
-    # Weights far beyond each other need as many bits more, so that after a charge nothing fails by their size.
-    most = (1 << 16) + 8 * max(base).bit_length()
     precision = 256
     uniform = (head << (precision - 53)) | _bits(precision - 53, source)
-    while precision <= most:
-        between = {int(step): exp_between(rate * int(step), precision) for step in np.unique(apart)}
+    while precision <= 1 << 16:
         low, high, lows, highs = 0, 0, [], []
-        for step, weight in zip(apart.tolist(), base, strict=True):
-            low, high = low + weight * between[step][0], high + weight * between[step][1]
+        for below, above in _bounds(apart.tolist(), base, rate, precision):
+            low, high = low + below, high + above
             lows.append(low)
             highs.append(high)
         first = sum(each <= (uniform * low) >> precision for each in highs)
@@ -204,6 +202,55 @@ def _inverted(
             return first
         uniform, precision = (uniform << precision) | _bits(precision, source), 2 * precision
     raise InternalError("The exponential mechanism did not settle on a candidate.")
+
+
+class _Between(NamedTuple):
+    """A number between low and high, both times a power of two: so many bits whatever its size."""
+
+    low: int
+    high: int
+    power: int
+
+    def times(self, other: _Between, bits: int) -> _Between:
+        """The product, rounded outwards."""
+        low, high, power = self.low * other.low, self.high * other.high, self.power + other.power
+        over = max(0, high.bit_length() - bits)
+        return _Between(low >> over, -(-high >> over), power + over)
+
+    def scaled(self, power: int) -> tuple[int, int]:
+        """Whole multiples of another power of two, rounded outwards."""
+        over = power - self.power
+        if over <= 0:
+            return self.low << -over, self.high << -over
+        if over > self.high.bit_length():
+            return 0, 1
+        return self.low >> over, -(-self.high >> over)
+
+
+def _bounds(
+    steps: list[int], weights: list[int], rate: Fraction, precision: int
+) -> Iterator[tuple[int, int]]:
+    """Integers below and above weight * exp(-rate * step), all times one power of two that the largest fixes."""
+    halvings = max(0, rate.numerator.bit_length() - rate.denominator.bit_length() + 1)  # rate / 2^h <= 1
+    bits = precision + halvings + 160
+    power = _Between(*exp_between(rate / (1 << halvings), bits), -bits)
+    for _ in range(halvings):
+        power = power.times(power, bits)
+    powers = [power]  # exp(-rate * 2^i)
+    while len(powers) < max(steps).bit_length():
+        powers.append(powers[-1].times(powers[-1], bits))
+    found: dict[int, _Between] = {}
+    for step in set(steps):
+        one = _Between(1, 1, 0)
+        for place in range(step.bit_length()):
+            one = one.times(powers[place], bits) if step >> place & 1 else one
+        found[step] = one
+    terms = [
+        found[step].times(_Between(weight, weight, 0), bits)
+        for step, weight in zip(steps, weights, strict=True)
+    ]
+    least = max(each.power + each.high.bit_length() for each in terms) - precision - 64
+    return (each.scaled(least) for each in terms)
 
 
 def _flipped(head: int, x: Fraction, source: Source) -> bool:

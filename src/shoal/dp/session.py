@@ -24,6 +24,7 @@ from shoal.dp.correlation import Grid, Model
 from shoal.dp.currency import WORDS, Currency
 from shoal.dp.expected import amount_for, expected_error
 from shoal.dp.figures import cautions
+from shoal.dp.free import GAUSSIAN, LAPLACE, Bought, free_answer
 from shoal.dp.frequent import ask_mode, asks_for_mode, mode_cost
 from shoal.dp.ledger import Ledger
 from shoal.dp.noise import add_noise, as_released, released
@@ -129,6 +130,9 @@ class Session:
         Least epsilon of a figure.
     tables : mapping of str to (frame, schema), optional
         Further tables, each as `frame` may be, by the names that the schema's links use (docs/howto/tables.md).
+    releases : sequence, default ()
+        Releases of this table, as `shoal.release.release_marginals` gives them, or those that a ledger keeps
+        (`shoal.release.KeptReleases`): what they answer at least as exactly costs nothing.
 
     Notes
     -----
@@ -170,6 +174,7 @@ class Session:
         data_version: str | None = None,
         minimum: float = LEAST,
         tables: Mapping[str, tuple[Any, Schema | str | Path]] | None = None,
+        releases: Sequence[Bought] = (),
         _hook: Callable[[str], None] | None = None,
     ) -> None:
         if mode not in MODES:
@@ -180,7 +185,7 @@ class Session:
             {"column": mode, "cell": "correlated", "records": "group"}.get(unit.kind, "dp") if unit else mode
         )
         self.analyst, self._hook = named(analyst), _hook or (lambda step: None)
-        self.currency = Currency.of(schema)
+        self.currency, self.releases = Currency.of(schema), tuple(releases)
         self._least = self.currency.least(minimum)
         self.model, self.protected = _unit_of(self.mode, schema, unit, model, tau)
         asked = caps_of(schema, self.currency, budget, per_analyst)
@@ -234,10 +239,25 @@ class Session:
             return ask_mode(self, str(query), self._amount(epsilon, rho, error), self._who(analyst))
         asked, who = self._question(query), self._who(analyst)
         plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
+        free = self._free(query, plan, who)
+        if free is not None:
+            return free
         self._rows.ready()
         with self.admit(plan.size, who):
             receipt = self.ledger.once(self._claim(plan, who), lambda: self._draw(plan))
             return self._answer(plan, receipt)
+
+    def _free(self, query: str | Query, plan: Plan, who: str) -> Answer | None:
+        """What releases answer for nothing, at least as exactly as the plan would."""
+        if not self.releases:
+            return None
+        quantile = LAPLACE if self.currency.pure else GAUSSIAN
+        widths = {
+            each["figure"]: quantile * each["noise_scale"] for each in _parts(plan) if "noise_scale" in each
+        }
+        return free_answer(
+            self.releases, query, self.schema.id, who, self._version, widths, self.remaining(who)
+        )
 
     def cost(
         self,
@@ -263,6 +283,8 @@ class Session:
                 continue
             asked = self._question(each)
             plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
+            if self._free(each, plan, who) is not None:
+                continue
             claim = self._claim(plan, who)
             if claim.facts not in held and not self.ledger.has_received(claim):
                 times = 1 if kept is None else max(1, plan.unit.times(kept))
@@ -273,6 +295,11 @@ class Session:
         left = self.ledger.remaining(self.schema.id, who, self.limit)
         more = left // total if total else None
         return Cost(self.currency.epsilon(total), millionths.epsilon(left), tuple(parts), spent, more)
+
+    @property
+    def version(self) -> str:
+        """The word for the state of the table that answers are about."""
+        return self._version
 
     def remaining(self, analyst: str | None = None) -> float:
         """What an analyst can still spend on this data set, epsilon or rho; what others have spent is not told."""

@@ -105,6 +105,7 @@ class StatedSession(Session):
         data_version: str | None = None,
         minimum: float = LEAST,
         tables: Mapping[str, Any] | None = None,
+        releases: Sequence[Any] = (),
         _hook: Callable[[str], None] | None = None,
     ) -> None:
         if model is None:
@@ -113,6 +114,8 @@ class StatedSession(Session):
             raise ParameterError(
                 f"Mode {mode!r} takes its unit from the declared model, no other unit or tau."
             )
+        if releases:
+            raise ParameterError(f"Mode {mode!r} gives one answer of its own: 'releases' must be left open.")
         if tables:
             raise ParameterError(f"Mode {mode!r} answers about one table: 'tables' must be left open.")
         self.stated = read_stated(model) if isinstance(model, (str, Path)) else model
@@ -125,7 +128,7 @@ class StatedSession(Session):
                 f"Mode {mode!r} is counted in epsilon. Got a schema whose currency is 'zcdp'."
             )
         self.analyst, self._hook = named(analyst), _hook or (lambda step: None)
-        self._least = millionths.micro(minimum, "minimum")
+        self._least, self.releases = millionths.micro(minimum, "minimum"), ()
         self.protected = Stated(f"{mode}:{self.stated.fingerprint()}", self.stated.stamp)
         self._version = data_version or self.schema.version or random_word()
         self._frame = _rows(whole_table(frame, self.schema), self.schema, self.stated)
@@ -165,7 +168,7 @@ class StatedSession(Session):
         check_range(scale, Fraction(0), quantum)
 
         def draw() -> str:
-            steps = _exact(asked, self._frame, self.schema, self.stated, quantum)
+            steps = exact_steps(asked, self._frame, self.schema, self.stated, quantum)
             self._hook("computed")
             noisy = int(laplace(np.array([steps]), scale)[0])
             self._hook("noised")
@@ -239,7 +242,10 @@ class StatedSession(Session):
 
 
 def _rows(data: Any, schema: Schema, model: StatedModel) -> pl.DataFrame:
-    """The loaded rows that count: with a key, at most so many of one, those first in time or by a public hash of the row."""
+    """The loaded rows that count: with a key, at most so many of one, those first in time or by a public hash of the row.
+
+    Which rows count must not depend on the secret column, so that its cells are neither hashed nor looked at before.
+    """
     needed = [*model.keys, *(each for each in (model.ordered_by, model.secret) if each is not None)]
     native = cells_of(data, needed)
     for name in needed:
@@ -255,19 +261,20 @@ def _rows(data: Any, schema: Schema, model: StatedModel) -> pl.DataFrame:
         ids_of(native[name], schema.columns.get(name, Column(name, kind="category"))) for name in model.keys
     ]
     key = ids[0] if len(ids) == 1 else _pair(*ids)
+    time = key
+    if model.ordered_by is not None:  # as the schema reads it, where it declares it
+        time = (loaded if model.ordered_by in schema.columns else native)[model.ordered_by]
     order = pl.lit(0) if model.ordered_by is None else pl.col("shoal:time")
-    time = (
-        native[model.ordered_by].alias("shoal:time")
-        if model.ordered_by is not None
-        else key.alias("shoal:time")
-    )
-    hashed = pl.Series("shoal:hash", loaded.hash_rows(seed=1))
-    whole = loaded.with_columns(key.alias(KEY), time, hashed).drop_nulls(KEY)
-    if model.secret is not None:
-        known = stored_entries(schema, model.secret, model.entries)
-        whole = whole.filter(pl.col(model.secret).is_in(known))
+    public = loaded if model.secret is None else loaded.drop(model.secret)
+    hashed = public.hash_rows(seed=1) if public.width else pl.Series(np.zeros(loaded.height, dtype=np.uint64))
+    whole = loaded.with_columns(
+        key.alias(KEY), time.alias("shoal:time"), hashed.alias("shoal:hash")
+    ).drop_nulls(KEY)
     place = pl.struct(order, pl.col("shoal:hash")).rank("ordinal").over(KEY)
-    return whole.filter(place <= model.most).drop("shoal:time", "shoal:hash")
+    counted = whole.filter(place <= model.most).drop("shoal:time", "shoal:hash")
+    if model.secret is None:
+        return counted
+    return counted.filter(pl.col(model.secret).is_in(stored_entries(schema, model.secret, model.entries)))
 
 
 def _pair(one: pl.Series, other: pl.Series) -> pl.Series:
@@ -278,7 +285,9 @@ def _pair(one: pl.Series, other: pl.Series) -> pl.Series:
     return both.select(pl.when(known).then(ends).otherwise(pl.col("a"))).to_series()
 
 
-def _exact(query: Query, frame: pl.DataFrame, schema: Schema, model: StatedModel, quantum: Fraction) -> int:
+def exact_steps(
+    query: Query, frame: pl.DataFrame, schema: Schema, model: StatedModel, quantum: Fraction
+) -> int:
     """The exact answer in quanta."""
     aggregate = query.aggregates[0]
     tests = [pl.lit(True)] if query.condition is None else [expression(query.condition, schema)]

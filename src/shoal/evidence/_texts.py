@@ -8,17 +8,23 @@ from shoal.report import Section, table
 from shoal.scenarios import ReleaseType
 
 BLANK = Markup('<span class="blank">________________________________</span>')
+# Clause and heading of the standard, what is wanted there in short, and where it is.
 _ISO = (
-    ("Context assessment", "Who receives the data, what they know, what holds them back (threats, transparency, impact)",
-     "Release and scenario; the impact on people is for the officer: "),
-    ("Data assessment", "What the data is: people, columns, roles, what identifies",
-     "Columns and their roles in the internal report; codebook"),
-    ("Identifiability assessment", "How far people can be singled out, linked or inferred about",
-     "Risk before and after; attacks"),
-    ("Mitigation", "What was done about it", "Methods and parameters; verdicts on what is published"),
-    ("Governance before release", "Roles, responsibilities, approval", "Approved by: "),
-    ("Governance while data is available", "Monitoring, access, incidents", "Responsible, and how often it is looked at: "),
-    ("Governance afterwards", "Review, end of availability, deletion", "Date of review: "),
+    ("6.2 Threat modelling", "What holds recipients back, what moves them, and what they can do",
+     "Release and scenario; security and privacy practices of the recipients: "),
+    ("6.3 Transparency and impact assessment", "Who was told and asked, and which harm could be done",
+     "The public part; harm to people, and who was heard: "),
+    ("7.2 Data features", "Whom the data is about, its kind, its columns and their roles, its properties",
+     "Methods and parameters; columns in the internal report; codebook"),
+    ("7.3 Attack modelling", "The weakest record or the average, sample or population, privacy models",
+     "Risk before and after (prosecutor, journalist, marketer, weights); verdicts on what is published"),
+    ("8.2 Assessing identifiability", "Identifiability in figures, and tested by an adversary",
+     "Risk before and after; attacks, each with naive guess and control group"),
+    ("8.3 Mitigation", "The environment changed, the data transformed, and judged again",
+     "Methods and parameters; figures after; conditions of the release type; changes of the environment: "),
+    ("9.2 Before data are made available", "Roles, policies, how a disclosure is managed, stakeholders told", "Approved by: "),
+    ("9.3 After data are made available", "The data environment watched", "Responsible, and how often it is looked at: "),
+    ("9.4 Mitigation in case of incident", "What is done when somebody is found", "Whom to call, and what is done: "),
 )  # fmt: skip
 _EXPERT = (
     "I have appropriate knowledge of and experience with generally accepted statistical and scientific principles and "
@@ -51,7 +57,7 @@ def iso_section() -> Section:
         for name, what, where in _ISO
     ]
     return Section(
-        "Contents by ISO/IEC 27559", table(["part", "asked for", "in this dossier"], rows),
+        "Contents by ISO/IEC 27559", table(["clause", "asked for", "in this dossier"], rows),
         "What only a person can decide is left open.",
     )  # fmt: skip
 

@@ -16,6 +16,8 @@ from shoal.generalization._near import near_tuples
 HOT, COLD = 0.6, 0.06
 # Above so many records the classes are shared out between two jobs, anew in each round.
 SHARED, ROUNDS = 4_000, 12
+# Classes times values that are counted in them; larger tables keep their first classes.
+MOST_COUNTS = 100_000_000
 
 
 def improve(
@@ -41,7 +43,7 @@ def improve(
     groups = int(labels.max()) + 1
     price = class_prices(lattice, labels)
     active = np.flatnonzero(price[labels] > 1e-12)
-    if active.size == 0 or proposals == 0:
+    if active.size == 0 or proposals == 0 or 2 * groups * conditions.width > MOST_COUNTS:
         return labels
     wanted = np.unique(lattice.of_row[active])
     place = np.full(lattice.tuples.shape[0], -1, np.int64)
@@ -127,7 +129,7 @@ def _demands(conditions: Conditions, labels: np.ndarray, groups: int, n: int) ->
     spans, limits, shares = conditions.packed()
     if not conditions.width:
         return Demands(np.zeros((n, 0), np.int64), np.zeros((1, 0), np.int64), spans, limits, shares)
-    codes = [each + start for each, (start, _, _) in zip(conditions.sensitive, spans, strict=True)]
+    codes = [each + start for each, (start, *_) in zip(conditions.codes, spans, strict=True)]
     table = conditions.counted(labels, groups)
     room = np.zeros((groups + 16, table.shape[1]), np.int64)
     return Demands(np.stack(codes, axis=1), np.concatenate([table, room]), spans, limits, shares)

@@ -38,6 +38,7 @@ class Recoder(TransformerMixin, BaseEstimator):
 
     k: int
     columns: Sequence[str] | None
+    apart: str | None
     labels_: np.ndarray
     released_: pl.DataFrame
     loss_: float
@@ -81,6 +82,22 @@ class Recoder(TransformerMixin, BaseEstimator):
             )
         self._fitted = table
         return table
+
+    def _apart(self, X: Any) -> np.ndarray | None:
+        """Codes of what k counts instead of records, where that was asked for."""
+        if self.apart is None:
+            return None
+        cells = table_of(X, [self.apart])[self.apart]
+        if cells.null_count():
+            raise InputError(
+                f"Each record must have a value of {self.apart!r}, which k counts. Some have none."
+            )
+        codes = np.unique(cells.rank("dense").to_numpy(), return_inverse=True)[1].reshape(-1).astype(np.int64)
+        if int(codes.max(initial=-1)) + 1 < self.k:
+            raise InputError(
+                f"A class needs k = {self.k} different values of {self.apart!r}. The table has {int(codes.max()) + 1}."
+            )
+        return codes
 
 
 def column_weights(importance: Mapping[str, float] | None, names: Sequence[str]) -> np.ndarray:

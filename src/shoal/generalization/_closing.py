@@ -20,6 +20,8 @@ def close_classes(lattice: Lattice, conditions: Conditions, nodes: np.ndarray) -
     nodes : array of int64, (n_nodes, n_columns)
         The order in which levels are tried.
     """
+    # Whoever k counts instead of records is looked at when classes that fail are joined: a table of all would be large.
+    conditions = conditions.by_record()
     k, few = conditions.k, conditions.packed()
     by_tuple, groups = _close(
         lattice.tuples, lattice.counts, nodes, lattice.up, lattice.keys, k, conditions.table(lattice), *few

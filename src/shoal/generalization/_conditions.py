@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from numbers import Integral, Real
 from typing import TYPE_CHECKING
 
@@ -51,6 +51,8 @@ class Conditions:
         Codes of each sensitive column, one per record.
     ordered : tuple of bool
         Whether each sensitive column's codes are ranks.
+    apart : array of int64, optional
+        Codes of what k counts instead of records, households for one: a class must hold k different ones.
 
     Notes
     -----
@@ -66,27 +68,42 @@ class Conditions:
     delta: float | None = None
     sensitive: tuple[np.ndarray, ...] = ()
     ordered: tuple[bool, ...] = ()
+    apart: np.ndarray | None = None
     _spans: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_params("a condition", RULES, {name: getattr(self, name) for name in RULES})
-        spans = np.zeros((len(self.sensitive), 3), np.int64)
+        spans = np.zeros((len(self.codes), 4), np.int64)
         start = 0
-        for at, codes in enumerate(self.sensitive):
-            size = int(codes.max(initial=-1)) + 1
-            spans[at] = start, start + size, int(bool(self.ordered[at]) if self.ordered else False)
+        for at, codes in enumerate(self.codes):
+            size, ranks = (
+                int(codes.max(initial=-1)) + 1,
+                bool(self.ordered and at < len(self.ordered) and self.ordered[at]),
+            )
+            least = self.k if at >= len(self.sensitive) else 0
+            spans[at] = start, start + size, int(ranks), least
             start += size
         object.__setattr__(self, "_spans", spans)
 
     @property
+    def codes(self) -> tuple[np.ndarray, ...]:
+        """All columns of codes that are counted in classes: the sensitive ones, then what k counts."""
+        return self.sensitive if self.apart is None else (*self.sensitive, self.apart)
+
+    @property
     def demands(self) -> bool:
-        """Whether anything but k is asked for."""
-        return any(getattr(self, name) is not None for name in RULES if name != "k")
+        """Whether anything but k records is asked for."""
+        asked = any(getattr(self, name) is not None for name in RULES if name != "k")
+        return asked or self.apart is not None
 
     @property
     def width(self) -> int:
-        """Sensitive values of all columns."""
-        return int(self._spans[-1, 1]) if len(self.sensitive) and self.demands else 0
+        """Values of all counted columns."""
+        return int(self._spans[-1, 1]) if len(self.codes) and self.demands else 0
+
+    def by_record(self) -> Conditions:
+        """The same with k counted in records."""
+        return replace(self, apart=None)
 
     def table(self, lattice: Lattice) -> np.ndarray:
         """How often each sensitive value occurs with each distinct record."""
@@ -96,7 +113,7 @@ class Conditions:
         """How often each sensitive value occurs in each group of records."""
         table = np.zeros((groups, self.width), np.int64)
         if self.width:
-            for (start, stop, _), codes in zip(self._spans, self.sensitive, strict=True):
+            for (start, stop, _, _), codes in zip(self._spans, self.codes, strict=True):
                 size = int(stop - start)
                 table[:, start:stop] = np.bincount(labels * size + codes, minlength=groups * size).reshape(
                     groups, size
@@ -114,7 +131,7 @@ class Conditions:
         )
         shares = np.zeros(self.width)
         if self.width:
-            n = self.sensitive[0].size
+            n = self.codes[0].size
             shares = self.counted(np.zeros(n, np.int64), 1)[0] / n
         return self._spans, limits, shares
 
@@ -123,6 +140,11 @@ class Conditions:
         groups = int(labels.max(initial=-1)) + 1
         sizes = np.bincount(labels, minlength=groups)
         kept = sizes >= self.k
+        if self.apart is not None:
+            # Pairs instead of a table: households are many.
+            many = int(self.apart.max(initial=-1)) + 1
+            kept &= np.bincount(np.unique(labels * many + self.apart) // many, minlength=groups) >= self.k
+            return kept & self.by_record().holds(labels)
         if self.width:
             table = self.counted(labels, groups)
             spans, limits, shares = self.packed()
@@ -132,7 +154,7 @@ class Conditions:
         return kept
 
     def __str__(self) -> str:
-        words = [f"k = {self.k}"]
+        words = [f"k = {self.k}" + ("" if self.apart is None else " households")]
         named = {
             "l": "distinct l",
             "entropy_l": "entropy l",
@@ -159,6 +181,12 @@ def class_holds(counts, size, spans, limits, shares):
     for at in range(spans.shape[0]):
         start, stop, ordered = spans[at, 0], spans[at, 1], spans[at, 2]
         distinct, entropy, far, moved, carried = 0, 0.0, 0.0, 0.0, 0.0
+        if spans[at, 3] > 0:
+            for v in range(start, stop):
+                distinct += counts[v] > 0
+            if distinct < spans[at, 3]:
+                return False
+            continue
         for v in range(start, stop):
             p = counts[v] / size
             q = shares[v]

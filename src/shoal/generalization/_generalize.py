@@ -10,7 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 import polars as pl
 
-from shoal.errors import GuaranteeError, InternalError, ParameterError
+from shoal.errors import GuaranteeError, InputError, InternalError, ParameterError
+from shoal.generalization._anneal import MOST_COUNTS
 from shoal.generalization._base import Recoder, column_weights
 from shoal.generalization._conditions import RULES, Conditions
 from shoal.generalization._global import best_node
@@ -53,6 +54,9 @@ class Generalize(Recoder):
         Release a class at its common ancestors, or as the values present in it (local recoding).
     columns : sequence of str, optional
         The quasi-identifiers; all but the sensitive columns unless given.
+    apart : str, optional
+        A column, households for one, of which every class must hold k different values: k counts them instead of
+        records. Give `columns` as well.
     proposals : int, default 200
         Of the local search, for each record that is not released as it is.
     certify : bool, default True
@@ -132,6 +136,7 @@ class Generalize(Recoder):
         delta: float | None = None,
         classes: str = "ancestors",
         columns: Sequence[str] | None = None,
+        apart: str | None = None,
         proposals: int = 200,
         certify: bool = True,
         time_limit: float | None = None,
@@ -153,6 +158,7 @@ class Generalize(Recoder):
         self.delta = delta
         self.classes = classes
         self.columns = columns
+        self.apart = apart
         self.proposals = proposals
         self.certify = certify
         self.time_limit = time_limit
@@ -219,6 +225,7 @@ class Generalize(Recoder):
             self.delta,
             tuple(codes),
             tuple(ordered),
+            self._apart(X),
         )
 
     def _local(self, lattice: Lattice) -> np.ndarray:
@@ -230,6 +237,12 @@ class Generalize(Recoder):
         return found.nodes[found.labels]
 
     def _global(self, lattice: Lattice, weights: np.ndarray) -> np.ndarray:
+        if lattice.tuples.shape[0] * self.conditions_.width > MOST_COUNTS:
+            raise InputError(
+                "Global recoding counts every sensitive value and household in every class, at most "
+                f"{MOST_COUNTS:,} in all. Got {lattice.tuples.shape[0]:,} distinct records and "
+                f"{self.conditions_.width:,} values: recode locally, or count records."
+            )
         found = best_node(
             lattice, self.conditions_, self.suppress_at_most, weights, geometric=self.objective == "arx-loss"
         )

@@ -142,6 +142,7 @@ class Hierarchy:
             raise SchemaError(
                 f"The hierarchy of column {name!r} must hold each value once. Got {twice!r} twice."
             )
+        _refuse_borrowed(name, table)
         return cls._built(name, leaves, [[str(row[level]) for row in table] for level in range(1, depth)])
 
     @classmethod
@@ -311,3 +312,15 @@ def _leaves(node: Any) -> list[Any]:
 
 def _key(leaf: Any) -> str:
     return str(leaf)
+
+
+def _refuse_borrowed(name: str, table: Sequence[Sequence[Any]]) -> None:
+    """Raise where a level calls other values by the name of a value: the released cell would be false."""
+    leaves = {str(row[0]) for row in table}
+    for row in table:
+        for label in map(str, row[1:]):
+            if label in leaves and label != str(row[0]):
+                raise SchemaError(
+                    f"A label of the hierarchy of column {name!r} that is also a value must stand for this value alone, or the "
+                    f"hierarchy runs in a cycle. Got {label!r} above {str(row[0])!r}."
+                )

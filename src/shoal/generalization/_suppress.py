@@ -38,6 +38,9 @@ class Suppress(Recoder):
         Under reading "own": only combinations of up to so many keys need to occur k times.
     columns : sequence of str, optional
         The keys; all columns unless given.
+    apart : str, optional
+        A column, households for one, of which every class must hold k different values: k counts them instead of
+        records. For the reading "strict"; give `columns` as well.
     time_limit : float, optional
         Seconds for each programme; left open, work is counted instead and a run repeats.
     certify : bool, default True
@@ -100,6 +103,7 @@ class Suppress(Recoder):
         importance: Mapping[str, float] | None = None,
         subsets: int | None = None,
         columns: Sequence[str] | None = None,
+        apart: str | None = None,
         time_limit: float | None = None,
         certify: bool = True,
         proposals: int = 200,
@@ -110,6 +114,7 @@ class Suppress(Recoder):
         self.importance = importance
         self.subsets = subsets
         self.columns = columns
+        self.apart = apart
         self.time_limit = time_limit
         self.certify = certify
         self.proposals = proposals
@@ -130,18 +135,26 @@ class Suppress(Recoder):
                 "'subsets' of Suppress is for the reading 'own': under 'strict' whole combinations occur k times, "
                 f"and so do all parts of them. Got the reading {self.reading!r}."
             )
+        if self.apart is not None and self.reading != "strict":
+            raise ParameterError(
+                "'apart' of Suppress is for the reading 'strict': others count records. "
+                f"Got the reading {self.reading!r}."
+            )
+        conditions = Conditions(self.k, apart=self._apart(X))
         weights = column_weights(self.importance, table.columns)
         lattice = masks_of(table, weights)
-        self.mask_, bound = self._chosen(lattice, weights)
+        self.mask_, bound = self._chosen(lattice, weights, conditions)
         self._settle(table, lattice, weights, bound)
         return self
 
-    def _chosen(self, lattice: Lattice, weights: np.ndarray) -> tuple[np.ndarray, float | None]:
+    def _chosen(
+        self, lattice: Lattice, weights: np.ndarray, conditions: Conditions
+    ) -> tuple[np.ndarray, float | None]:
         """The cells to lose, and what they cost at least in all."""
         if self.reading == "strict":
             unit = 1.0 if bool(np.all(weights == np.rint(weights))) else 0.0
             found = recode_locally(
-                lattice, Conditions(self.k), proposals=self.proposals, unit=unit, certify=self.certify,
+                lattice, conditions, proposals=self.proposals, unit=unit, certify=self.certify,
                 time_limit=self.time_limit, random_state=self.random_state,
             )  # fmt: skip
             # A column with one value only has one level, and keeps it.

@@ -57,6 +57,8 @@ class Source:
 def read_table(path: str | Path, file: FileFormat | None = None) -> pl.DataFrame:
     r"""Read a table by its ending: CSV, Parquet, Arrow, Excel, SPSS, Stata or SAS; `-` is CSV on a pipe.
 
+    A folder of Parquet files, as Spark writes them, is one table.
+
     Examples
     --------
     >>> import tempfile, pathlib
@@ -85,7 +87,7 @@ def read_source(path: str | Path, file: FileFormat | None = None) -> Source:
     if not path.exists():
         raise InputError(f"No file {str(path)!r}.")
     if path.is_dir():
-        raise InputError(f"A file was expected. Got the folder {str(path)!r}.")
+        return _folder(path)
     if ending not in FORMATS:
         raise InputError(f"The file must end in one of {', '.join(FORMATS)}. Got {path.name!r}.")
     try:
@@ -100,6 +102,22 @@ def read_source(path: str | Path, file: FileFormat | None = None) -> Source:
             f"The table {str(path)!r} must have rows and columns. Got {source.frame.height} rows."
         )
     return source
+
+
+def _folder(path: Path) -> Source:
+    """The Parquet files of a folder as one table, in the order of their names: what Spark writes."""
+    files = sorted(each for each in path.iterdir() if each.is_file() and each.name[0] not in "._")
+    if not files or any(each.suffix.lower() != ".parquet" for each in files):
+        raise InputError(f"A file was expected, or a folder of Parquet files. Got the folder {str(path)!r}.")
+    frames = [_read_binary(each, ".parquet").frame for each in files]
+    frames = [each for each in frames if each.height] or frames[:1]
+    for each, file in zip(frames, files, strict=False):
+        if each.columns != frames[0].columns:
+            raise InputError(f"All files of a folder must have the same columns. {file.name!r} has others.")
+    frame = pl.concat(frames, how="vertical_relaxed")
+    if frame.width == 0 or frame.height == 0:
+        raise InputError(f"The table {str(path)!r} must have rows and columns. Got {frame.height} rows.")
+    return Source(frame, ".parquet")
 
 
 def lost_in_writing(frame: pl.DataFrame, path: str | Path, source: Source) -> tuple[str, ...]:

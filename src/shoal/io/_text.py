@@ -193,6 +193,29 @@ def refuse_ragged(lines: Iterable[str], separator: str, width: int, name: str) -
         return  # a cell too long for this reader; the table's own reader decides
 
 
+def records_over_lines(data: bytes, marks: FileFormat) -> int:
+    r"""How many records of a text file hold ends of lines inside quotes.
+
+    Examples
+    --------
+    >>> from shoal.io import records_over_lines
+    >>> from shoal.schema import FileFormat
+    >>> records_over_lines(b'a,b\n1,"two\nlines"\n2,x\n', FileFormat())
+    1
+    """
+    text = data.decode(codec(marks.encoding), "replace")
+    if '"' not in text:
+        return 0
+    rows, found, before = csv.reader(io.StringIO(text, newline=""), delimiter=marks.separator), 0, 0
+    try:
+        for _ in rows:
+            found += rows.line_num > before + 1
+            before = rows.line_num
+    except csv.Error:
+        pass  # a cell too long for this reader: what was seen until there is told
+    return found
+
+
 def has_decimal_commas(text: str, separator: str) -> bool:
     """Whether numbers are written with a comma: between semicolons more of them than with a point.
 

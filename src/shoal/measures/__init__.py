@@ -7,7 +7,7 @@ from shoal.measures._evaluate import evaluate
 from shoal.measures._linkage import Linkage, probabilistic_linkage
 from shoal.measures._loss import il1, il2, moments, propensity
 from shoal.measures._probabilistic import ProbabilisticLoss, information_theoretic_loss, pil
-from shoal.measures._risk import dld, drisk, interval_disclosure, linked_share
+from shoal.measures._risk import dld, drisk, interval_disclosure, linked_share, sought_records
 from shoal.measures._tables import coordinates
 
 __all__ = [
@@ -28,4 +28,5 @@ __all__ = [
     "probabilistic_linkage",
     "propensity",
     "relative_error",
+    "sought_records",
 ]

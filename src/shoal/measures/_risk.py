@@ -94,6 +94,25 @@ def linked_share(
     return float((alike > 0).astype(float) @ (1.0 / np.maximum(1, alike)) / rows.size)
 
 
+def sought_records(n: int, max_records: int | None) -> int:
+    """Of how many records `linked_share` looks for the nearest: in a large table a selection.
+
+    Parameters
+    ----------
+    n : int
+        Records of the table.
+    max_records : int or None
+        As `linked_share` is given it.
+
+    Examples
+    --------
+    >>> from shoal.measures import sought_records
+    >>> sought_records(900, 400), sought_records(50_000, 2_000)
+    (900, 2000)
+    """
+    return int(_selected(n, max_records, n).size)
+
+
 def _selected(n: int, most: int | None, among: float) -> np.ndarray:
     """An even selection of rows: at most so many, and so that they and those they are sought among are not too many pairs."""
     if most is None or n <= 1000:

@@ -98,7 +98,11 @@ def cutting(Z: np.ndarray) -> np.ndarray:
 
 
 class GlobalSearch:
-    """The search on a large table; the same parameters as `Search`, and the coordinates taken apart."""
+    """The search on a large table.
+
+    The same parameters as `Search`, the coordinates taken apart, and the loss that temperatures are in proportion to
+    (that of the first partition by default).
+    """
 
     def __init__(
         self,
@@ -110,6 +114,7 @@ class GlobalSearch:
         rng: np.random.Generator,
         report: Report,
         mixed: Mixed | None = None,
+        scale: float | None = None,
     ) -> None:
         self.k, self.first = k, labels
         self.work, self.workers, self.rng, self.report = work, workers, rng, report
@@ -134,7 +139,7 @@ class GlobalSearch:
         self.table = Table(*rows, near, (heat**0.5 if small else heat).astype(np.float32))
         self.states = [self._build() for _ in range(CHAINS if small else 1)]
         self.begun = self.sse
-        self.table.heat[:] *= np.float32(self.begun / n)
+        self.table.heat[:] *= np.float32((self.begun if scale is None else scale) / n)
 
     def _rows(self, mixed: Mixed) -> Rows:
         """The records in the order of the tree, padded."""

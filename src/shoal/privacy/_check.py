@@ -13,6 +13,7 @@ from shoal.privacy._anonymity import K_RULE, anonymity_verdict
 from shoal.privacy._closeness import T_RULE, closeness_verdict, ground_for, ground_of
 from shoal.privacy._diversity import C_RULE, L_RULE, diversity_verdict
 from shoal.privacy._profile import profile_of
+from shoal.privacy._shares import ALPHA_RULE, GAIN_RULE, KINDS, share_verdict
 from shoal.privacy._verdict import Verdict
 from shoal.privacy.cells import cells_of, names_of, opened
 from shoal.privacy.classes import Classes, classes_of, refuse_overlap
@@ -27,6 +28,10 @@ def check(
     l: float | None = None,
     t: float | None = None,
     c: float | None = None,
+    entropy_l: float | None = None,
+    alpha: float | None = None,
+    beta: float | None = None,
+    delta_disclosure: float | None = None,
     ground: str | Mapping[str, str] = "auto",
     levels: Mapping[str, Sequence[Any]] | None = None,
 ) -> tuple[Verdict, ...]:
@@ -43,6 +48,10 @@ def check(
         The demands. `l` holds for the distinct kind; the entropy kind is reported beside it.
     c : float, optional
         With it, recursive (c, l)-diversity is checked too.
+    entropy_l : float, optional
+        A demand on the entropy kind.
+    alpha, beta, delta_disclosure : float, optional
+        With them, (alpha, k)-anonymity, beta-likeness and delta-disclosure privacy are checked too; see `share_limits`.
     ground : {"auto", "equal", "ordered", "hierarchical"} or mapping of column name to it, default "auto"
         See `t_closeness`.
     levels : mapping of column name to levels, optional
@@ -52,7 +61,7 @@ def check(
     -------
     tuple of Verdict
         k-anonymity, then for each sensitive column distinct and entropy l-diversity, recursive
-        (c, l)-diversity where `c` is given, and t-closeness.
+        (c, l)-diversity where `c` is given, t-closeness, and the models on shares that were asked for.
 
     Notes
     -----
@@ -81,12 +90,17 @@ def check(
     """
     check_params(
         "check",
-        {"k": K_RULE, "l": L_RULE, "t": T_RULE, "c": C_RULE},
-        {"k": k, "l": l, "t": t, "c": c},
-    )
+        {"k": K_RULE, "l": L_RULE, "t": T_RULE, "c": C_RULE, "entropy_l": L_RULE, "alpha": ALPHA_RULE,
+         "beta": GAIN_RULE, "delta_disclosure": GAIN_RULE},
+        {"k": k, "l": l, "t": t, "c": c, "entropy_l": entropy_l, "alpha": alpha, "beta": beta,
+         "delta_disclosure": delta_disclosure},
+    )  # fmt: skip
     names = names_of(quasi, "quasi")
     others = names_of(sensitive, "sensitive") if sensitive else []
-    unmet = [name for name, demand in (("l", l), ("t", t), ("c", c)) if demand is not None and not others]
+    demands = {
+        "l": l, "t": t, "c": c, "entropy_l": entropy_l, "alpha": alpha, "beta": beta, "delta_disclosure": delta_disclosure,
+    }  # fmt: skip
+    unmet = [name for name, demand in demands.items() if demand is not None and not others]
     if unmet:
         raise ParameterError(f"The demand {unmet[0]!r} of check is on sensitive columns. Got none.")
     refuse_overlap(names, others)
@@ -96,11 +110,11 @@ def check(
     for name in others:
         column_levels = (levels or {}).get(name)
         distance = ground_for(ground, name)
-        alone = _on(table, classes, name, (l, t, c), distance, column_levels)
+        alone = _on(table, classes, name, demands, distance, column_levels)
         rest = [each for each in others if each != name]
         if rest:
             narrowed = classes_of(cells_of(table, [*names, *rest]))
-            joint = _on(table, narrowed, name, (l, t, c), distance, column_levels)
+            joint = _on(table, narrowed, name, demands, distance, column_levels)
             alone = [_with_note(one, other, rest) for one, other in zip(alone, joint, strict=True)]
         verdicts += alone
     return tuple(verdicts)
@@ -110,24 +124,29 @@ def _on(
     table: Frame,
     classes: Classes,
     name: str,
-    demands: tuple[float | None, float | None, float | None],
+    demands: Mapping[str, float | None],
     ground: str,
     levels: Sequence[Any] | None,
 ) -> list[Verdict]:
     """The verdicts on one sensitive column."""
-    l, t, c = demands
+    l, t, c = (demands[name] for name in ("l", "t", "c"))
     cells, scale = ground_of(table, name, ground, levels)
     profile = profile_of(classes, cells)
     verdicts = [
         diversity_verdict(classes, profile, "distinct", l),
-        diversity_verdict(classes, profile, "entropy", None),
+        diversity_verdict(classes, profile, "entropy", demands["entropy_l"]),
     ]
     if c is not None:
         verdicts.append(diversity_verdict(classes, profile, "recursive", l, c))
-    return [*verdicts, closeness_verdict(classes, profile, scale, t)]
+    verdicts.append(closeness_verdict(classes, profile, scale, t))
+    for kind, asked in zip(KINDS, ("alpha", "beta", "delta_disclosure"), strict=True):
+        if demands[asked] is not None:
+            verdicts.append(share_verdict(classes, profile, kind, demands[asked]))
+    return verdicts
 
 
 def _with_note(alone: Verdict, joint: Verdict, rest: list[str]) -> Verdict:
-    value = joint.value if isinstance(joint.value, int) else round(joint.value, 4)
+    value = "not bounded" if joint.value is None else joint.value
+    value = round(value, 4) if isinstance(value, float) else value
     note = f"Checked alone; with {', '.join(rest)} known to the intruder as well, the value is {value}."
     return replace(alone, notes=(*alone.notes, note))

@@ -34,7 +34,7 @@ class Verdict:
     quasi : tuple of str
         The quasi-identifiers: the columns an intruder is taken to know.
     sensitive : str or None
-    value : number, or (smallest, largest) for delta-presence
+    value : number, (smallest, largest) for delta-presence, or None where it is not bounded
         What the table reaches.
     limit : the same, or None
         What was demanded.
@@ -134,9 +134,11 @@ class Verdict:
 
 
 def figure_text(value: Any) -> str:
-    """A figure for reading: integers as they are, others to four digits, pairs in brackets."""
+    """A figure for reading: integers as they are, others to four digits, pairs in brackets, None as not bounded."""
     if isinstance(value, tuple):
         return "(" + ", ".join(figure_text(each) for each in value) + ")"
+    if value is None:
+        return "not bounded"
     return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
 
 

@@ -6,8 +6,6 @@ another one, so that every released cell is true.
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -17,25 +15,21 @@ import polars as pl
 from shoal import privacy, rules
 from shoal.errors import InputError, InternalError
 from shoal.generalization import Generalize, Hierarchy, Recoder, Suppress, read_hierarchies
-from shoal.publish.earlier import with_earlier
 from shoal.publish.executors import Executor, Progress
-from shoal.publish.replacing import needed_table, outcome_of, refuse_executor
+from shoal.publish.recoding import CONDITIONS, refuse_for
+from shoal.publish.replacing import class_weights, needed_table, opened, outcome_of
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
 from shoal.publish.stages import check
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.identification import identification
 from shoal.publish.stages.measure import Figures
-from shoal.publish.stages.roles import Roles, settle_roles
-from shoal.publish.stages.survey import ROW, weights_of
-from shoal.publish.status import Status, refuse_red, status_of
+from shoal.publish.stages.roles import Roles
+from shoal.publish.status import Status, status_of
 from shoal.schema import Column
 
 # Records up to which the loss of recoding is bounded without being asked.
 CERTIFIED = 50_000
-_FOR_GENERALIZE = dict.fromkeys(
-    ("hierarchies", "recoding", "suppress_at_most", "l", "t"), "only the method generalize takes it"
-)
 
 
 @dataclass(frozen=True)
@@ -56,23 +50,20 @@ def change(
     request: ProtectionRequest, executor: Executor, tell: Progress, before_giving: Callable[[], None] | None
 ) -> Protection:
     """Protect the table that an executor holds by coarsening its keys or suppressing their cells."""
-    started = time.perf_counter()
-    refuse(request, executor)
-    executor.refuse(request)
-    key = None if request.identifiers == "drop" else request.key or secrets.token_bytes(32)
-    with executor.open(request, tell) as rows:
-        tell("reading the schema", 0, 0)
-        roles = settle_roles(rows.head(), request, rows.labelled)
+    refuse_fields(request, refuse_for(request.method_name), f"by the method {request.method_name!r}")
+    refuse_fields(request, {"max_proposals": "it counts work by records"}, "of these methods")
+    with opened(request, executor, tell) as run:
+        roles, edits = run.roles, run.edits
         if roles.strata:
             raise InputError(
                 f"The method {request.method_name!r} takes no strata. Got {', '.join(roles.strata)}."
             )
-        edits = rules.edits_of(roles.schema.rules, roles.names)
         named = [name for edit in edits for name in edit.columns]
-        table = needed_table(rows, roles, {*roles.needed, *named})
+        table = needed_table(run.rows, roles, {*roles.needed, *named})
         settled = Settled(request, roles)
-        tell(f"changing cells until every combination has {request.k}", 0, 0)
-        recoder = recoder_for(settled, table).fit(_keys(table, roles))
+        counted = "" if request.count == "record" else " households"
+        tell(f"changing cells until every combination has {request.k}{counted}", 0, 0)
+        recoder = recoder_for(settled, table).fit(_keys(table, settled))
         tell("checking", 0, 0)
         new = new_columns(table, roles, recoder)
         changed = table.with_columns(new.values())
@@ -80,50 +71,28 @@ def change(
         kept = rules.repair(changed, table, edits, ())
         rules.refuse_unkept(kept)
         homes = None if roles.household is None else table[roles.household]
-        made = outcome_of(rows, settled, table, new, key, homes)
+        made = outcome_of(run.rows, settled, table, new, run.key, homes)
         verdicts = _verdicts(changed, made.classes, settled)
         check.refuse_broken(verdicts)
         exposure = check.exposure_of(made.classes, settled)
         status = _with_reading(status_of(verdicts, exposure, request.k, request.limits), recoder)
-        told: tuple[str, ...] = ()
-        if made.whole is not None:
-            status, told = with_earlier(status, request, roles, made.whole, table[ROW])
-        refuse_red(status, accepted=request.accept_risk)
+        status, told = run.settled(status, made, table)
         tell("measuring", 0, 0)
         figures = _figures(table, changed, settled, recoder, exposure)
         figures = replace(figures, rules=[each.to_dict() for each in kept.kept] or None)
         if before_giving is not None:
             before_giving()
         given = made.give(recoder.labels_)
-    return Protection(
-        frame=given.frame,
-        labels=given.labels,
-        verdicts=verdicts,
-        figures=replace(figures, seconds=time.perf_counter() - started),
-        status=status.colour,
-        reasons=status.reasons,
-        request=request,
-        roles=roles,
-        notes=(*rows.notes, *roles.notes, *told, *_notes(settled, recoder)),
-        sizes=_sizes(recoder),
-        original=made.original,
-        published=made.published,
-        parameters={
-            name: value
-            for name, value in recoder.get_params(deep=False).items()
-            if value is None or isinstance(value, (bool, int, float, str))
-        },
-    )
-
-
-def refuse(request: ProtectionRequest, executor: Executor) -> None:
-    """Raise a sentence that names the first field which these methods cannot honour."""
-    refuse_executor(request, executor)
-    if request.method_name == "suppress":
-        refuse_fields(request, _FOR_GENERALIZE, "of suppression")
-    else:
-        refuse_fields(request, {"reading": "only the method suppress takes it"}, "of recoding")
-    refuse_fields(request, {"max_proposals": "it counts work by records"}, "of these methods")
+        return run.protection(
+            made,
+            given,
+            verdicts,
+            figures,
+            status,
+            (*told, *_notes(settled, recoder)),
+            _sizes(recoder),
+            _parameters(recoder),
+        )
 
 
 def recoder_for(settled: Settled, table: pl.DataFrame) -> Recoder:
@@ -134,7 +103,7 @@ def recoder_for(settled: Settled, table: pl.DataFrame) -> Recoder:
     if request.method_name == "suppress":
         return Suppress(
             k=request.k, reading=request.reading or "strict", importance=importance, columns=roles.quasi_names,
-            time_limit=request.time_limit, random_state=seed,
+            subsets=request.subsets, apart=_apart(settled), time_limit=request.time_limit, random_state=seed,
         )  # fmt: skip
     given = {} if request.hierarchies is None else read_hierarchies(request.hierarchies)
     found = {fact.name: hierarchy_for(fact, given, table[fact.name]) for fact in roles.quasi}
@@ -142,7 +111,9 @@ def recoder_for(settled: Settled, table: pl.DataFrame) -> Recoder:
         k=request.k, hierarchies={name: tree for name, tree in found.items() if tree is not None},
         breaks={fact.name: fact.breaks for fact in roles.quasi if fact.breaks and fact.name not in given},
         recoding=request.recoding or "local", suppress_at_most=request.suppress_at_most or 0.0,
-        importance=importance, sensitive=roles.modelled, l=request.l, t=request.t,
+        objective=request.objective or "loss", classes=request.classes or "ancestors", importance=importance,
+        sensitive=roles.modelled, l=request.l, entropy_l=request.entropy_l, t=request.t, alpha=request.alpha,
+        beta=request.beta, delta=request.delta_disclosure, apart=_apart(settled),
         columns=[*roles.quasi_names, *roles.modelled], time_limit=request.time_limit, random_state=seed,
         certify=bool(request.certify) or table.height <= CERTIFIED,
     ).check()  # fmt: skip
@@ -159,12 +130,27 @@ def hierarchy_for(fact: Column, given: dict[str, Hierarchy], cells: pl.Series) -
     return Hierarchy.flat(fact.name, cells.drop_nulls().unique().sort().cast(pl.String).to_list() or [""])
 
 
-def _keys(table: pl.DataFrame, roles: Roles) -> pl.DataFrame:
+def _apart(settled: Settled) -> str | None:
+    """The column that k counts instead of records."""
+    return settled.roles.household if settled.request.count == "household" else None
+
+
+def _parameters(recoder: Recoder) -> dict[str, object]:
+    """The plain ones of a method's parameters."""
+    return {
+        name: value
+        for name, value in recoder.get_params(deep=False).items()
+        if value is None or isinstance(value, (bool, int, float, str))
+    }
+
+
+def _keys(table: pl.DataFrame, settled: Settled) -> pl.DataFrame:
     """The columns a method works on, texts of dates as dates."""
+    roles, counted = settled.roles, _apart(settled)
     dates = [
         fact.name for fact in roles.quasi if fact.kind == "date" and table.schema[fact.name] == pl.String
     ]
-    chosen = table.select([*roles.quasi_names, *roles.modelled])
+    chosen = table.select([*roles.quasi_names, *roles.modelled, *([] if counted is None else [counted])])
     return chosen.with_columns(pl.col(name).str.to_date(strict=False) for name in dates)
 
 
@@ -172,11 +158,7 @@ def new_columns(table: pl.DataFrame, roles: Roles, recoder: Recoder) -> dict[str
     """The columns that are published otherwise than they came."""
     new = {name: recoder.released_[name] for name in roles.quasi_names}
     if roles.weight is not None:
-        # The mean of a class's weights: totals of the class hold, and the weight tells nobody apart.
-        labels = recoder.labels_ - int(recoder.labels_.min())
-        weights = weights_of(table, roles.weight)
-        means = np.bincount(labels, weights) / np.maximum(np.bincount(labels), 1)
-        new[roles.weight] = pl.Series(roles.weight, means[labels])
+        new[roles.weight] = class_weights(table, roles.weight, recoder.labels_ - int(recoder.labels_.min()))
     return new
 
 
@@ -187,15 +169,17 @@ def _verdicts(changed: pl.DataFrame, classes: pl.DataFrame, settled: Settled) ->
     ground, levels = distances_of(roles)
     if set(roles.sensitive) <= set(changed.columns):
         found = privacy.check(
-            changed, roles.known, list(roles.sensitive), k=request.k if strict else None, l=request.l, t=request.t,
-            ground=ground, levels=levels,
+            changed, roles.known, list(roles.sensitive), k=request.k if strict else None,
+            **{name: getattr(request, name) for name in CONDITIONS}, ground=ground, levels=levels,
         )  # fmt: skip
     else:
         bare = classes.drop(check.HOME) if check.HOME in classes.columns else classes
         found = check.verdicts_of_classes(bare, settled)
         found = tuple(each if strict else replace(each, limit=None, holds=None) for each in found)
-    # Classes hold k records; how many households share them is told, not demanded.
-    homes = (replace(each, limit=None, holds=None) for each in check.of_households(classes, settled))
+    homes = check.of_households(classes, settled)
+    if request.count != "household":
+        # Classes hold k records; how many households share them is told, not demanded.
+        homes = tuple(replace(each, limit=None, holds=None) for each in homes)
     return (*found, *homes)
 
 
@@ -266,13 +250,17 @@ def _notes(settled: Settled, recoder: Recoder) -> list[str]:
                 f"Under this reading {recoder.exposed_:,} persons agree with fewer than {recoder.k} released records and "
                 "can be found by whoever knows their keys; the reading 'strict' leaves nobody so."
             )
+    if isinstance(recoder, Generalize) and recoder.classes == "sets":
+        said.append("Cells are the values present in their class, or sets of them.")
+    if isinstance(recoder, Generalize) and recoder.objective != "loss":
+        said.append(f"The loss is counted as {recoder.objective!r}.")
     if isinstance(recoder, Generalize) and recoder.node_ is not None:
         levels = zip(roles.quasi_names, recoder.node_, strict=True)
         said.append(f"Levels: {', '.join(f'{name} {level}' for name, level in levels)}.")
-    if roles.household is not None:
+    if roles.household is not None and settled.request.count == "record":
         said.append(
-            "Classes hold k persons, not k households: members of one household may share a class. A step at the level "
-            "of households counts households."
+            "Classes hold k persons, not k households: members of one household may share a class. --count household "
+            "counts households."
         )
     left = [*roles.sensitive, *roles.left]
     if left:

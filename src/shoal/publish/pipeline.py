@@ -12,11 +12,13 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from shoal.engine.compile import needs_compiling
+from shoal.errors import ParameterError
 from shoal.microaggregation import Microaggregator, resolve_method
 from shoal.publish.earlier import with_earlier
 from shoal.publish.executors import Draft, Executor, Progress, Rows
 from shoal.publish.executors.memory import MemoryRows
-from shoal.publish.request import CHANGING, ProtectionRequest, refuse_fields
+from shoal.publish.recoding import CHANGING, refuse_for_groups
+from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
 from shoal.publish.stages.check import exposure_of, refuse_broken
 from shoal.publish.stages.households import household_sums, households_of
@@ -30,9 +32,6 @@ from shoal.rules import edits_of, refuse_contradiction
 
 # Rows of the sample from which large tables are cut into parts.
 SAMPLE_ROWS = 60_000
-_OF_CHANGING = dict.fromkeys(
-    ("hierarchies", "recoding", "suppress_at_most"), "only the method generalize takes it"
-)
 
 
 def protect(
@@ -64,7 +63,8 @@ def protect(
         was not accepted.
     """
     tell = progress or (lambda _stage, _done, _of: None)
-    if steps_asked(request):
+    refuse_two_ways(request)
+    if request.method_name == "steps":
         from shoal.publish.steps import run_steps
 
         return run_steps(request, executor, tell, before_giving)
@@ -101,21 +101,20 @@ def protect(
     return Protection.of(plan, draft, status, figures, given, notes)
 
 
-def steps_asked(request: ProtectionRequest) -> bool:
-    """Whether a run is one of several steps."""
-    declared = request.schema is not None and bool(request.schema.steps)
-    if not (request.steps or declared or request.method_name == "steps"):
-        return False
-    from shoal.publish.steps import steps_of
-
-    return bool(steps_of(request))
+def refuse_two_ways(request: ProtectionRequest) -> None:
+    """Raise a sentence where both a method and steps are asked for, or steps of which there are none."""
+    if request.steps and request.method_name != "steps":
+        raise ParameterError(
+            f"A run is one method or several steps. Got the method {request.method_name!r} and steps."
+        )
+    declared = request.steps or (request.schema is not None and request.schema.steps)
+    if request.method_name == "steps" and not declared:
+        raise ParameterError("The method 'steps' needs steps, in the request or in the schema. Got none.")
 
 
 def settle_method(request: ProtectionRequest) -> Microaggregator:
     """The method as asked for; refuses what it cannot take."""
-    refuse_fields(
-        request, _OF_CHANGING | {"reading": "only methods that suppress cells take it"}, "in groups"
-    )
+    refuse_fields(request, refuse_for_groups(), "in groups")
     return resolve_method(
         request.method, request.k, request.time_limit, request.max_proposals, request.random_state
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from shoal.engine.columns import TypedColumn
-from shoal.measures import linked_share
+from shoal.measures import linked_share, sought_records
 from shoal.publish.executors.memory import Memory
 from shoal.publish.pipeline import plan_rows, settle_method
 from shoal.publish.request import ProtectionRequest
@@ -84,6 +84,7 @@ class Prepared:
             largest_group=int(sizes.max()),
             information_loss=100.0 * float(((Z - Y) ** 2).sum()) / total if total > 0 else 0.0,
             dld=linked_share(Z, Y, max_records=MEASURED_RECORDS) if linked is None else linked,
+            linked_records=sought_records(Z.shape[0], MEASURED_RECORDS),
             measured_records=min(Z.shape[0], MEASURED_RECORDS),
             **cells,
         )

@@ -1,30 +1,41 @@
 """Runs that replace whole columns: the columns they need in memory, all others passed through as they come.
 
 Suppression, generalisation and runs of steps decide about all rows at once, so the columns they look at are held in
-memory wherever the rows live; in parts every other column goes from file to file, batch by batch.
+memory wherever the rows live; in parts every other column goes from file to file, batch by batch, and on Spark it stays on
+the cluster.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+import contextlib
+import secrets
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import polars as pl
 
-from shoal import io
+from shoal import io, rules
 from shoal.engine.frame import Frame
 from shoal.engine.pseudonyms import pseudonyms
-from shoal.errors import InputError, ParameterError
-from shoal.publish.executors import Executor, Given, Rows
+from shoal.errors import InputError
+from shoal.privacy import Verdict
+from shoal.publish.earlier import with_earlier
+from shoal.publish.executors import Executor, Given, Progress, Rows
 from shoal.publish.executors.memory import MemoryRows
 from shoal.publish.request import ProtectionRequest, refuse_fields
-from shoal.publish.result import original_cells
+from shoal.publish.result import Protection, original_cells
 from shoal.publish.stages import check
-from shoal.publish.stages.measure import MEASURED_RECORDS
+from shoal.publish.stages.measure import MEASURED_RECORDS, Figures
 from shoal.publish.stages.release import hidden, shuffled
-from shoal.publish.stages.roles import Decided, Roles
-from shoal.publish.stages.survey import ROW, kept_rows
+from shoal.publish.stages.roles import Decided, Roles, settle_roles
+from shoal.publish.stages.survey import ROW, kept_rows, weights_of
+from shoal.publish.status import Status, refuse_red
+
+if TYPE_CHECKING:
+    from shoal.publish.executors.parts import PartsRows
 
 _IN_PARTS = {
     "order": "its rows are written in the order they come; shuffle the file before or after",
@@ -56,26 +67,94 @@ class Outcome:
     whole: pl.DataFrame | None = None
 
 
+@dataclass(frozen=True)
+class Opened:
+    """A table that is open for one run.
+
+    Attributes
+    ----------
+    request : ProtectionRequest
+    rows : Rows
+    roles : Roles
+    edits : tuple of Edit
+    key : bytes or None
+        Of the hashes, where identifiers are hashed.
+    started : float
+    """
+
+    request: ProtectionRequest
+    rows: Rows
+    roles: Roles
+    edits: tuple[rules.Edit, ...]
+    key: bytes | None
+    started: float = field(default_factory=time.perf_counter)
+
+    def settled(self, status: Status, made: Outcome, table: pl.DataFrame) -> tuple[Status, tuple[str, ...]]:
+        """The status with what an earlier release adds, and notes on it; raises where it must not be given out."""
+        told: tuple[str, ...] = ()
+        if made.whole is not None:
+            status, told = with_earlier(status, self.request, self.roles, made.whole, table[ROW])
+        refuse_red(status, accepted=self.request.accept_risk)
+        return status, (*self.rows.notes, *self.roles.notes, *told)
+
+    def protection(
+        self, made: Outcome, given: Given, verdicts: tuple[Verdict, ...], figures: Figures, status: Status,
+        notes: tuple[str, ...], sizes: np.ndarray, parameters: Mapping[str, object],
+    ) -> Protection:  # fmt: skip
+        """What the run gives back."""
+        return Protection(
+            frame=given.frame, labels=given.labels, verdicts=verdicts,
+            figures=replace(figures, seconds=time.perf_counter() - self.started), status=status.colour,
+            reasons=status.reasons, request=self.request, roles=self.roles, notes=notes, sizes=sizes,
+            original=made.original, published=made.published, parameters=dict(parameters),
+        )  # fmt: skip
+
+
+@contextlib.contextmanager
+def opened(request: ProtectionRequest, executor: Executor, tell: Progress) -> Iterator[Opened]:
+    """Refuse what cannot be had, open the table and settle what every column is."""
+    started = time.perf_counter()
+    refuse_executor(request, executor)
+    executor.refuse(request)
+    key = None if request.identifiers == "drop" else request.key or secrets.token_bytes(32)
+    with executor.open(request, tell) as rows:
+        tell("reading the schema", 0, 0)
+        roles = settle_roles(rows.head(), request, rows.labelled)
+        edits = rules.edits_of(roles.schema.rules, roles.names)
+        rules.refuse_contradiction(edits)
+        if request.count == "household" and roles.household is None:
+            raise InputError(
+                "Counting households needs their column: name it (--households), or give it that role in a schema. None "
+                "has it."
+            )
+        yield Opened(request, rows, roles, edits, key, started)
+
+
+def class_weights(table: pl.DataFrame, weight: str, labels: np.ndarray) -> pl.Series:
+    """The mean of a class's weights: totals of the class hold, and the weight tells nobody apart."""
+    weights = weights_of(table, weight)
+    if not weights.sum() > 0:
+        raise InputError(f"The weights {weight!r} must be at least 0, some above 0. All are 0.")
+    means = np.bincount(labels, weights) / np.maximum(np.bincount(labels), 1)
+    return pl.Series(weight, means[labels])
+
+
 def refuse_executor(request: ProtectionRequest, executor: Executor) -> None:
-    """Raise a sentence where such a run cannot be had on an executor, or not with all that was asked for."""
-    if executor.name not in ("memory", "parts"):
-        raise ParameterError(
-            f"The method {request.method_name!r} needs its columns in one memory, so it cannot run on {executor.name}: "
-            "take the file in parts on one machine (--engine local)."
-        )
+    """Raise a sentence where such a run cannot have all that was asked for on an executor."""
     if executor.name == "parts":
         refuse_fields(request, _IN_PARTS, f"in parts by the method {request.method_name!r}")
 
 
-def needed_table(rows: Rows, roles: Roles, names: Collection[str]) -> pl.DataFrame:
+def needed_table(rows: Any, roles: Roles, names: Collection[str]) -> pl.DataFrame:
     """The decoded columns a run looks at, rows numbered; rows whose policy is to be dropped are left out."""
     rows.settle(roles)
     if isinstance(rows, MemoryRows):
         rows.table = kept_rows(rows.table, roles.quasi)
         return rows.table
-    from shoal.publish.executors.parts import PartsRows
+    if not isinstance(rows, _parts()):
+        from shoal.publish.executors.spark.replacing import needed_columns
 
-    assert isinstance(rows, PartsRows)
+        return needed_columns(rows, roles, names)
     wanted = [name for name in roles.names if name in names]
     batches, size = [], 0.0
     for batch in rows.source.numbered(wanted):
@@ -90,7 +169,7 @@ def needed_table(rows: Rows, roles: Roles, names: Collection[str]) -> pl.DataFra
 
 
 def outcome_of(
-    rows: Rows,
+    rows: Any,
     settled: Decided,
     table: pl.DataFrame,
     new: Mapping[str, pl.Series],
@@ -112,7 +191,20 @@ def outcome_of(
     """
     if isinstance(rows, MemoryRows):
         return _in_memory(rows, settled, dict(new), key, households)
-    return _in_parts(rows, settled, table, new, key, households)
+    if isinstance(rows, _parts()):
+        return _in_parts(rows, settled, table, new, key, households)
+    from shoal.publish.executors.spark.replacing import Replaced
+
+    made = Replaced(rows, settled, table, new, key, households)
+    step = max(1, -(-table.height // MEASURED_RECORDS))
+    return Outcome(made.classes(), *made.selection(step), made.give)
+
+
+def _parts() -> type[PartsRows]:
+    """The rows of a table in parts; loaded only where a table is not in memory."""
+    from shoal.publish.executors.parts import PartsRows
+
+    return PartsRows
 
 
 def _in_memory(
@@ -150,17 +242,15 @@ def _in_memory(
 
 
 def _in_parts(
-    rows: Rows,
+    rows: PartsRows,
     settled: Decided,
     table: pl.DataFrame,
     new: Mapping[str, pl.Series],
     key: bytes | None,
     households: pl.Series | None,
 ) -> Outcome:
-    from shoal.publish.executors.parts import PartsRows
     from shoal.publish.executors.parts.writing import Classes, Writer
 
-    assert isinstance(rows, PartsRows)
     roles = settled.roles
     temporary = rows.held.enter_context(io.atomic(rows.place.output))
     gone = hidden(roles) if settled.request.identifiers == "drop" else []

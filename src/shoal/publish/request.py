@@ -33,13 +33,11 @@ from shoal.publish.fields import (
     short,
     split,
 )
+from shoal.publish.recoding import FIELDS
 from shoal.scenarios import RELEASE_TYPES, ReleaseType, release_type
 
 if TYPE_CHECKING:
     from shoal.schema import FileFormat, Schema
-
-# Methods that change cells truthfully instead of averaging them.
-CHANGING = ("generalize", "suppress")
 
 
 @dataclass(frozen=True)
@@ -61,13 +59,10 @@ class ProtectionRequest:
 
     k: int = option(5, Interval(Integral, 2), "Smallest group.", "whole", "-k", page=True)
     method: Any = option(
-        "anneal",
-        Instance((object,)),
-        "A method by its name in shoal.methods().",
-        "text",
-        "--method",
-        page=True,
-    )
+        None, maybe(Instance((object,))),
+        "A method by its name in shoal.methods(), generalize or suppress; left open, the schema's steps or anneal.",
+        "text", "--method", page=True,
+    )  # fmt: skip
     schema: Schema | None = option(
         None,
         maybe(IsSchema()),
@@ -94,22 +89,12 @@ class ProtectionRequest:
         None, TEXT, "Column that says which rows are one household; groups hold k households.", "text",
         "--households",
     )  # fmt: skip
-    l: int | None = option(
-        None,
-        maybe(Interval(Integral, 2)),
-        "Also reach l-diversity of the sensitive columns.",
-        "whole",
-        "--l",
-        page=True,
-    )
-    t: float | None = option(
-        None,
-        maybe(Interval(Real, 0, 1)),
-        "Also reach t-closeness of the sensitive columns.",
-        "number",
-        "--t",
-        page=True,
-    )
+    l: int | None = FIELDS["l"]
+    t: float | None = FIELDS["t"]
+    entropy_l: float | None = FIELDS["entropy_l"]
+    alpha: float | None = FIELDS["alpha"]
+    beta: float | None = FIELDS["beta"]
+    delta_disclosure: float | None = FIELDS["delta_disclosure"]
     on_missing: str | None = option(
         None, maybe(Options(("error", "impute", "category", "drop"))),
         "Missing cells: error, impute, category or drop; overrules the schema.", "text", "--on-missing", page=True,
@@ -144,21 +129,14 @@ class ProtectionRequest:
         "Key of the hashes; a random one is forgotten after the run.",
         "value",
     )
-    hierarchies: str | Path | None = option(
-        None, PATH, "Folder of hierarchies for the method generalize.", "path", "--hierarchies"
-    )
-    recoding: str | None = option(
-        None, maybe(Options(("local", "global"))), "Recoding of the method generalize: local or global.",
-        "text", "--recoding",
-    )  # fmt: skip
-    suppress_at_most: float | None = option(
-        None, maybe(Interval(Real, 0, 1)), "Largest share of records that generalize may suppress.", "number",
-        "--suppress-at-most",
-    )  # fmt: skip
-    reading: str | None = option(
-        None, maybe(Options(("strict", "own", "wildcard"))),
-        "How a suppressed cell is read: strict, own or wildcard.", "text", "--reading",
-    )  # fmt: skip
+    hierarchies: str | Path | None = FIELDS["hierarchies"]
+    recoding: str | None = FIELDS["recoding"]
+    suppress_at_most: float | None = FIELDS["suppress_at_most"]
+    objective: str | None = FIELDS["objective"]
+    classes: str | None = FIELDS["classes"]
+    reading: str | None = FIELDS["reading"]
+    subsets: int | None = FIELDS["subsets"]
+    count: str = FIELDS["count"]
     time_limit: float | None = option(
         None, maybe(Interval(Real, 0)),
         "Seconds the method may search instead of the default amount of work; the result then depends on the "
@@ -235,6 +213,8 @@ class ProtectionRequest:
     def __post_init__(self) -> None:
         self._settle_schema()
         self._settle_steps()
+        if self.method is None:
+            object.__setattr__(self, "method", self.default_method)
         for name, known in options().items():
             value = getattr(self, name)
             if known.kind == "names":
@@ -266,6 +246,12 @@ class ProtectionRequest:
         from shoal.schema import Steps
 
         object.__setattr__(self, "steps", Steps.of(self.steps))
+
+    @property
+    def default_method(self) -> str:
+        """What is run where no method is named: the steps asked for or declared, else the search."""
+        declared = self.schema is not None and bool(self.schema.steps)
+        return "steps" if self.steps or declared else "anneal"
 
     def _refuse_two_roles(self) -> None:
         first: dict[str, str] = {}
@@ -304,11 +290,8 @@ class ProtectionRequest:
 
     def given(self) -> dict[str, Any]:
         """The fields that differ from their default."""
-        return {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.name in options() and getattr(self, each.name) != each.default
-        }
+        usual = {each.name: each.default for each in fields(self)} | {"method": self.default_method}
+        return {name: getattr(self, name) for name in options() if getattr(self, name) != usual[name]}
 
     def to_dict(self) -> dict[str, Any]:
         """The fields that differ from their default as plain values, which `from_dict` reads back."""

@@ -174,10 +174,12 @@ class Protection:
         ]
         if figures.dld is not None and not self.roles.left:
             most = figures.n_groups / figures.n_records
-            sampled = " of all records, the other share is of a sample" if figures.dld > most + 1e-9 else ""
-            said[-1] += f"; groups of {low:,} or more allow at most {100 * most:.3g} %{sampled}"
+            said[-1] += f"; groups of {low:,} or more allow at most {100 * most:.3g} % of all records"
         elif figures.linkage is not None:
             said[-1] += f", with the columns left as they are {100 * figures.linkage:.1f} %"
+        sought = figures.linked_records
+        if figures.dld is not None and sought is not None and sought < figures.n_records:
+            said[-1] += f"; linkage is of a sample of {sought:,} records"
         if figures.certificate is not None:
             proof = figures.certificate
             said.append(

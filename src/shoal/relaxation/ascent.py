@@ -17,7 +17,8 @@ from collections.abc import Callable
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.relaxation.rooted import Surroundings, price_all, price_near
+from shoal.relaxation.rooted import price_all, price_near
+from shoal.relaxation.surroundings import Surroundings
 
 FIRST, LAST, FALL = 0.03, 0.002, 0.8
 """First and last eps, in mean prices, and its fall from round to round."""

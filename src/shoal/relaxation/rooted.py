@@ -30,90 +30,20 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from shoal.engine.compile import kernel
-from shoal.engine.kernels.axes import blocks_of
 from shoal.engine.kernels.distance import squares_to
+from shoal.relaxation.chains import KEPT, ROOM, keep_least, search_root
+from shoal.relaxation.surroundings import LEAF, Surroundings
 
 BLOCKS = 16
 """Searches side by side, every 16th root each; a constant, so that the answer does not depend on the threads."""
-
-LEAF = 48
-"""Records of a leaf."""
-
-FAN = 32
-"""Leaves that are skipped together."""
 
 WIDEST = 2_000
 """Records a root may be searched with; to have no more it gives way with its price."""
 
 TRIES = 4
 """Searches from a root that grow too long, each at a lower price of the root; after the last its bound stands."""
-
-KEPT = 32
-"""Groups of one root that are handed on."""
-
-ROOM = 1e-13
-"""Relative room for the rounding of short sums; k terms take up k * 1.2e-16 of it."""
-
-_QUERY = 65_536
-
-
-class Space(NamedTuple):
-    """Records in the order of a tree, column by column, and the boxes around its leaves and runs of leaves."""
-
-    columns: np.ndarray  # (p, n)
-    leaf: np.ndarray  # (leaves + 1,) first record of each
-    low: np.ndarray  # (leaves, p)
-    high: np.ndarray
-    run: np.ndarray  # (runs + 1,) first leaf of each
-    run_low: np.ndarray
-    run_high: np.ndarray
-
-
-@dataclass(frozen=True)
-class Surroundings:
-    """A table prepared for pricing: its records in the order of a tree, and what is near each.
-
-    Attributes
-    ----------
-    k : int
-    order : array of int64, (n,)
-        Record of the table at each place of the tree; everything else is by place.
-    space : Space
-    near : array of int32, (n, m)
-        The nearest others, nearest first.
-    sums : array of float64, (n, m + 1)
-        Sum of the squared distances to the nearest 0, 1, .., m others, rounded down.
-    """
-
-    k: int
-    order: np.ndarray
-    space: Space
-    near: np.ndarray
-    sums: np.ndarray
-
-    @classmethod
-    def of(cls, Z: np.ndarray, k: int, m: int) -> Surroundings:
-        """Find the m nearest of each record; O(n m) memory."""
-        leaves = blocks_of(Z, LEAF)
-        order = np.concatenate(leaves)
-        X = np.ascontiguousarray(Z[order])
-        leaf = np.cumsum([0, *(rows.size for rows in leaves)])
-        low, high = np.minimum.reduceat(X, leaf[:-1]), np.maximum.reduceat(X, leaf[:-1])
-        run = np.append(np.arange(0, leaf.size - 1, FAN), leaf.size - 1)
-        space = Space(
-            np.ascontiguousarray(X.T), leaf, low, high,
-            run, np.minimum.reduceat(low, run[:-1]), np.maximum.reduceat(high, run[:-1]),
-        )  # fmt: skip
-        near, sums = _nearest(X, min(m, X.shape[0] - 1))
-        return cls(k, order, space, near, sums)
-
-    @property
-    def n(self) -> int:
-        """Number of records."""
-        return self.order.size
 
 
 @dataclass(frozen=True)
@@ -210,23 +140,6 @@ def _running_max(values: np.ndarray, rising: np.ndarray) -> np.ndarray:
     return out
 
 
-def _nearest(X: np.ndarray, m: int) -> tuple[np.ndarray, np.ndarray]:
-    n = X.shape[0]
-    near, sums = np.empty((n, m), np.int32), np.empty((n, m + 1))
-    tree = cKDTree(X)
-    for start in range(0, n, _QUERY):
-        rows = np.arange(start, min(n, start + _QUERY))
-        distance, found = tree.query(X[rows], k=m + 1, workers=-1)
-        sums[rows] = np.cumsum(distance * distance, axis=1)
-        # Among duplicates a record need not be its own nearest: the first of the list leaves if it is not in it.
-        own = found == rows[:, None]
-        own[~own.any(axis=1), 0] = True
-        near[rows] = found[~own].reshape(rows.size, m)
-    # Rounding in distances and sums is below (p + 2m + 4) units in the last place.
-    sums *= 1.0 - (X.shape[1] + 2 * m + 8) * 2.3e-16
-    return near, sums
-
-
 class Prices(NamedTuple):
     """Prices and what follows from them, by place."""
 
@@ -267,7 +180,7 @@ def _search_roots(space, prices, near, k, nodes, roots, exact, lowest, charge, r
             continue
         own, paid, tries = prices.pi[i], first, TRIES if exact else 1
         for turn in range(tries):
-            least, found, margin, low, used = _search(
+            least, found, margin, low, used = search_root(
                 space, prices.pi, own + paid, k, i, listed[:m], dr[:m], nodes, kept
             )
             work += used
@@ -399,18 +312,6 @@ def _keep_largest(top, value):
 
 
 @kernel()
-def _keep_least(low, value):
-    """Put a value into a short list of the least, least first."""
-    at = low.size - 1
-    if value >= low[at]:
-        return
-    while at > 0 and low[at - 1] > value:
-        low[at] = low[at - 1]
-        at -= 1
-    low[at] = value
-
-
-@kernel()
 def _by_shares(prices, k, i, listed, dr, m):
     """Leave out records whose share is too large (step 2).
 
@@ -422,7 +323,7 @@ def _by_shares(prices, k, i, listed, dr, m):
         u = listed[x]
         plus = dr[x] / k + prices.others[u] / (2 * k)
         h[x] = plus - pi[u] - ROOM * (plus + abs(pi[u]))
-        _keep_least(low, h[x])
+        keep_least(low, h[x])
     total, size = 0.0, abs(pi[i])
     for s in range(k - 2):
         total += low[s]
@@ -449,203 +350,3 @@ def _by_shares(prices, k, i, listed, dr, m):
             listed[left], dr[left] = listed[x], dr[x]
             left += 1
     return left, floor, paid
-
-
-@kernel()
-def _weights(space, pi, price, k, listed, dr):
-    """Weights of the pairs of T on a grid that keeps their sums exact, and how far the grid is off for a group."""
-    columns, m = space.columns, listed.size
-    p = columns.shape[0]
-    lower = 1.0 - (p + 8) * 2.3e-16
-    size = abs(price)
-    for x in range(m):
-        size = max(size, 4.0 * dr[x], abs(pi[listed[x]]))
-    # A weight is at most this; sums, bounds included, have fewer than 2 k^2 of them.
-    size *= (1.0 / k + 2.0 / (k - 1)) * (1.0 + 2.0 / (k - 2))
-    # The smallest power of two that keeps 2 k^2 weights within 2^51 of them; halves are twice as fine.
-    unit = 2.0 ** max(-1000.0, np.ceil(np.log2(2.0 * k * k * size)) - 50.0)
-    margin = (k - 1) * (k - 2) / 2 * (0.5 * unit + 1e-14 * size)
-    own, part = np.empty((m, p)), np.empty(m)
-    for x in range(m):
-        for a in range(p):
-            own[x, a] = columns[a, listed[x]]
-        part[x] = (dr[x] / k - (price + pi[listed[x]]) / (k - 1)) / (k - 2)
-    W = np.empty((m, m))
-    for x in range(m):
-        W[x, x] = np.inf
-        for y in range(x):
-            d = 0.0
-            for a in range(p):
-                t = own[x, a] - own[y, a]
-                d += t * t
-            w = d * lower / k - (pi[listed[x]] + pi[listed[y]]) / (k - 1) + (part[x] + part[y])
-            W[x, y] = W[y, x] = np.rint(w / unit) * unit
-    return W, margin
-
-
-@kernel()
-def _half_stars(W, alive, t):
-    """Leave out records by half stars (step 3) while that helps; how many are left, and a bound on all groups."""
-    m = alive.size
-    bound, row, low = np.empty(m), np.empty(t - 1), np.empty(t)
-    count, floor = m, 0.0
-    for _ in range(6):
-        low[:] = np.inf
-        for a in range(m):
-            if not alive[a]:
-                continue
-            row[:] = np.inf
-            for b in range(m):
-                if alive[b] and W[a, b] < row[t - 2]:
-                    _keep_least(row, W[a, b])
-            bound[a] = 0.5 * row.sum()
-            _keep_least(low, bound[a])
-        total = low[: t - 1].sum()
-        floor = total + low[t - 1]
-        if floor >= 0.0:
-            return 0, 0.0
-        gone = 0
-        for a in range(m):
-            if alive[a] and bound[a] + total >= 0.0:
-                alive[a] = False
-                gone += 1
-        count -= gone
-        if gone == 0 or count < t:
-            break
-    return (count, floor) if count >= t else (0, 0.0)
-
-
-@kernel()
-def _search(space, pi, own, k, i, listed, dr, nodes, kept):
-    """Groups of negative f with root i, priced at `own`, among the listed records.
-
-    The lowest f for each listed record, how many groups were kept (the first ones in `kept`), what the grid may
-    hide, a negative bound if the search had to end early (0 if not), and nodes.
-    """
-    m, t = listed.size, k - 1
-    least = np.zeros(m)
-    if k == 2:
-        found = 0
-        margin = 0.0
-        for x in range(m):
-            f = 0.5 * dr[x] - (own + pi[listed[x]])
-            margin = max(margin, ROOM * (dr[x] + abs(own) + abs(pi[listed[x]])))
-            if f < 0.0:
-                least[x] = f
-                if found < kept.shape[0]:
-                    kept[found, 0], kept[found, 1] = i, listed[x]
-                    found += 1
-        return least, found, margin, 0.0, m
-    W, margin = _weights(space, pi, own, k, listed, dr)
-    alive = np.ones(m, np.bool_)
-    count, floor = _half_stars(W, alive, t)
-    if count == 0:
-        return least, 0, margin, 0.0, 0
-    inside = np.flatnonzero(alive)
-    V = np.empty((count, count))
-    for a in range(count):
-        for b in range(count):
-            V[a, b] = W[inside[a], inside[b]]
-    lows = np.zeros(count)
-    found, used = _grow(V, t, nodes, lows, kept)
-    for a in range(count):
-        least[inside[a]] = lows[a]
-    for g in range(min(found, kept.shape[0])):
-        kept[g, t] = i
-        for x in range(t):
-            kept[g, x] = listed[inside[kept[g, x]]]
-    return least, found, margin, floor if used > nodes else 0.0, used
-
-
-@kernel()
-def _grow(V, t, nodes, lows, kept):
-    """Sets of t records of negative weight, by chains (step 4); how many were kept, and nodes (more: cut short)."""
-    n = V.shape[0]
-    star = np.zeros((n, t))
-    for a in range(n):
-        row = np.sort(V[a])
-        total = 0.0
-        for q in range(1, t):
-            total += row[q - 1]
-            star[a, q] = 0.5 * total
-    degree, waiting = np.zeros((t + 1, n)), np.empty((t + 1, n), np.int64)
-    count, value = np.zeros(t + 1, np.int64), np.zeros(t + 1)
-    inner, T, taken = np.zeros((t + 1, t + 1)), np.empty(t, np.int64), np.zeros(n, np.bool_)
-    low = np.empty(t)
-    used, found = 0, 0
-    for first in range(n):
-        T[0], m, taken[first] = first, 1, True
-        degree[0] = V[first]
-        waits = 0
-        for u in range(first + 1, n):
-            if V[first, u] < 0.0:
-                waiting[0, waits] = u
-                waits += 1
-        count[1] = waits
-        used += 1
-        while m >= 1:
-            if used > nodes:
-                return found, used
-            if count[m] == 0:
-                m -= 1
-                taken[T[m]] = False
-                continue
-            count[m] -= 1
-            v = waiting[m - 1, count[m]]
-            own = degree[m - 1, v]
-            largest = True
-            for x in range(m):
-                grown = inner[m, x] + V[T[x], v]
-                if grown > own or (grown == own and T[x] > v):
-                    largest = False
-                    break
-                inner[m + 1, x] = grown
-            if not largest:
-                continue
-            inner[m + 1, m] = own
-            grown = value[m] + own
-            T[m] = v
-            if m + 1 == t:
-                if grown < 0.0:
-                    better = False
-                    for x in range(t):
-                        if grown < lows[T[x]]:
-                            lows[T[x]] = grown
-                            better = True
-                    if better:
-                        kept[found % KEPT, :t] = T
-                        found += 1
-                continue
-            used += 1
-            waits = _descend(V, star, degree, waiting, taken, low[: t - m - 1], m, v, grown)
-            if waits > 0:
-                taken[v] = True
-                m += 1
-                value[m], count[m] = grown, waits
-    return found, used
-
-
-@kernel()
-def _descend(V, star, degree, waiting, taken, low, m, v, grown):
-    """Degrees to a set that has just got v, and who may come next: none where half stars show no negative set."""
-    n, q = V.shape[0], low.size
-    low[:] = np.inf
-    old, new, half = degree[m - 1], degree[m], star[:, q - 1]
-    for u in range(n):
-        new[u] = old[u] + V[v, u]
-        if not taken[u] and u != v:
-            x = new[u] + half[u]
-            if x < low[q - 1]:
-                _keep_least(low, x)
-    bound = grown
-    for s in range(q):
-        bound += low[s]
-    if bound >= 0.0:
-        return 0
-    bound -= low[q - 1]
-    waits = 0
-    for u in range(n):
-        if not taken[u] and u != v and new[u] < -grown and bound + new[u] + half[u] < 0.0:
-            waiting[m, waits] = u
-            waits += 1
-    return waits

@@ -253,7 +253,7 @@ def _sentences(
         second = (
             "An intruder who holds the original values of these columns and takes the nearest original for each "
             f"published record would be right for {percent(100 * figures['dld'])} of them"
-            f"{_knowing(figures)}{lost if 'information_loss' in figures else ''}."
+            f"{_knowing(figures)}{_of_a_sample(figures)}{lost if 'information_loss' in figures else ''}."
         )
     else:
         asked = [each for each in protection.verdicts if each.holds is not None]
@@ -277,6 +277,16 @@ def _knowing(figures: Mapping[str, Any]) -> str:
     if linked is None or linked <= figures["dld"]:
         return ""
     return f", and for {percent(100 * linked)} with the columns left as they are"
+
+
+def _of_a_sample(figures: Mapping[str, Any]) -> str:
+    """Said where linkage was sought for some of the records only."""
+    sought = figures.get("linked_records")
+    return (
+        ""
+        if sought is None or sought >= figures.get("n_records", 0)
+        else f" (a sample of {sought:,} was tried)"
+    )
 
 
 def _tiles(

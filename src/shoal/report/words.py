@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -97,7 +98,7 @@ RISK = (
         "Linkage",
         "share",
         "Share of published records whose nearest original is their own, for an intruder who holds the original "
-        "values of all protected columns and also knows the columns left as they are.",
+        "values of all protected columns and also knows the columns left as they are{sample}.",
     ),
     (
         "dld",
@@ -255,12 +256,21 @@ def risk_facts(figures: Mapping[str, Any], ceiling: float | None) -> tuple[Figur
         else f"; all members of a group look alike, so with these groups it cannot exceed {percent(100 * ceiling)}, "
         "one in k at most"
     )
+    words += sample_words(figures)
     alike = figures.get("linkage") == figures.get("dld")
     return tuple(
-        _fact(row, figures, ceiling=words)
+        _fact(row, figures, ceiling=words, sample=sample_words(figures))
         for row in RISK
         if row[0] in figures and not (row[0] == "linkage" and alike)
     )
+
+
+def sample_words(figures: Mapping[str, Any]) -> str:
+    """Said of linkage where it was sought for some of the records only."""
+    sought, n = figures.get("linked_records"), figures.get("n_records", 0)
+    if sought is None or sought >= n:
+        return ""
+    return f"; measured on a sample of {sought:,} of {n:,} records, so the share of all may be a little higher or lower"
 
 
 def _fact(row: tuple[str, str, str, str], figures: Mapping[str, Any], **fill: str) -> FigureFact:
@@ -290,6 +300,8 @@ def percent(value: float) -> str:
 
 def number(value: Any) -> str:
     """Three significant digits; what rounding leaves of nothing is 0."""
+    if value is None:
+        return "not bounded"
     if isinstance(value, (tuple, list)):
         return " to ".join(number(each) for each in value)
     if isinstance(value, int):
@@ -339,6 +351,20 @@ def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:
         return (
             f"In no group are the values of {column} distributed farther than {reached} from the whole table "
             "(0: alike, 1: as different as can be)."
+        )
+    if model.startswith("(alpha"):
+        return f"In no group does one value of {column} belong to more than {percent(100 * value)} of the records."
+    if model.startswith("beta"):
+        return (
+            f"In no group is the share of a value of {column} more than {percent(100 * value)} above its share in the whole "
+            "table."
+        )
+    if model.startswith("delta-disclosure"):
+        return (
+            f"In some group a value of {column} that the table holds does not occur: who finds it learns so."
+            if value is None
+            else f"In every group the share of each value of {column} is within a factor of {number(math.exp(value))} of its "
+            "share in the whole table."
         )
     if model.startswith("delta-presence"):
         return (

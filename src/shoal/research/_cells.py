@@ -1,4 +1,7 @@
-"""Cells of a paper's table: measured two at a time, and those already measured taken from a file."""
+"""Cells of a paper's tables: runs measured two at a time, and those already measured taken from a file.
+
+A run is a method on a table. Two tables of a paper may ask different figures of one run: it is then made once.
+"""
 
 from __future__ import annotations
 
@@ -42,6 +45,9 @@ class Cell:
     seeds : int
         Runs with seeds 0, 1, ... whose mean is the figure; 1 leaves the method's own seed.
     figure : {"il1", "il2"}
+        What of the run stands beside the printed figure.
+    masked : bool
+        Whether IL2 and DLD of what is published are measured too, as a table of them asks.
     """
 
     data: str
@@ -50,56 +56,87 @@ class Cell:
     extra: Mapping[str, Any] = field(default_factory=dict)
     seeds: int = 1
     figure: str = "il1"
+    masked: bool = False
 
     @property
     def key(self) -> str:
-        """What the result depends on, as text."""
+        """What the run depends on, as text; not what is printed for it."""
         params = {name: _plain(value) for name, value in sorted(self.method.get_params().items())}
-        return json.dumps([self.data, self.method.name, params, self.seeds, self.figure, dict(self.extra)])
+        return json.dumps([self.data, self.method.name, params, self.seeds, self.masked])
+
+    def row(self, run: Run) -> Row:
+        """What was measured beside what is printed."""
+        ours = run.found["il2"] if self.figure == "il2" else run.loss
+        place = self.data, self.method.name, self.method.k, self.published
+        found = {name: value for name, value in run.found.items() if name != self.figure}
+        if self.figure == "il2":
+            found["information_loss"] = run.loss
+        return Row(*place, ours, run.seconds, run.kept, run.spread, {**self.extra, **found})
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a method did on a table.
+
+    Attributes
+    ----------
+    loss : float
+        Information loss; the mean where there were several seeds.
+    seconds : float
+        Of one seed.
+    kept : bool
+        Whether every group had k..2k-1 records (or at least k, where the method promises no more).
+    spread : float or None
+        Standard deviation over seeds.
+    found : dict
+        Further figures.
+    """
+
+    loss: float
+    seconds: float
+    kept: bool
+    spread: float | None = None
+    found: dict[str, Any] = field(default_factory=dict)
 
 
 class Resumed:
-    """Rows measured so far, in a file of one JSON object a line; a run that was stopped goes on from there."""
+    """Runs measured so far, in a file of one JSON object a line; what was stopped goes on from there."""
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.rows: dict[str, Row] = {}
+        self.runs: dict[str, Run] = {}
         if path is None or not path.exists():
             return
         try:
             for line in path.read_text(encoding="utf-8").splitlines():
                 found = json.loads(line)
-                self.rows[found["key"]] = Row(**found["row"])
+                self.runs[found["key"]] = Run(**found["run"])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} is no file of measured cells.") from error
 
-    def keep(self, key: str, row: Row) -> None:
-        """Add a measured row."""
-        self.rows[key] = row
+    def keep(self, key: str, run: Run) -> None:
+        """Add a measured run."""
+        self.runs[key] = run
         if self.path is not None:
             with self.path.open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"key": key, "row": vars(row)}) + "\n")
+                file.write(json.dumps({"key": key, "run": vars(run)}) + "\n")
 
 
 def run_cells(
     cells: Iterable[Cell], progress: Progress | None = None, resumed: Resumed | None = None
 ) -> tuple[Row, ...]:
     """Measure the cells, two at a time, in their order."""
-    cells, known = list(cells), resumed or Resumed(None)
+    known = resumed or Resumed(None)
+    keyed = [(cell.key, cell) for cell in cells]  # a run with several seeds changes its method's
+    waiting = {key: cell for key, cell in keyed if key not in known.runs}
     with ThreadPoolExecutor(max_workers=2) as pool:
-        runs = [None if cell.key in known.rows else pool.submit(_measure, cell) for cell in cells]
-        rows = []
-        for position, (cell, run) in enumerate(zip(cells, runs, strict=True)):
-            if run is None:
-                rows.append(known.rows[cell.key])
-                continue
-            rows.append(run.result())
-            known.keep(cell.key, rows[-1])
+        running = {key: pool.submit(_measure, cell) for key, cell in waiting.items()}
+        for done, (key, run) in enumerate(running.items(), 1):
+            known.keep(key, run.result())
             if progress is not None:
-                progress(
-                    f"{position + 1} of {len(cells)}: {cell.data}, {cell.method.name}, k = {cell.method.k}"
-                )
-    return tuple(rows)
+                cell = waiting[key]
+                progress(f"{done} of {len(running)}: {cell.data}, {cell.method.name}, k = {cell.method.k}")
+    return tuple(cell.row(known.runs[key]) for key, cell in keyed)
 
 
 def configured(name: str, k: int) -> Microaggregator:
@@ -126,8 +163,9 @@ def _compiled(name: str) -> None:
     configured(name, 2).set_params(**little).fit(np.random.default_rng(0).normal(size=(24, 3)))
 
 
-def _measure(cell: Cell) -> Row:
-    X, method, extra = matrix(cell.data), cell.method, dict(cell.extra)
+def _measure(cell: Cell) -> Run:
+    X, method = matrix(cell.data), cell.method
+    extra: dict[str, Any] = {}
     losses, objectives, kept = [], [], True
     _compiled(method.name)
     start = time.perf_counter()
@@ -148,19 +186,16 @@ def _measure(cell: Cell) -> Row:
         extra["equation_5"] = float(np.mean(objectives))
     if hasattr(method, "start_loss_"):
         extra["imp"] = 100.0 * (1.0 - method.information_loss_ / method.start_loss_)
-    if cell.figure == "il2":
+    if cell.masked:
         masked, medoids = method.transform(X), X[medoids_of(standardise(X), method.labels_)][method.labels_]
         extra |= {
+            "il2": measures.il2(X, masked),
             "dld": measures.dld(X, masked),
             "il2_of_medoids": measures.il2(X, medoids),
             "dld_of_medoids": measures.dld(X, medoids),
-            "information_loss": method.information_loss_,
         }
-        losses = [measures.il2(X, masked)]
     spread = float(np.std(losses, ddof=1)) if len(losses) > 1 else None
-    return Row(
-        cell.data, method.name, method.k, cell.published, float(np.mean(losses)), seconds, kept, spread, extra
-    )
+    return Run(float(np.mean(losses)), seconds, kept, spread, extra)
 
 
 def _plain(value: Any) -> Any:

@@ -79,7 +79,9 @@ def _brkga(data: str, k: int, printed: float | None, full: bool) -> list[Cell]:
     """
     search = "all" if full else "pattern"
     return [
-        Cell(data, BRKGA(k=k, constraint=constraint, search=search), printed, {"reading": reading})
+        Cell(
+            data, BRKGA(k=k, constraint=constraint, search=search), printed, {"reading": reading}, masked=True
+        )
         for constraint, reading in READINGS.items()
         if full or constraint != "upper" or k == max(KS)
     ]
@@ -132,7 +134,7 @@ def table2(
                     continue
                 extra = {"reading": reading, "dld_published": printed["dld"][position]}
                 method = BRKGA(k=k, constraint=constraint, search=search)
-                cells.append(Cell(data, method, printed["il2"][position], extra, figure="il2"))
+                cells.append(Cell(data, method, printed["il2"][position], extra, figure="il2", masked=True))
     rows = run_cells(cells, progress, Resumed(resume))
     maxima = []
     for data, published in IL2_MAXIMA.items():

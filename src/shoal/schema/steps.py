@@ -16,8 +16,8 @@ from shoal.schema.parts import Checked
 LEVELS = ("record", "household")
 # Steps that are no microaggregation, and the fields each of them takes beside columns and level.
 TAKES: dict[str, tuple[str, ...]] = {
-    "suppress": ("k", "within", "reading"),
-    "generalize": ("k", "within", "recoding", "suppress_at_most"),
+    "suppress": ("k", "within", "count", "reading", "subsets"),
+    "generalize": ("k", "within", "count", "recoding", "suppress_at_most", "objective", "classes"),
     "pram": ("probability", "matrix", "invariant"),
     "noise": ("scale", "correlated"),
     "rank-swap": ("share",),
@@ -27,7 +27,7 @@ TAKES: dict[str, tuple[str, ...]] = {
     "swap-records": ("k", "share", "given", "similar"),
 }
 NEEDS: dict[str, tuple[str, ...]] = {"round": ("to",), "swap-records": ("given",)}
-_GROUPING = ("k", "within")
+_GROUPING = ("k", "within", "count")
 
 
 @dataclass(frozen=True)
@@ -68,12 +68,20 @@ class Step(Checked):
     within : tuple of str, optional
         Columns whose published values classes and groups never cross. Left open: the columns that earlier
         suppression or generalisation has treated, so that all of them together keep k. Empty: none.
+    count : {"record", "household"}, default "record"
+        What k counts at the level of records: "household" lets every class or group hold k different households.
     reading : {"strict", "own", "wildcard"}, optional
         Of "suppress".
+    subsets : int, optional
+        Of "suppress" with the reading "own": only combinations of up to so many keys must occur k times.
     recoding : {"local", "global"}, optional
         Of "generalize".
     suppress_at_most : float, optional
         Of "generalize": largest share of suppressed records.
+    objective : {"loss", "arx-loss", "precision", "cells"}, optional
+        Of "generalize": what it keeps small.
+    classes : {"ancestors", "sets"}, optional
+        Of "generalize": release a class at its common ancestors, or as the values present in it.
     probability : float, optional
         Of "pram": that a value is drawn anew.
     matrix : tuple of tuples, optional
@@ -108,9 +116,13 @@ class Step(Checked):
     k: int | None = None
     level: str = "record"
     within: tuple[str, ...] | None = None
+    count: str = "record"
     reading: str | None = None
+    subsets: int | None = None
     recoding: str | None = None
     suppress_at_most: float | None = None
+    objective: str | None = None
+    classes: str | None = None
     probability: float | None = None
     matrix: tuple[tuple[float, ...], ...] | None = None
     invariant: bool = False
@@ -130,7 +142,11 @@ class Step(Checked):
         "k": Maybe(Whole(2)),
         "level": Options(LEVELS),
         "within": Maybe(TextList(empty=True)),
+        "count": Options(LEVELS),
         "reading": Maybe(Options(("strict", "own", "wildcard"))),
+        "subsets": Maybe(Whole(1)),
+        "objective": Maybe(Options(("loss", "arx-loss", "precision", "cells"))),
+        "classes": Maybe(Options(("ancestors", "sets"))),
         "recoding": Maybe(Options(("local", "global"))),
         "suppress_at_most": Maybe(Finite(0, below=1.0000001)),
         "probability": Maybe(Finite(0, below=1.0000001)),
@@ -158,6 +174,11 @@ class Step(Checked):
         for name in NEEDS.get(self.method, ()):
             if not getattr(self, name):
                 raise SchemaError(f"A step {self.method!r} must have {name!r}. It has none.")
+        if self.count == "household" and (self.level == "household" or not self.keeps_k):
+            raise SchemaError(
+                f"A step {self.method!r} counts households at the level of records and under the reading 'strict'. Got level "
+                f"{self.level!r} and reading {self.reading or 'strict'!r}."
+            )
         if self.method == "pram" and (self.probability is None) == (self.matrix is None):
             raise SchemaError("A step 'pram' must have either 'probability' or 'matrix'.")
         if self.method == "code-ends" and self.bottom is None and self.top is None:

@@ -15,6 +15,7 @@ from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.errors import LedgerError, ShoalError
+from shoal.server import releases as made_releases
 from shoal.server.service import Service
 
 _LAST = Query(100, ge=1, le=1000, description="How many of the newest entries to give.")
@@ -39,6 +40,28 @@ class Question(BaseModel):
     sql: str = Field(max_length=20_000, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
     epsilon: float = Field(gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
     mode: str | None = Field(None, max_length=20, description="The data set's first mode if left open.")
+
+
+class Table(BaseModel):
+    """A whole table to be released: what to spend on it, and what it shall hold."""
+
+    model_config = ConfigDict(extra="forbid")
+    epsilon: float = Field(gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[1.0])
+    delta: float | None = Field(
+        None, gt=0, lt=1, description="Gaussian noise, counted in zCDP; pure if left open."
+    )
+    columns: list[str] | None = Field(
+        None, max_length=500, description="All quasi and sensitive ones if left open."
+    )
+    bins: int | str | dict[str, int | str | list[float]] | None = Field(
+        None, description="Bins of numbers: how many, or quantiles:16; or one of them for each column."
+    )
+    marginals: int | str | list[list[str]] = Field(
+        "chosen", description="chosen, a number of columns up to 3, or lists of columns."
+    )
+    rows: int | None = Field(
+        None, ge=1, le=1_000_000, description="The noisy number of records if left open."
+    )
 
 
 def service_of(request: Request) -> Service:
@@ -114,6 +137,26 @@ async def answered(request: Request, dataset: str, question: Question) -> Answer
         question.mode,
         request.state.visitor.name,
     )
+
+
+async def release(request: Request, dataset: str, table: Table) -> dict[str, Any]:
+    """A whole table, charged to your budget before the data is touched; further questions to it are free."""
+    who, wanted = request.state.visitor.name, table.model_dump()
+    out = await run_in_threadpool(made_releases.release, service_of(request), dataset, wanted, who)
+    return {
+        "stamp": out.stamp,
+        "epsilon": out.epsilon,
+        "delta": out.delta,
+        "remaining": out.remaining,
+        "entry": out.entry,
+        "notes": list(out.notes),
+        "csv": out.frame.write_csv(),
+    }
+
+
+def releases(request: Request, dataset: str) -> list[dict[str, Any]]:
+    """The releases you hold of this state of the data, and what each covers."""
+    return made_releases.releases(service_of(request), dataset, request.state.visitor.name)
 
 
 def answers(request: Request, dataset: str, last: int = _LAST) -> list[dict[str, Any]]:

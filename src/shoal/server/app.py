@@ -63,6 +63,8 @@ WAYS = (
     Way("GET", "/api/v1/datasets/{dataset}/budget", api.budget, _ANALYST),
     Way("POST", "/api/v1/datasets/{dataset}/cost", api.cost, _ANALYST),
     Way("POST", "/api/v1/datasets/{dataset}/ask", api.ask, _ANALYST),
+    Way("POST", "/api/v1/datasets/{dataset}/releases", api.release, _ANALYST),
+    Way("GET", "/api/v1/datasets/{dataset}/releases", api.releases, _ANALYST),
     Way("GET", "/api/v1/datasets/{dataset}/answers", api.answers, _ANALYST),
     Way("GET", "/api/v1/datasets/{dataset}/spending", api.spending, _OWNER),
     Way("GET", "/api/v1/datasets/{dataset}/access", access.access, _OWNER),

@@ -29,9 +29,10 @@ FILES = {
     "report.html": "text/html; charset=utf-8",
     "public-report.html": "text/html; charset=utf-8",
     "schema.toml": "text/plain; charset=utf-8",
+    "run.json": "application/json",
     "map.html": "text/html; charset=utf-8",
 }
-_OF_A_RUN = ("result.json", "protected.csv", "report.html", "public-report.html", "schema.toml")
+_OF_A_RUN = ("result.json", "protected.csv", "report.html", "public-report.html", "schema.toml", "run.json")
 _OF_A_MAP = ("map.json", "map.html")
 MEANINGS = {
     "identifier": "names a person; left out of the protected table",
@@ -177,8 +178,9 @@ def _end_total(request: Request, folder: Path) -> None:
 def method_names() -> tuple[str, ...]:
     """The methods there are; loaded when the first table is published, so that the server starts fast."""
     from shoal.microaggregation import methods
+    from shoal.publish.recoding import CHANGING
 
-    return tuple(sorted(methods()))
+    return tuple(sorted([*methods(), *CHANGING]))
 
 
 async def _events(request: Request, folder: Path) -> AsyncIterator[str]:
@@ -217,7 +219,9 @@ async def _wanted(folder: Path, form: FormData) -> dict[str, Any]:
     request = await run_in_threadpool(ProtectionRequest.from_texts, texts)
     if request.method_name not in await run_in_threadpool(method_names):
         raise ParameterError(f"The method must be one of {', '.join(method_names())}.")
-    return {"roles": roles, "request": request.to_dict(), "escape": form.get("escape") is not None}
+    # A method that was chosen is kept as chosen, whatever the schema says.
+    chosen = {"method": request.method_name} if texts.get("method", "").strip() else {}
+    return {"roles": roles, "request": request.to_dict() | chosen, "escape": form.get("escape") is not None}
 
 
 def form_fields(asked: dict[str, Any], missing: int) -> list[dict[str, Any]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import math
@@ -11,6 +12,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +30,7 @@ from shoal.dp.sources import read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
 from shoal.errors import BudgetError, InputError, ParameterError, QueryError, ShoalError
+from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.config import Config, Dataset
@@ -69,6 +72,7 @@ class Service:
         self._rights: dict[str, tuple[float, Rights]] = {}
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
+        self.frames: dict[str, Any] = {}  # as read, for releases of whole tables
         self.datasets: dict[str, Dataset] = {}
         self.files, self._most, self._run = DatasetFiles(Path(config.datasets_folder)), most, run
         self._seen, self._loading, self._looked_at = -1, threading.Lock(), -math.inf
@@ -87,6 +91,7 @@ class Service:
         if self._most is not None:
             _narrow(sessions, micro(self._most))
         self._quality[name], self._sessions[name], self.datasets[name] = looked, sessions, facts
+        self.frames[name] = frame
 
     def is_stale(self) -> bool:
         """Whether owners may have changed data sets; asked about once a second."""
@@ -109,7 +114,7 @@ class Service:
                     except ShoalError as error:
                         log.error(json.dumps({"event": "data set not loaded", "error": type(error).__name__}))
             for name in set(self.datasets) - set(found) - set(self.config.datasets):
-                for each in (self._sessions, self.datasets, self._quality):
+                for each in (self._sessions, self.datasets, self._quality, self.frames):
                     each.pop(name, None)  # type: ignore[attr-defined]
             self._seen = seen
 
@@ -172,10 +177,16 @@ class Service:
         """One answer, charged to the analyst."""
         self.require(dataset, analyst)
         session = self.session(dataset, mode)
+        with self.refusing(analyst):
+            return session.ask(sql, amount, analyst=analyst)
+
+    @contextlib.contextmanager
+    def refusing(self, analyst: str) -> Iterator[None]:
+        """Count what the budget refuses to an analyst, and let nobody go on without end."""
         if not self._refusals.has_turn(analyst):
             raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
         try:
-            return session.ask(sql, amount, analyst=analyst)
+            yield
         except BudgetError:  # each is an entry of the ledger, so that nobody may add them without end
             self._refusals.take(analyst)
             raise
@@ -316,6 +327,7 @@ def open_sessions(
                 model=facts.model if mode in STATED else None,
                 data_version=facts.version or facts.schema.version or version,
                 minimum=minimum,
+                releases=() if mode in STATED else (KeptReleases(ledger, facts.schema),),
             )
     return sessions
 

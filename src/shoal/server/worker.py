@@ -8,7 +8,6 @@ import os
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -58,6 +57,7 @@ def look(folder: Path) -> None:
 def run(folder: Path) -> None:
     """Protect the table and write everything there is to take away."""
     from shoal import io
+    from shoal.evidence import run_of_protection
     from shoal.publish.executors.memory import Memory
     from shoal.publish.pipeline import protect
     from shoal.publish.request import ProtectionRequest
@@ -66,7 +66,7 @@ def run(folder: Path) -> None:
     with _saying(folder) as tell:
         source, schema = _ready(folder, wanted, tell)
         (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
-        request = replace(ProtectionRequest.from_dict(wanted["request"]), schema=schema)
+        request = ProtectionRequest.from_dict({**wanted["request"], "schema": schema})
         result = protect(request, Memory(source.frame, source.labelled()), tell)
         result = result.placed(f"table{_ending(folder)}", "protected.csv", tuple(source.notes))
         tell("writing the reports", 0, 0)
@@ -75,6 +75,8 @@ def run(folder: Path) -> None:
         tell("writing the protected table", 0, 0)
         frame = _escaped(result.frame) if wanted["escape"] else result.frame
         io.write_table(frame, folder / "protected.csv", source)
+        # What `shoal attack` and `shoal dossier` start from, beside the two tables.
+        run_of_protection(result).save(folder / "run.json")
         figures = result.figures.to_dict()
         facts = {
             "status": result.status,

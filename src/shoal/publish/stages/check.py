@@ -15,6 +15,7 @@ import polars as pl
 from shoal import privacy
 from shoal.errors import GuaranteeError
 from shoal.privacy import Verdict
+from shoal.publish.recoding import CONDITIONS
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.roles import Decided
 
@@ -67,8 +68,8 @@ def verdicts_of(published: pl.DataFrame, classes: pl.DataFrame, plan: Decided) -
     """The models on a published table in memory."""
     ground, levels = distances_of(plan.roles)
     found = privacy.check(
-        published, plan.roles.known, list(plan.roles.sensitive), k=plan.request.k, l=plan.request.l,
-        t=plan.request.t, ground=ground, levels=levels,
+        published, plan.roles.known, list(plan.roles.sensitive), k=plan.request.k,
+        **_demands(plan), ground=ground, levels=levels,
     )  # fmt: skip
     return (*found, *of_households(classes, plan))
 
@@ -81,8 +82,7 @@ def verdicts_of_classes(classes: pl.DataFrame, plan: Decided) -> tuple[Verdict, 
     rows = by.select(KNOWN, *sensitive)[np.repeat(np.arange(by.height), by[ROWS].to_numpy())]
     gaps = int(classes.filter(pl.col(GAP))[ROWS].sum())
     found = privacy.check(
-        rows, [KNOWN], sensitive, k=plan.request.k, l=plan.request.l, t=plan.request.t, ground=ground,
-        levels=levels,
+        rows, [KNOWN], sensitive, k=plan.request.k, **_demands(plan), ground=ground, levels=levels,
     )  # fmt: skip
     note = "Counted while the rows were written, classes told apart by a 64-bit hash."
     named = (
@@ -94,6 +94,11 @@ def verdicts_of_classes(classes: pl.DataFrame, plan: Decided) -> tuple[Verdict, 
         for each in found
     )  # fmt: skip
     return (*named, *of_households(classes, plan))
+
+
+def _demands(plan: Decided) -> dict[str, float | None]:
+    """What was asked of the sensitive columns."""
+    return {name: getattr(plan.request, name) for name in CONDITIONS}
 
 
 def refuse_broken(verdicts: Iterable[Verdict]) -> None:

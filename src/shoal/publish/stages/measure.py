@@ -36,6 +36,8 @@ class Figures:
         Share of records found by someone who holds their originals and also knows the columns left as they are.
     dld : float or None
         The same by the protected columns alone; with groups of k it cannot exceed 1/k.
+    linked_records : int or None
+        Records for which these two were sought: an even selection in a large table.
     attribute_disclosure : dict
         For each sensitive column the share of records for which all records alike have one value of it.
     false_cells : int
@@ -68,6 +70,7 @@ class Figures:
     at_risk: float = 0.0
     linkage: float | None = None
     dld: float | None = None
+    linked_records: int | None = None
     attribute_disclosure: dict[str, float] = field(default_factory=dict)
     false_cells: int = 0
     suppressed_cells: int = 0
@@ -109,6 +112,7 @@ class Tally:
         self.loss = np.zeros(len(plan.templates))
         self.total = np.zeros(len(plan.templates))
         self.linked = self.linked_open = self.asked = 0.0
+        self.sought = 0
         self.proposals: int | None = None
         self.interrupted = False
         self.sizes: list[np.ndarray] = []
@@ -136,6 +140,7 @@ class Tally:
             self.linked += sums.linked * n
             self.linked_open += sums.linked_open * n
             self.asked += n
+            self.sought += sums.sought
 
     def chosen(self, start: int) -> slice:
         """An even selection of rows, of which the first is row `start` of all."""
@@ -173,6 +178,7 @@ class Tally:
             },
             linkage=self.linked_open / self.asked if self.asked else None,
             dld=self.linked / self.asked if self.asked else None,
+            linked_records=self.sought or None,
             false_cells=self.false_cells,
             suppressed_cells=self.suppressed,
             suppressed_records=self.plan.dropped,

@@ -10,6 +10,7 @@ import polars as pl
 
 from shoal.engine.roles import settled_schema
 from shoal.errors import InputError
+from shoal.publish.recoding import CONDITIONS
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.decode import RAW, Decoder, decoded_facts, raw_facts
 from shoal.schema import Column, Schema
@@ -110,11 +111,11 @@ def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Colle
         for name in names
     ]
     sensitive = tuple(settled.names("sensitive"))
-    asked = request.l is not None or request.t is not None
+    asked = [name for name in CONDITIONS if getattr(request, name) is not None]
     if asked and not sensitive:
         raise InputError(
-            "l-diversity and t-closeness need a sensitive column: name it, or give it the role 'sensitive' in a "
-            "schema. None has it."
+            "l-diversity, t-closeness and other conditions on values need a sensitive column: name it, or give it the role "
+            f"'sensitive' in a schema. None has it, and {asked[0]!r} was asked for."
         )
     if settled.indicators:
         from shoal.utility import check_indicators
@@ -136,5 +137,15 @@ def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Colle
         sensitive=sensitive,
         left=tuple(settled.names("leave")),
         modelled=sensitive if asked else (),
-        notes=(*decoder.notes(), *notes),
+        notes=(*decoder.notes(), *notes, *_unused_steps(request)),
+    )
+
+
+def _unused_steps(request: ProtectionRequest) -> tuple[str, ...]:
+    """Said where a method was named although the schema declares steps."""
+    if request.method_name == "steps" or request.schema is None or not request.schema.steps:
+        return ()
+    return (
+        f"The schema's {len(request.schema.steps)} steps were not run, because the method {request.method_name!r} was named; "
+        "name no method to run them.",
     )

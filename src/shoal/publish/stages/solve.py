@@ -10,7 +10,7 @@ import polars as pl
 
 from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn
-from shoal.measures import linked_share
+from shoal.measures import linked_share, sought_records
 from shoal.publish.stages.encode import Encoded, encode_part
 from shoal.publish.stages.partition import Groups, Progress, form_groups, reach_models
 from shoal.publish.stages.plan import Plan, original_columns
@@ -46,6 +46,8 @@ class Sums:
         What a search that was one run needs to be repeated.
     interrupted : bool
         Whether a search was cut short from outside.
+    sought : int
+        Records for which the nearest original was sought: in a large part a selection of them.
     """
 
     loss: np.ndarray
@@ -58,6 +60,7 @@ class Sums:
     merged: int
     proposals: int | None
     interrupted: bool
+    sought: int = 0
 
 
 @dataclass(frozen=True)
@@ -177,6 +180,7 @@ def sums_of(
         merged=groups.merged,
         proposals=getattr(single, "n_proposals_", None),
         interrupted=groups.interrupted,
+        sought=0 if measured is None else sought_records(part.Z.shape[0], measured),
     )
 
 

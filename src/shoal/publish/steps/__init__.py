@@ -5,6 +5,6 @@
 
 from __future__ import annotations
 
-from shoal.publish.steps.run import run_steps, steps_of
+from shoal.publish.steps.run import run_steps
 
-__all__ = ["run_steps", "steps_of"]
+__all__ = ["run_steps"]

@@ -12,7 +12,7 @@ import polars as pl
 from shoal.engine.columns import read_column
 from shoal.engine.encode import Encoder
 from shoal.engine.roles import row_codes
-from shoal.measures import evaluate, linked_share
+from shoal.measures import evaluate, linked_share, sought_records
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.check import Exposure
 from shoal.publish.stages.decode import decoded_facts
@@ -122,7 +122,10 @@ def _numbers(before: pl.DataFrame, after: pl.DataFrame, settled: Settled) -> tup
     linked = linked_share(
         encoder.transform(old)[rows], encoder.transform(new)[rows], max_records=MEASURED_RECORDS
     )
-    return int(rows.size), evaluate(X, Y, linkage=False) | {"dld": linked}
+    return int(rows.size), evaluate(X, Y, linkage=False) | {
+        "dld": linked,
+        "linked_records": sought_records(rows.size, MEASURED_RECORDS),
+    }
 
 
 def _false_cells(before: pl.DataFrame, after: pl.DataFrame, settled: Settled) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -12,28 +11,31 @@ import polars as pl
 
 from shoal import privacy, rules
 from shoal.engine.roles import row_codes
-from shoal.errors import InputError, ParameterError
-from shoal.publish.earlier import with_earlier
+from shoal.errors import InputError
 from shoal.publish.executors import Executor, Progress
-from shoal.publish.replacing import needed_table, outcome_of, refuse_executor
+from shoal.publish.recoding import CONDITIONS
+from shoal.publish.replacing import class_weights, needed_table, opened, outcome_of
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
 from shoal.publish.stages import check
 from shoal.publish.stages.decode import decoded_facts
 from shoal.publish.stages.release import hidden
-from shoal.publish.stages.roles import Roles, settle_roles
-from shoal.publish.stages.survey import ROW, weights_of
-from shoal.publish.status import Status, refuse_red, status_of
+from shoal.publish.stages.roles import Roles
+from shoal.publish.status import Status, status_of
 from shoal.publish.steps.figures import Settled, figures_of, order_notes
-from shoal.publish.steps.treat import Task, Treated, check_methods, treat
+from shoal.publish.steps.task import Task, Treated
+from shoal.publish.steps.treat import check_methods, treat
 from shoal.schema import Column, Step
 
 _CANNOT = {
-    "l": "its columns are treated apart; give 'l' to a run of the method generalize",
-    "t": "its columns are treated apart; give 't' to a run of the method generalize",
-    "recoding": "each step has its own",
-    "suppress_at_most": "each step has its own",
-    "reading": "each step has its own",
+    **{
+        name: f"its columns are treated apart; give {name!r} to a run of the method generalize"
+        for name in CONDITIONS
+    },
+    **dict.fromkeys(
+        ("recoding", "suppress_at_most", "objective", "classes", "reading", "subsets"),
+        "each step has its own",
+    ),
     "max_proposals": "its steps count their own work",
     "strata": "each step says within which columns it stays",
 }
@@ -50,39 +52,17 @@ class Ran:
     seconds: float
 
 
-def steps_of(request: ProtectionRequest) -> tuple[Step, ...]:
-    """The steps of a run, where it is one of steps: asked for, or declared by the schema and no other method named."""
-    if request.method_name not in ("steps", "anneal"):
-        if request.steps:
-            raise ParameterError(
-                f"A run is one method or several steps. Got the method {request.method_name!r} and steps."
-            )
-        return ()
-    found = tuple(request.steps or (() if request.schema is None else request.schema.steps))
-    if request.method_name == "steps" and not found:
-        raise ParameterError("The method 'steps' needs steps, in the request or in the schema. Got none.")
-    return found
-
-
 def run_steps(
     request: ProtectionRequest, executor: Executor, tell: Progress, before_giving: Callable[[], None] | None
 ) -> Protection:
     """Protect the table that an executor holds by the steps asked for, in their order."""
-    started = time.perf_counter()
-    steps = steps_of(request)
-    request = replace(request, method="steps")
+    steps = tuple(request.steps or (() if request.schema is None else request.schema.steps))
     refuse_fields(request, _CANNOT, "through several steps")
-    refuse_executor(request, executor)
-    executor.refuse(request)
     check_methods(steps)
-    key = None if request.identifiers == "drop" else request.key or secrets.token_bytes(32)
-    with executor.open(request, tell) as rows:
-        tell("reading the schema", 0, 0)
-        roles = settle_roles(rows.head(), request, rows.labelled)
+    with opened(request, executor, tell) as run:
+        roles, edits = run.roles, run.edits
         refuse_untreated(roles, steps)
-        edits = rules.edits_of(roles.schema.rules, roles.names)
-        rules.refuse_contradiction(edits)
-        table = needed_table(rows, roles, _named(roles, steps, edits))
+        table = needed_table(run.rows, roles, _named(roles, steps, edits))
         ran = _run(table, roles, request, steps, edits, tell)
         new = {name: cells for each in ran for name, cells in each.treated.columns.items()}
         tell("keeping the rules", 0, 0)
@@ -95,43 +75,23 @@ def run_steps(
         labels = row_codes(kept.table, list(settled.known) or list(settled.treated))
         assert labels is not None
         if roles.weight is not None:
-            # The mean of a class's weights: totals of the class hold, and the weight tells nobody apart.
-            weights = weights_of(table, roles.weight)
-            if not weights.sum() > 0:
-                raise InputError(f"The weights {roles.weight!r} must be at least 0, some above 0. All are 0.")
-            means = np.bincount(labels, weights) / np.bincount(labels)
-            new[roles.weight] = pl.Series(roles.weight, means[labels])
+            new[roles.weight] = class_weights(table, roles.weight, labels)
         tell("checking", 0, 0)
         protected = table.with_columns(new.values())
         verdicts = _verdicts(protected, ran, roles)
         check.refuse_broken(verdicts)
-        made = outcome_of(rows, settled, table, new, key)
+        made = outcome_of(run.rows, settled, table, new, run.key)
         exposure = check.exposure_of(made.classes, settled)
         status = _with_readings(status_of(verdicts, exposure, request.k, request.limits), ran)
-        told: tuple[str, ...] = ()
-        if made.whole is not None:
-            status, told = with_earlier(status, request, roles, made.whole, table[ROW])
-        refuse_red(status, accepted=request.accept_risk)
+        status, told = run.settled(status, made, table)
         tell("measuring", 0, 0)
         figures = figures_of(table, protected, settled, ran, kept.kept, exposure, labels)
         if before_giving is not None:
             before_giving()
         given = made.give(labels)
-    return Protection(
-        frame=given.frame,
-        labels=given.labels,
-        verdicts=verdicts,
-        figures=replace(figures, seconds=time.perf_counter() - started),
-        status=status.colour,
-        reasons=status.reasons,
-        request=request,
-        roles=roles,
-        notes=(*rows.notes, *roles.notes, *told, *_notes(settled, ran, table, kept.kept)),
-        sizes=np.bincount(labels).astype(np.int64),
-        original=made.original,
-        published=made.published,
-        parameters={},
-    )
+        notes = (*told, *_notes(settled, ran, table, kept.kept))
+        sizes = np.bincount(labels).astype(np.int64)
+        return run.protection(made, given, verdicts, figures, status, notes, sizes, {})
 
 
 def _named(roles: Roles, steps: tuple[Step, ...], edits: tuple[rules.Edit, ...]) -> set[str]:
@@ -177,6 +137,11 @@ def _run(
     zeros = frozenset(edit.columns[0] for edit in edits if edit.kind == "zero")
     whole = frozenset(edit.columns[0] for edit in edits if edit.kind == "integer")
     ran: list[Ran] = []
+    if request.count == "household":
+        steps = tuple(
+            replace(step, count="household") if step.keeps_k and step.level == "record" else step
+            for step in steps
+        )
     for at, step in enumerate(steps):
         tell(f"step {at + 1} of {len(steps)}: {step.method} of {', '.join(step.columns)}", at, len(steps))
         started = time.perf_counter()
@@ -196,6 +161,8 @@ def _run(
             whole,
             seed,
         )
+        if step.count == "household" and roles.household is None:
+            raise InputError(f"The step {step.method!r} counts households, and no column has that role.")
         done = _by_household(task) if step.level == "household" else treat(task)
         table = table.with_columns(done.columns.values())
         ran.append(Ran(step, k, within, done, time.perf_counter() - started))
@@ -291,9 +258,21 @@ def _verdicts(protected: pl.DataFrame, ran: list[Ran], roles: Roles) -> tuple[pr
             homes = protected.select(roles.household, *inside).unique(roles.household)  # type: ignore[list-item]
             verdict = privacy.check(homes, inside, k=each.k)[0]
             found.append(replace(verdict, model="k-anonymity of households"))
-        else:
-            found.append(privacy.check(protected, inside, k=each.k)[0])
+            continue
+        found.append(privacy.check(protected, inside, k=each.k)[0])
+        if each.step.count == "household":
+            found.append(households_verdict(protected, inside, roles.household, each.k))
     return tuple(found)
+
+
+def households_verdict(
+    protected: pl.DataFrame, names: list[str], household: str | None, k: int
+) -> privacy.Verdict:
+    """How many households share each combination of some columns."""
+    assert household is not None
+    pairs = protected.select(*names, household).unique()
+    verdict = privacy.check(pairs, names, k=k)[0]
+    return replace(verdict, model="k-anonymity of households")
 
 
 def _with_readings(status: Status, ran: list[Ran]) -> Status:
@@ -312,7 +291,8 @@ def _notes(settled: Settled, ran: list[Ran], table: pl.DataFrame, kept: tuple[ru
     for at, each in enumerate(ran):
         where = f", within {', '.join(each.within)}" if each.within else ""
         level = ", by household" if each.step.level == "household" else ""
-        k = f", k = {each.k}" if each.step.is_truthful or each.step.is_grouping else ""
+        counted = " households" if each.step.count == "household" else ""
+        k = f", k = {each.k}{counted}" if each.step.is_truthful or each.step.is_grouping else ""
         said.append(f"Step {at + 1}: {each.step.method} of {', '.join(each.step.columns)}{k}{level}{where}.")
         said += each.treated.notes
     said += [f"{str(each)[0].upper()}{str(each)[1:]}." for each in kept]

@@ -16,6 +16,7 @@ from shoal.dp.expressions import Compare, Predicate
 from shoal.dp.figures import labels_of
 from shoal.dp.query import Aggregate, Query
 from shoal.dp.sql import parse
+from shoal.dp.unit import Protected
 from shoal.errors import QueryError
 from shoal.release.marginals._model import Model
 from shoal.release.marginals._refine import Met, leaves, meet
@@ -23,6 +24,8 @@ from shoal.schema import Schema
 
 FREE = "answered from a release that was bought before: costs nothing"
 MODELLED = "not measured together: read from the fitted model, whose error is not known"
+CUT = "counts at most the declared rows of a unit: the interval is of that figure"
+FILLED = "a missing cell of {} counts as a value, as the schema declares none to be missing"
 CLAMPED = "values beyond the declared bounds count as the bounds"
 _KINDS = ("count", "sum", "avg")
 _MOST_GROUPS = 2_000
@@ -47,6 +50,7 @@ def ask_release(
     stamp: str,
     currency: str,
     remaining: float = 0.0,
+    unit: Protected | None = None,
 ) -> Answer:
     """Answer a query from a release.
 
@@ -63,6 +67,8 @@ def ask_release(
         What its noise is.
     remaining : float
         What is left of the budget, for the answer to say.
+    unit : Protected, optional
+        Of the release; where its rows were cut, the interval is of what was counted.
 
     Returns
     -------
@@ -81,13 +87,33 @@ def ask_release(
         found = [_figure(model, met, each, _QUANTILE[currency], said) for each in asked.aggregates]
         rows.append((label, dict(zip([each.name for each in asked.aggregates], found, strict=True))))
     value, interval = _laid_out(asked, rows)
-    return Answer(value, stamp, 0.0, remaining, interval, notes=(FREE, CLAMPED, *sorted(said)))
+    filled = [each.name for each in model.axes if not each.missing and each.name in _named(asked)]
+    notes = (FREE, CLAMPED, *(FILLED.format(name) for name in filled), *sorted(said))
+    if unit is not None and unit.kind in ("column", "cell"):
+        return Answer(value, stamp, 0.0, remaining, None, (*notes, CUT), interval, (CUT,))
+    return Answer(value, stamp, 0.0, remaining, interval, notes)
+
+
+def asked_of(model: Model, schema: Schema, query: str | Query) -> Query | None:
+    """A query as a release understands it, if every figure of it lies in a marginal that was measured."""
+    try:
+        asked = parse(query, schema.id) if isinstance(query, str) else query
+        asked = plain_query(asked, schema)
+        if math.prod(len(labels_of(schema.columns[name])) for name in asked.groups) > _MOST_GROUPS:
+            return None
+    except QueryError:
+        return None
+    return asked if covered(model, asked) else None
+
+
+def _named(query: Query) -> set[str]:
+    named = {str(leaf.column) for leaf in leaves(query.condition)} | set(query.groups)
+    return named | {each.column for each in query.aggregates if each.column is not None}
 
 
 def covered(model: Model, query: Query) -> bool:
     """Whether every figure of a query lies in a marginal that was measured, so that its error is known."""
-    named = {str(leaf.column) for leaf in leaves(query.condition)} | set(query.groups)
-    named |= {each.column for each in query.aggregates if each.column is not None}
+    named = _named(query)
     kinds = all(each.kind in _KINDS for each in query.aggregates)
     return kinds and named <= set(model.names) and model.measured(model.key(sorted(named)))
 

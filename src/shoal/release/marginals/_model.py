@@ -24,7 +24,9 @@ from shoal.release.marginals._residuals import (
     reconstruct,
     variance_of,
 )
+from shoal.release.marginals._rules import keep_rules
 from shoal.release.marginals._spend import Measurement, residuals_of
+from shoal.rules import Edit
 
 _AGAIN = 50  # times that rows with a declared zero are drawn anew
 
@@ -42,12 +44,15 @@ class Model:
         Of the fit and the draws; public.
     zeros : tuple of Predicate
         Combinations that no record can have, as the schema declares them: rows that surely have one are drawn anew.
+    edits : tuple of Edit
+        Rules that drawn rows keep.
     """
 
     axes: tuple[Axis, ...]
     measurements: tuple[Measurement, ...]
     seed: int
     zeros: tuple[Predicate, ...] = ()
+    edits: tuple[Edit, ...] = ()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -139,4 +144,5 @@ class Model:
             if not len(odd):
                 break
             codes[odd] = self._draw(wanted, rng)[rng.permutation(wanted)[: len(odd)]]
-        return pl.DataFrame([each.decode(codes[:, at], rng) for at, each in enumerate(self.axes)])
+        rows = pl.DataFrame([each.decode(codes[:, at], rng) for at, each in enumerate(self.axes)])
+        return keep_rules(rows, self.edits, rng)

@@ -23,7 +23,9 @@ from shoal.release.marginals._measure import MOST_CELLS as MOST_OF_A_SET
 from shoal.release.marginals._measure import MOST_SETS
 from shoal.release.marginals._refine import leaves
 from shoal.release.marginals._residuals import Key, keys_of
+from shoal.release.marginals._rules import edits_within
 from shoal.release.marginals._spend import Purse
+from shoal.rules import Edit
 from shoal.schema import Schema, Unit
 
 NEIGHBOURS = ("add-remove", "replace")
@@ -53,6 +55,8 @@ class Plan:
         Columns whose bins are drawn by rank, and their number.
     sets : tuple of column positions, or None
         The marginals asked for; None where they are chosen for the data.
+    edits : tuple of Edit
+        Rules that drawn rows keep.
     """
 
     axes: tuple[Axis, ...]
@@ -66,6 +70,7 @@ class Plan:
     zeros: tuple[Predicate, ...] = ()
     quantiles: tuple[tuple[str, int], ...] = ()
     sets: tuple[Key, ...] | None = None
+    edits: tuple[Edit, ...] = ()
 
     @property
     def purse(self) -> Purse:
@@ -117,9 +122,10 @@ def make_plan(
     spent = micros.epsilon(micros.micro(epsilon))
     axes, chosen = _axes(schema, columns, bins, workload if marginals == CHOSEN else _tables(workload))
     currency = "pure" if delta is None else "zcdp"
-    zeros = _zeros(schema, {each.name for each in axes})
+    zeros = zeros_of(schema, {each.name for each in axes})
     sets, ranks = _sets(marginals, axes), quantiles_of(axes, bins)
-    return Plan(axes, unit, neighbours, chosen, currency, millionths, spent, delta, zeros, ranks, sets)
+    edits = edits_within(schema, [each.name for each in axes])
+    return Plan(axes, unit, neighbours, chosen, currency, millionths, spent, delta, zeros, ranks, sets, edits)
 
 
 def _tables(workload: str) -> str:
@@ -173,7 +179,7 @@ def _named_set(given: Sequence[str], names: Sequence[str]) -> Key:
     return key
 
 
-def _zeros(schema: Schema, released: set[str]) -> tuple[Predicate, ...]:
+def zeros_of(schema: Schema, released: set[str]) -> tuple[Predicate, ...]:
     """Combinations of released columns that the schema's rules exclude."""
     found: list[Predicate] = []
     for rule in schema.rules:

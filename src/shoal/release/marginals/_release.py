@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from shoal.dp.answer import Answer
 from shoal.dp.claims import Amount, Caps, Claim
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
+from shoal.dp.expressions import Predicate
 from shoal.dp.ledger import Ledger
 from shoal.dp.load import load, protect_rows
 from shoal.dp.query import Query
@@ -25,15 +28,17 @@ from shoal.dp.relation import CELL, UNIT
 from shoal.dp.secret import random_word
 from shoal.dp.unit import ENDED
 from shoal.errors import ParameterError
-from shoal.release.marginals._axes import Bins, encode
+from shoal.release.marginals._axes import Axis, Bins, encode
 from shoal.release.marginals._haar import measure_blocks
 from shoal.release.marginals._measure import measure, measure_asked
 from shoal.release.marginals._model import Model
 from shoal.release.marginals._plan import CHOSEN, Marginals, Plan, make_plan
 from shoal.release.marginals._quantiles import SHARE, quantile_axes
 from shoal.release.marginals._spend import Measurement, Purse
+from shoal.rules import Edit
 from shoal.schema import Schema, Unit
 
+RELEASE = "RELEASE marginals"  # how the ledger's entries of releases begin
 _MISSING = "Missing cells of columns that declare none count as the middle bin of the declared range, of levels as the first."
 
 
@@ -56,6 +61,12 @@ class MarginalRelease:
     notes : tuple of str
     model : Model
         All that was bought.
+    plan : Plan
+    schema : Schema
+    version : str
+        The state of the table that it is about.
+    entry : str, optional
+        What names its charge in the ledger.
     """
 
     frame: pl.DataFrame
@@ -67,6 +78,8 @@ class MarginalRelease:
     model: Model = field(repr=False)
     plan: Plan = field(repr=False)
     schema: Schema = field(repr=False)
+    version: str = field(default="", repr=False)
+    entry: str | None = None
 
     def marginal(self, *columns: str) -> pl.DataFrame:
         """The counts of some columns together: every combination of positions, its count and its deviation."""
@@ -78,7 +91,24 @@ class MarginalRelease:
         """Answer a query from the release: free, with an interval where its error is known exactly."""
         from shoal.release.marginals._ask import ask_release
 
-        return ask_release(self.model, self.schema, query, self.stamp, self.plan.currency, self.remaining)
+        found = ask_release(
+            self.model, self.schema, query, self.stamp, self.plan.currency, self.remaining, self.plan.unit
+        )
+        return replace(found, entry=self.entry)
+
+    def free(self, query: str | Query, dataset: str, analyst: str, version: str) -> Answer | None:
+        """The answer for a session of the same data set, if its error is known (see `shoal.dp.Session`)."""
+        from shoal.release.marginals._ask import asked_of
+
+        asked = asked_of(self.model, self.schema, query) if dataset == self.schema.id else None
+        return None if asked is None else self.ask(asked)
+
+    def save(self, path: str | Path) -> None:
+        """Write all that was bought as JSON: public, like the rows; `load_release` reads it back."""
+        from shoal.io import write_text
+        from shoal.release.marginals._kept import told_of
+
+        write_text(json.dumps(told_of(self)), path)
 
 
 def release_marginals(
@@ -101,6 +131,7 @@ def release_marginals(
     analyst: str = "me",
     ledger: Ledger | str | Path | None = None,
     data_version: str | None = None,
+    _limit: Caps | None = None,
 ) -> MarginalRelease:
     """Release a whole table under differential privacy through its most telling marginals.
 
@@ -181,8 +212,11 @@ def release_marginals(
     held = load_rows(frame, schema, plan, cells)
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
-        caps, limit = kept.declare(schema.id, *_caps(schema, plan, budget), plan.currency)
-        receipt = kept.once(_claim(schema, plan, data_version, analyst, limit), lambda: buy(plan, held))
+        caps, limit = kept.declare(schema.id, *caps_of(schema, plan, budget), plan.currency)
+        limit = caps.within(limit).within(_limit) if _limit is not None else limit
+        version = data_version or schema.version or random_word()
+        claim = _claim(schema, plan, version, analyst, limit)
+        receipt = kept.once(claim, lambda: buy(plan, held, facts_of(schema, plan, version, caps)))
     finally:
         if kept is not ledger:
             kept.close()
@@ -193,10 +227,12 @@ def release_marginals(
         plan.epsilon,
         plan.delta,
         micros.epsilon(receipt.remaining),
-        _notes(plan, model),
+        notes_of(plan, model),
         model,
         plan,
         schema,
+        version,
+        receipt.entry or None,
     )
 
 
@@ -219,9 +255,31 @@ def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> n
     return encode(load_rows(frame, schema, plan, cells), plan.axes)
 
 
-def buy(plan: Plan, rows: pl.DataFrame) -> str:
-    """All that is drawn from the private table, as the ledger keeps it."""
-    seed, purse, axes = secrets.randbits(63), plan.purse, plan.axes
+def facts_of(schema: Schema, plan: Plan, version: str, caps: Caps) -> dict[str, Any]:
+    """What a kept release says about itself, so that it can be asked again: public, all of it."""
+    return {
+        "columns": [each.name for each in plan.axes],
+        "schema": digest_of(schema),
+        "version": version,
+        "stamp": plan.stamp(caps),
+        "currency": plan.currency,
+        "epsilon": plan.epsilon,
+        "delta": plan.delta,
+        "cut": plan.unit.kind in ("column", "cell"),
+    }
+
+
+def digest_of(schema: Schema) -> str:
+    """A schema's facts in short; caps are not among them."""
+    facts = replace(schema, budget=None, per_analyst=None).to_toml()
+    return hashlib.sha256(facts.encode()).hexdigest()
+
+
+def buy(
+    plan: Plan, rows: pl.DataFrame, facts: Mapping[str, Any] | None = None, share: Fraction = Fraction(1)
+) -> str:
+    """All that is drawn from the private table with a share of what is charged, as the ledger keeps it."""
+    seed, purse, axes = secrets.randbits(63), plan.purse.part(share), plan.axes
     if plan.quantiles:
         wanted = {name for name, _ in plan.quantiles}
         cells = {name: rows[name].cast(pl.Float64).fill_null(np.nan).to_numpy() for name in wanted}
@@ -230,8 +288,8 @@ def buy(plan: Plan, rows: pl.DataFrame) -> str:
     codes, sizes = encode(rows, axes), [each.size for each in axes]
     bought = _measured(plan, codes, sizes, purse, seed)
     edges = {each.name: [end.hex() for end in each.edges] for each in axes if each.edges}
-    kept = {"seed": seed, "edges": edges, "measurements": [each.to_json() for each in bought]}
-    return json.dumps(kept)
+    measured = [each.to_json() for each in bought]
+    return json.dumps({"facts": facts or {}, "seed": seed, "edges": edges, "measurements": measured})
 
 
 def _measured(
@@ -246,14 +304,23 @@ def _measured(
 
 def model_of(plan: Plan, body: str) -> Model:
     """What a kept body stands for."""
-    kept = json.loads(body)
+    return read_model(json.loads(body), plan.axes, plan.zeros, plan.edits)
+
+
+def read_model(
+    kept: Mapping[str, Any],
+    axes: Sequence[Axis],
+    zeros: tuple[Predicate, ...],
+    edits: tuple[Edit, ...] = (),
+) -> Model:
+    """What kept numbers stand for on the axes of their schema."""
     bought = tuple(Measurement.from_json(each) for each in kept["measurements"])
     edges = {name: tuple(map(float.fromhex, each)) for name, each in kept["edges"].items()}
-    axes = tuple(replace(each, edges=edges.get(each.name, ())) for each in plan.axes)
-    return Model(axes, bought, kept["seed"], plan.zeros)
+    axes = [replace(each, edges=edges[each.name], values=()) if each.name in edges else each for each in axes]
+    return Model(tuple(axes), bought, kept["seed"], zeros, edits)
 
 
-def _caps(schema: Schema, plan: Plan, total: float | None) -> tuple[int | None, int | None]:
+def caps_of(schema: Schema, plan: Plan, total: float | None) -> tuple[int | None, int | None]:
     """What the data set and each analyst may spend, in millionths of the plan's currency."""
     total, own = schema.budget if total is None else total, schema.per_analyst
     return _cap(total, plan, "budget"), _cap(own, plan, "per_analyst")
@@ -265,17 +332,17 @@ def _cap(epsilon: float | None, plan: Plan, name: str) -> int | None:
     return micros.micro(epsilon, name) if plan.delta is None else rho_of_epsilon(epsilon, plan.delta)
 
 
-def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Caps | None) -> Claim:
+def _claim(schema: Schema, plan: Plan, version: str, analyst: str, limit: Caps | None) -> Claim:
     names = ",".join(each.name for each in plan.axes)
-    text = f"RELEASE marginals {plan.workload} {plan.neighbours} columns={names}"
+    text = f"{RELEASE} {plan.workload} {plan.neighbours} columns={names}"
     facts = replace(schema, budget=None, per_analyst=None).to_toml()
     bins = [[*each.edges] for each in plan.axes]
     asked = [bins, plan.quantiles, plan.sets]
-    state = json.dumps([asked, plan.unit.rows, facts, data or schema.version or random_word()])
+    state = json.dumps([asked, plan.unit.rows, facts, version])
     return Claim(schema.id, analyst, text, state, Amount(plan.millionths, plan.currency), plan.unit, limit)
 
 
-def _notes(plan: Plan, model: Model) -> tuple[str, ...]:
+def notes_of(plan: Plan, model: Model) -> tuple[str, ...]:
     pairs = len({each.key for each in model.measurements if len(each.key) > 1})
     notes = [
         f"{len(model.axes)} columns alone and {pairs} sets of columns together were measured; the rest is a model.",
@@ -286,6 +353,10 @@ def _notes(plan: Plan, model: Model) -> tuple[str, ...]:
     if not pairs and len(model.axes) > 1:
         notes.append(
             "At this epsilon no pair of columns was worth its noise: columns are independent in the rows."
+        )
+    if plan.edits:
+        notes.append(
+            f"Rows keep {len(plan.edits)} of the schema's rules: {'; '.join(each.text for each in plan.edits)}."
         )
     if plan.unit.kind == "column":
         notes.append(f"At most {plan.unit.rows} rows of one {plan.unit.column} are counted.")

@@ -1,0 +1,145 @@
+"""Private tables: mean total variation of 1-, 2- and 3-way tables, beside AIM, MST and PrivBayes in one run.
+
+Tables are read from the folder in SHOAL_DATA; rivals run in the environment whose interpreter SHOAL_RIVALS names
+(`pip install dpmm`), each for at most SHOAL_RIVAL_SECONDS of CPU (900). All work on the same positions.
+
+    SHOAL_DATA=data SHOAL_RIVALS=/tmp/rivals/bin/python python -m benchmarks private_tables
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import tempfile
+import time
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+
+from benchmarks._private_tables import tables
+from shoal.release import release_marginals, utility
+from shoal.release.marginals._plan import make_plan
+from shoal.release.marginals._release import load_codes
+from shoal.schema import Column, Schema
+
+DELTA = 1e-9
+EPSILONS = (0.1, 1.0, 10.0)
+RIVALS = (("mst", 80.0), ("privbayes", 80.0), ("aim", 80.0))
+RANGED = {"age": (17, 90), "education_num": (1, 16), "hours_per_week": (1, 99)}
+
+
+def run(full: bool = False) -> list[dict]:
+    folder = Path(os.environ.get("SHOAL_DATA", "data"))
+    rows = []
+    for name, (frame, schema) in tables(folder).items():
+        codes, sizes, names = _coded(frame, schema)
+        rng = np.random.default_rng(0)
+        resampled = _distances(codes, codes[rng.integers(0, len(codes), len(codes))], sizes)
+        rows.append(_told(name, "resampled", None, resampled, 0.0))
+        for epsilon in EPSILONS if full else (1.0,):
+            for delta in (DELTA, None):
+                rows.append(_ours(name, frame, schema, epsilon, delta, codes, sizes))
+        rows += _rivals(name, codes, sizes, names, EPSILONS if full else (1.0,))
+        if name == "adult":
+            rows += [_ranges(frame, delta) for delta in (DELTA, None)]
+    return rows
+
+
+def _coded(frame: pl.DataFrame, schema: Schema) -> tuple[np.ndarray, list[int], list[str]]:
+    plan = make_plan(schema, 1.0, workload="tables")
+    return (
+        load_codes(frame, schema, plan, None),
+        [each.size for each in plan.axes],
+        [each.name for each in plan.axes],
+    )
+
+
+def _ours(name, frame, schema, epsilon, delta, codes, sizes) -> dict:
+    start = time.process_time()
+    out = release_marginals(frame, schema, epsilon, delta=delta, workload="tables", rows=len(codes))
+    seconds = time.process_time() - start
+    ours, _, _ = _coded(out.frame, schema)
+    kind = "shoal, pure" if delta is None else "shoal, zCDP"
+    return _told(name, kind, epsilon, _distances(codes, ours, sizes), seconds)
+
+
+def _rivals(name: str, codes: np.ndarray, sizes: list[int], names: list[str], epsilons) -> list[dict]:
+    python = os.environ.get("SHOAL_RIVALS")
+    if python is None:
+        return []
+    most, found = int(os.environ.get("SHOAL_RIVAL_SECONDS", "900")), []
+    script = Path(__file__).with_name("_table_rivals.py")
+    with tempfile.TemporaryDirectory() as place:
+        source, target = Path(place) / "in.npz", Path(place) / "out.npz"
+        np.savez(source, codes=codes, sizes=sizes, names=names)
+        for epsilon in epsilons:
+            for method, size in RIVALS:
+                target.unlink(missing_ok=True)
+                words = [python, script, method, epsilon, DELTA, source, target, size]
+                subprocess.run(
+                    [str(each) for each in words],
+                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most)),
+                    env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""},
+                    check=False,
+                )
+                if not target.exists():
+                    print(f"{name} {method} {epsilon}: not done in {most} CPU s")
+                    continue
+                kept = np.load(target)
+                apart = _distances(codes, kept["codes"], sizes)
+                found.append(_told(name, method, epsilon, apart, float(kept["seconds"])))
+    return found
+
+
+def _distances(true: np.ndarray, ours: np.ndarray, sizes: list[int]) -> list[float]:
+    """Mean total variation of all tables of one, two and three columns."""
+    means = []
+    for way in (1, 2, 3):
+        found = [
+            0.5 * np.abs(_shares(true, key, sizes) - _shares(ours, key, sizes)).sum()
+            for key in combinations(range(len(sizes)), way)
+        ]
+        means.append(float(np.mean(found)))
+    return means
+
+
+def _shares(codes: np.ndarray, key: tuple[int, ...], sizes: list[int]) -> np.ndarray:
+    place = np.zeros(len(codes), dtype=np.int64)
+    for at in key:
+        place = place * sizes[at] + codes[:, at]
+    return np.bincount(place, minlength=int(np.prod([sizes[at] for at in key]))) / len(codes)
+
+
+def _ranges(frame: pl.DataFrame, delta: float | None, runs: int = 5) -> dict:
+    """Median relative error of ranges on three columns of Adult at epsilon 1, the median of several runs."""
+    columns = {name: Column(name, bounds=ends, step=1) for name, ends in RANGED.items()}
+    schema, found = Schema(columns, id="ranges", budget=1.0), []
+    start = time.process_time()
+    for seed in range(runs):
+        out = release_marginals(frame, schema, 1.0, delta=delta)
+        found.append(utility(out, frame, seed=seed).ranges)
+    seconds = (time.process_time() - start) / runs
+    kind = "ranges, pure" if delta is None else "ranges, zCDP"
+    print(f"adult, three columns, {kind}: {np.median(found):.4f} ({min(found):.4f} to {max(found):.4f})")
+    return {
+        "table": "adult",
+        "method": kind,
+        "epsilon": 1.0,
+        "ranges": float(np.median(found)),
+        "seconds": seconds,
+    }
+
+
+def _told(table: str, method: str, epsilon: float | None, means: list[float], seconds: float) -> dict:
+    said = " / ".join(f"{each:.4f}" for each in means)
+    print(
+        f"{table:<11}{method:<13}{'' if epsilon is None else epsilon!s:<5}{said}  {seconds:.1f} CPU s",
+        flush=True,
+    )
+    return {
+        "table": table, "method": method, "epsilon": epsilon, "one": means[0], "two": means[1], "three": means[2],
+        "seconds": seconds,
+    }  # fmt: skip

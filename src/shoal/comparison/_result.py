@@ -1,0 +1,165 @@
+"""What a comparison gives back: its cells, the choice, and how it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from shoal.comparison._preference import SEARCHED
+from shoal.microaggregation import GivenPartition, methods
+from shoal.publish.executors import Progress
+from shoal.publish.request import ProtectionRequest
+from shoal.publish.result import Protection
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One method at one k.
+
+    Attributes
+    ----------
+    method : str
+    k : int
+    information_loss, il2 : float
+        In per cent; `il2` is None without a number column.
+    dld, interval_disclosure, propensity : float
+        Shares in 0..1.
+    n_groups, smallest_group : int
+    seconds : float
+    on_front : bool
+        Whether no other cell is better in both loss and linkage.
+    indicators_kept : float or None
+        Share of the schema's indicators that come out as before; None without any.
+    labels : array of int64
+        The group of each record.
+    proposals : int or None
+        With which a search that the clock ended can be repeated.
+    """
+
+    method: str
+    k: int
+    information_loss: float
+    dld: float
+    il2: float | None
+    interval_disclosure: float | None
+    propensity: float | None
+    n_groups: int
+    smallest_group: int
+    seconds: float
+    labels: np.ndarray
+    proposals: int | None = None
+    on_front: bool = False
+    indicators_kept: float | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values, without the labels."""
+        return {name: value for name, value in vars(self).items() if name not in ("labels", "proposals")}
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison:
+    """All cells of a comparison, the recommended one first among equals.
+
+    Attributes
+    ----------
+    cells : tuple of Cell
+    recommended : Cell
+    reason : str
+        Why, in one sentence.
+    notes : tuple of str
+    columns : tuple of str
+        The columns aggregated.
+    request : ProtectionRequest
+        What to ask `protect` for to get the recommended cell.
+    source : str
+        The table's file, as the command names it.
+    again : tuple of str
+        What the comparison was asked for, as options of the command.
+    """
+
+    cells: tuple[Cell, ...]
+    recommended: Cell
+    reason: str
+    notes: tuple[str, ...]
+    columns: tuple[str, ...]
+    request: ProtectionRequest
+    source: str = "FILE"
+    again: tuple[str, ...] = ()
+
+    def command(self, output: str = "protected.csv") -> str:
+        """The command that protects the table as recommended; of the search's choice, the comparison that publishes it."""
+        if self.recommended.method != SEARCHED:
+            return self.request.to_command(self.source, output)
+        import shlex
+
+        return shlex.join(["shoal", "compare", self.source, *self.again, "-o", output])
+
+    def protect(
+        self, frame: Any, *, progress: Progress | None = None, labelled: Collection[str] = ()
+    ) -> Protection:
+        """Protect the table that was compared as recommended, the search's choice included.
+
+        Parameters
+        ----------
+        frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+            The table that was compared.
+        progress : callable, optional
+        labelled : collection of str, default ()
+
+        Returns
+        -------
+        Protection
+        """
+        from shoal.publish.executors.memory import Memory
+        from shoal.publish.pipeline import protect
+
+        return protect(self.request, Memory(frame, labelled), progress)
+
+    @property
+    def front(self) -> tuple[Cell, ...]:
+        """The cells that no other beats in both loss and linkage, from least loss to least linkage."""
+        return tuple(
+            sorted((cell for cell in self.cells if cell.on_front), key=lambda cell: cell.information_loss)
+        )
+
+    def __repr__(self) -> str:
+        return f"<Comparison of {len(self.cells)} cells. {self.reason}>"
+
+    def _repr_html_(self) -> str:
+        from shoal.report.notebook import comparison_html
+
+        return comparison_html(self)
+
+    def frame(self) -> pl.DataFrame:
+        """The cells as a table."""
+        return pl.DataFrame([cell.to_dict() for cell in self.cells])
+
+    def to_dict(self) -> dict[str, Any]:
+        """The facts as plain values."""
+        return {
+            "recommended": {"method": self.recommended.method, "k": self.recommended.k},
+            "reason": self.reason,
+            "command": self.command(),
+            "rows": [cell.to_dict() for cell in self.cells],
+            "columns": list(self.columns),
+            "notes": list(self.notes),
+        }
+
+    def report(self, path: str | Path) -> None:
+        """Write the risk-utility map and its figures as one HTML file (custodian only)."""
+        from shoal.comparison._page import write_page
+
+        write_page(self, path)
+
+
+def request_for(cell: Cell, request: ProtectionRequest, time_limit: float) -> ProtectionRequest:
+    """What gives a cell again: a search by its number of proposals, or by the clock where it has none."""
+    if cell.method == SEARCHED:
+        return replace(request, k=cell.k, method=GivenPartition(cell.k, cell.labels))
+    limit = time_limit if methods()[cell.method].takes("time_limit") else None
+    return replace(request, k=cell.k, method=cell.method, time_limit=limit).repeating(cell.proposals)

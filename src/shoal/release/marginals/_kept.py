@@ -1,0 +1,205 @@
+"""Releases found again: in a file that was saved, or in the ledger for the analysts who paid for them."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from shoal.dp.answer import Answer
+from shoal.dp.entries import ENTRIES, name_of
+from shoal.dp.ledger import Ledger
+from shoal.dp.query import Query
+from shoal.errors import InputError
+from shoal.release.marginals._ask import CUT, ask_release, asked_of
+from shoal.release.marginals._axes import axis
+from shoal.release.marginals._model import Model
+from shoal.release.marginals._plan import zeros_of
+from shoal.release.marginals._release import RELEASE, MarginalRelease, digest_of, facts_of, read_model
+from shoal.release.marginals._rules import edits_within
+from shoal.schema import Schema
+
+try:
+    import sqlalchemy as sa
+except ImportError:
+    from shoal.errors import MissingExtraError
+
+    raise MissingExtraError("SQLAlchemy", "dp") from None
+
+_SEVERAL = "several releases know this; the most exact one answers"
+
+
+@dataclass(frozen=True)
+class KeptRelease:
+    """A release as a file or the ledger keeps it: everything but its rows, which can be drawn again.
+
+    Parameters
+    ----------
+    model : Model
+    schema : Schema
+    facts : mapping
+        Columns, stamp, currency, epsilon, delta and data version.
+    entry : str, optional
+        What names its charge in the ledger.
+    """
+
+    model: Model
+    schema: Schema
+    facts: Mapping[str, Any]
+    entry: str | None = None
+
+    @property
+    def measured(self) -> list[list[str]]:
+        """The sets of columns that were measured together, so that questions about them have a known error."""
+        keys = {each.key for each in self.model.measurements if each.key}
+        return [[self.model.names[at] for at in key] for key in sorted(keys, key=lambda key: (len(key), key))]
+
+    def ask(self, query: str | Query) -> Answer:
+        """Answer a query from it, for nothing."""
+        found = ask_release(self.model, self.schema, query, self.facts["stamp"], self.facts["currency"])
+        if self.facts["cut"]:
+            found = replace(
+                found, interval=None, cut_interval=found.interval, notes=(*found.notes, CUT), cautions=(CUT,)
+            )
+        return replace(found, entry=self.entry)
+
+    def free(self, query: str | Query, dataset: str, analyst: str, version: str) -> Answer | None:
+        """The answer for a session of the same data set, if its error is known."""
+        asked = asked_of(self.model, self.schema, query) if dataset == self.schema.id else None
+        return None if asked is None else self.ask(asked)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What it is and what it covers, as plain values."""
+        facts = {name: self.facts[name] for name in ("stamp", "epsilon", "delta", "columns", "version")}
+        return {**facts, "entry": self.entry, "measured": self.measured}
+
+
+class KeptReleases:
+    """The releases of a data set that a ledger keeps, each for the analysts who were charged for it.
+
+    Parameters
+    ----------
+    ledger : Ledger
+    schema : Schema
+        Releases made under other facts are not used.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.dp import Ledger, Session
+    >>> from shoal.release import KeptReleases, release_marginals
+    >>> from shoal.schema import Column, Schema
+    >>> answers = Column("answer", role="quasi", kind="category", levels=("no", "yes"))
+    >>> schema = Schema({"answer": answers}, id="poll", budget=3.0, version="1")
+    >>> table, ledger = pl.DataFrame({"answer": ["no"] * 40 + ["yes"] * 60}), Ledger()
+    >>> _ = release_marginals(table, schema, 2.0, ledger=ledger)
+    >>> session = Session(table, schema, ledger=ledger, releases=[KeptReleases(ledger, schema)])
+    >>> session.ask("SELECT COUNT(*) FROM poll WHERE answer = 'yes'", epsilon=0.5).epsilon
+    0.0
+    """
+
+    def __init__(self, ledger: Ledger, schema: Schema) -> None:
+        self.ledger, self.schema = ledger, schema
+        self._digest, self._lock = digest_of(schema), threading.Lock()
+        self._seen: dict[str, int] = {}
+        self._held: dict[str, dict[str, KeptRelease]] = {}
+
+    def of(self, analyst: str, version: str | None = None) -> list[KeptRelease]:
+        """What an analyst holds, of one data version or of all."""
+        with self._lock:
+            held = self._held.setdefault(analyst, {})
+            self._look(analyst, held)
+            found = list(held.values())
+        return [each for each in found if version is None or each.facts["version"] == version]
+
+    def free(self, query: str | Query, dataset: str, analyst: str, version: str) -> Answer | None:
+        """The most exact answer of what the analyst holds about this data version, if its error is known."""
+        if dataset != self.schema.id:
+            return None
+        found = [each.free(query, dataset, analyst, version) for each in self.of(analyst, version)]
+        known = [each for each in found if each is not None]
+        if not known:
+            return None
+        best = min(known, key=_width)
+        return replace(best, notes=(*best.notes, _SEVERAL)) if len(known) > 1 else best
+
+    def _look(self, analyst: str, held: dict[str, KeptRelease]) -> None:
+        """Read the analyst's entries since the last look."""
+        entry, since = ENTRIES.c, self._seen.get(analyst, 0)
+        rows = self.ledger.store.all(
+            sa.select(entry.seq, entry.key, entry.hash)
+            .where(
+                entry.dataset == self.schema.id,
+                entry.analyst == analyst,
+                entry.seq > since,
+                entry.kind.in_(("charge", "receipt")),
+                entry.body.like(f"{RELEASE}%"),
+            )
+            .order_by(entry.seq)
+        )
+        for seq, key, own_hash in rows:
+            body = self.ledger.stored(self.schema.id, key)
+            if body is None:
+                return  # drawn just now, or lost: looked for again
+            kept = json.loads(body)
+            if kept.get("facts", {}).get("schema") == self._digest:
+                held.setdefault(key, kept_release(kept, self.schema, name_of(own_hash)))
+            self._seen[analyst] = seq
+
+
+def _width(answer: Answer) -> float:
+    """How wide the intervals of an answer are together."""
+    interval = answer.interval if answer.cut_interval is None else answer.cut_interval
+    rows = interval if isinstance(interval, list) else [interval]
+    total = 0.0
+    for row in rows:
+        ends = row.values() if isinstance(row, Mapping) else [row]
+        total += sum(each[1] - each[0] for each in ends if isinstance(each, tuple))
+    return total
+
+
+def kept_release(kept: Mapping[str, Any], schema: Schema, entry: str | None = None) -> KeptRelease:
+    """What kept numbers stand for under their schema."""
+    axes = [axis(schema.columns[name]) for name in kept["facts"]["columns"]]
+    zeros = zeros_of(schema, set(kept["facts"]["columns"]))
+    edits = edits_within(schema, kept["facts"]["columns"])
+    return KeptRelease(read_model(kept, axes, zeros, edits), schema, kept["facts"], entry)
+
+
+def told_of(release: MarginalRelease) -> dict[str, Any]:
+    """A release as a file keeps it."""
+    edges = {each.name: [end.hex() for end in each.edges] for each in release.model.axes if each.edges}
+    from shoal.dp.claims import Caps
+
+    caps = Caps(release.plan.millionths, release.plan.millionths, release.plan.currency)
+    facts = {**facts_of(release.schema, release.plan, release.version, caps), "stamp": release.stamp}
+    measured = [each.to_json() for each in release.model.measurements]
+    return {"facts": facts, "seed": release.model.seed, "edges": edges, "measurements": measured}
+
+
+def load_release(path: str | Path, schema: Schema | str | Path) -> KeptRelease:
+    """Read what `MarginalRelease.save` wrote, under the schema it was made with.
+
+    Parameters
+    ----------
+    path : str or Path
+    schema : Schema or path
+
+    Returns
+    -------
+    KeptRelease
+    """
+    schema = Schema.of(schema)
+    try:
+        kept = json.loads(Path(path).read_text(encoding="utf-8"))
+        made_with = kept["facts"]["schema"]
+    except FileNotFoundError:
+        raise InputError(f"No file {str(path)!r}.") from None
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(f"{str(path)!r} must be a release as 'shoal release --save' writes it.") from None
+    if made_with != digest_of(schema):
+        raise InputError(f"The release {str(path)!r} was made with another schema than the one given.")
+    return kept_release(kept, schema)

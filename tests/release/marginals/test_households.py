@@ -1,0 +1,97 @@
+"""Households with persons, and rules that drawn rows keep."""
+
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+
+from shoal.dp import Ledger
+from shoal.errors import ParameterError
+from shoal.release import release_households, release_marginals
+from shoal.release.marginals._households import SHARE
+from shoal.schema import Column, Rule, Schema, Unit
+
+COLUMNS = {
+    "flat": Column("flat", role="household", kind="category"),
+    "town": Column("town", role="quasi", kind="category", levels=("a", "b")),
+    "age": Column("age", bounds=(0, 99), step=1, breaks=(18, 65)),
+}
+
+
+def census(n=800):
+    rng = np.random.default_rng(0)
+    size = rng.integers(1, 5, n)
+    flat = np.repeat(np.arange(n), size)
+    town = np.where(size > 2, "a", "b")
+    age = np.where(size[flat] > 2, rng.integers(0, 18, len(flat)), rng.integers(65, 99, len(flat)))
+    return pl.DataFrame({"flat": flat, "town": town[flat], "age": age})
+
+
+def schema(rows=4, **facts):
+    return Schema(COLUMNS, id="census", unit=Unit("flat", rows), budget=100.0, **facts)
+
+
+@pytest.mark.parametrize("delta", [None, 1e-9])
+def test_households_come_back_with_their_sizes_towns_and_persons(delta):
+    out = release_households(census(), schema(), 60.0, shared=["town"], delta=delta)
+    assert abs(out.households.height - 800) < 40
+    assert out.frame["flat"].n_unique() == out.households.height
+    sizes = out.frame.group_by("flat").agg(
+        pl.len(), pl.col("household_size").first(), pl.col("town").n_unique()
+    )
+    assert (sizes["len"] == sizes["household_size"]).all()
+    assert (sizes["town"] == 1).all()
+    large = out.frame.with_columns(large=pl.col("household_size") > 2)
+    assert large.filter(pl.col("large"))["age"].lt(18).mean() > 0.9
+    assert large.filter(~pl.col("large"))["town"].eq("b").mean() > 0.9
+    assert out.stamp.startswith("guarantee: ")
+    assert "one flat" in out.stamp
+
+
+def test_a_household_moves_what_is_told_by_no_more_than_is_paid():
+    ledger = Ledger()
+    out = release_households(census(50), schema(rows=3), 2.0, shared=["town"], ledger=ledger)
+    assert ledger.spent("census") == 2_000_000
+    spent = sum(Fraction(1) / Fraction(each.scale) for each in out.of_households.measurements)
+    assert spent <= 2 * SHARE
+    spent = sum(Fraction(3) / Fraction(each.scale) for each in out.of_persons.measurements)
+    assert spent <= 2 * (1 - SHARE)
+
+
+def test_a_kept_release_of_households_costs_nothing_again():
+    ledger = Ledger()
+    first, again = (
+        release_households(census(50), schema(), 2.0, shared=["town"], ledger=ledger, data_version="1")
+        for _ in range(2)
+    )
+    assert first.frame.equals(again.frame)
+    assert ledger.spent("census") == 2_000_000
+
+
+def test_mistakes_are_one_sentence():
+    plain = Schema(COLUMNS, id="census", budget=1.0)
+    with pytest.raises(ParameterError, match="group|unit"):
+        release_households(census(9), plain, 1.0)
+    with pytest.raises(ParameterError, match="'shared'"):
+        release_households(census(9), schema(), 1.0, shared=["flat"])
+    with pytest.raises(ParameterError, match="'households'"):
+        release_households(census(9), schema(), 1.0, households=0)
+
+
+def test_rows_keep_the_rules():
+    rng = np.random.default_rng(2)
+    gross = rng.integers(0, 1000, 600)
+    frame = pl.DataFrame({"net": gross * 7 // 10, "gross": gross, "age": rng.integers(0, 99, 600)})
+    columns = {
+        "net": Column("net", bounds=(0, 1000), step=1),
+        "gross": Column("gross", bounds=(0, 1000), step=1),
+        "age": COLUMNS["age"],
+    }
+    rules = (Rule(order="net <= gross"), Rule(impossible="age < 10 and gross > 500"), Rule(integer="net"))
+    kept = Schema(columns, id="t", budget=9.0, rules=rules)
+    out = release_marginals(frame, kept, 1.0, workload="tables", bins=6)
+    assert (out.frame["net"] <= out.frame["gross"]).all()
+    assert out.frame.filter((pl.col("age") < 10) & (pl.col("gross") > 500)).is_empty()
+    assert out.frame["net"].dtype == pl.Int64
+    assert any("net <= gross" in note for note in out.notes)
