@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from shoal.dp.check import check
 from shoal.dp.correlation import Grid
 from shoal.dp.exact import combine, compute, finish, partial
-from shoal.dp.load import load, protect_rows
+from shoal.dp.load import RESERVED, load, protect_rows
 from shoal.dp.noise import cut_sums, histograms, mean_scores, outermost
 from shoal.dp.plan import make_plan
 from shoal.dp.relation import UNIT
 from shoal.dp.releases import Mean, Ranks
+from shoal.dp.session import Session
 from shoal.dp.sql import parse
 from shoal.dp.unit import resolve
 from shoal.errors import SchemaError
@@ -261,3 +262,42 @@ def test_rows_that_do_not_answer_are_worked_on_like_the_others(monkeypatch, sql,
             )
     compute(frame, plan)
     assert not left_out
+
+
+@pytest.mark.parametrize("name", ["group", "unit", "bin", "n", "first", "second", "answers"])
+@pytest.mark.parametrize("unit", [Unit(), Unit("who", 9)])
+def test_a_column_may_have_any_name(name, unit):
+    """A column called group was once overwritten under GROUP BY."""
+    columns = {
+        name: Column(name, kind="category", levels=("x", "y")),
+        "v": Column("v", bounds=(0, 9), step=1),
+    }
+    schema = Schema(columns, id="names", unit=unit)
+    table = pl.DataFrame({name: ["x", "y", "x"], "v": [1.0, 2.0, 5.0], "who": ["p", "q", "p"]})
+    with Session(table, schema, budget=1e6) as session:
+        asked = f'SELECT "{name}", COUNT(*) AS how_many, SUM(v) AS total FROM t GROUP BY "{name}"'
+        found = session.ask(asked, 1e5).value
+        assert [row[name] for row in found] == ["x", "y"]
+        assert [row["how_many"] for row in found] == [2, 1]
+        assert [row["total"] for row in found] == pytest.approx([6, 2], abs=0.01)
+        assert session.ask(f"SELECT COUNT(*) FROM t WHERE \"{name}\" = 'x'", 1e5).value == 2
+
+
+@pytest.mark.parametrize("name", ["group", "unit", "bin", "n", "first", "second"])
+def test_a_number_column_may_have_any_name(name):
+    schema = Schema({name: Column(name, bounds=(0, 9), step=1), "s": SCHEMA.columns["s"]}, id="names")
+    table = pl.DataFrame({name: [1.0, 2.0, 5.0], "s": ["x", "y", "x"]})
+    with Session(table, schema, budget=1e6) as session:
+        found = session.ask(
+            f'SELECT s, SUM("{name}") AS total, MEDIAN("{name}") AS middle FROM t GROUP BY s', 1e5
+        )
+        assert [row["total"] for row in found.value] == pytest.approx([6, 2], abs=0.01)
+        assert found.value[1]["middle"] == 2
+
+
+def test_names_of_the_program_are_refused_before_anything_is_charged():
+    """Such a column would be taken for the unit's own, and fail after the charge."""
+    for name in RESERVED:
+        schema = Schema({name: Column(name, kind="category", levels=("x",))}, id="names", unit=Unit("who", 2))
+        with pytest.raises(SchemaError, match="are the program's own"):
+            Session(pl.DataFrame({name: ["x"], "who": ["p"]}), schema, budget=1.0)

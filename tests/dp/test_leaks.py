@@ -627,3 +627,17 @@ def test_a_column_may_have_any_name(name):
     ).value
     assert [row["n"] for row in rows] == [50, 0]
     assert rows[0]["x"] == pytest.approx(350, abs=3)
+
+
+def test_a_restored_backup_keeps_the_data_set_closed(tmp_path):
+    with Ledger(tmp_path / "l.db") as ledger:
+        s = session(ledger, budget=1.0, per_analyst=1.0)
+        s.ask(COUNT, 0.9, analyst="bob")
+        with pytest.raises(ClosedError):
+            s.ask(COUNT, 0.5, analyst="ann")
+        backup(ledger, tmp_path / "b.jsonl")
+    with Ledger(tmp_path / "new.db", secret=tmp_path / "l.db.secret") as other:
+        restore(other, tmp_path / "b.jsonl")
+        with pytest.raises(ClosedError):
+            session(other, budget=1.0).ask(COUNT, 0.001, analyst="ann")
+        assert other.verify().holds

@@ -192,6 +192,19 @@ def test_odd_tables(make, small_jobs):
     assert fitted.information_loss_ <= fitted.start_loss_ * (1 + 1e-9)
 
 
+def test_an_odd_table_of_a_hundred_thousand_records():
+    """Duplicates, a constant column, one record far away, squares that overflow; two sweeps, in jobs."""
+    g = np.random.default_rng(0)
+    alike = np.repeat(g.normal(size=(1_000, 2)), 50, axis=0)
+    X = np.vstack([alike, g.normal(size=(49_999, 2)), np.full((1, 2), 1e6)])
+    X = 1e290 * np.hstack([X, np.ones((100_000, 1))])
+    fitted = Anneal(k=4, max_proposals=200_000, random_state=0).fit(X)
+    sizes = np.bincount(fitted.labels_)
+    assert sizes.min() >= 4
+    assert sizes.max() <= 7
+    assert fitted.information_loss_ <= fitted.start_loss_ * (1 + 1e-9)
+
+
 @pytest.mark.parametrize(("n", "k"), [(101, 51), (101, 50), (119, 60), (200, 25)])
 def test_large_groups_and_few(n, k, small_jobs):
     fitted = Anneal(k=k, max_proposals=20_000, random_state=0).fit(clusters(n))
@@ -253,6 +266,19 @@ def lost(Z, categories, labels):
             rows = group[:, start:stop]
             total += min(((rows - row) ** 2).sum() for row in rows)
     return total
+
+
+@pytest.mark.parametrize(("n", "k"), [(900, 3), (2_500, 12), (6_300, 5)])
+def test_not_behind_the_other_methods_on_mixed_tables(n, k):
+    """As published: means of numbers, modes of categories."""
+    Z, categories = mixed_table(n, k)
+    mixed = Mixed.of(Z, categories)
+    search = Anneal(k=k, max_proposals=60 * n, random_state=0)
+    assert 60 * n < 0.2 * Shape.of(n, k, Z.shape[1], categories).usual_proposals()
+    found = mixed.loss(search.partition(Z, categories))
+    for method in (MDAV(k=k), CBFS(k=k), VMDAV(k=k)):
+        labels = method.partition(Z)
+        assert found <= min(mixed.loss(labels), mixed.loss(refine(Z, labels, 6))), method.name
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -100,6 +100,22 @@ def test_one_part_in_memory_and_in_the_file_are_the_same(tmp_path):
     assert facts.figures.n_groups == whole.figures.n_groups
 
 
+@pytest.mark.parametrize("make", [numbers, mixed])
+@pytest.mark.parametrize("method", ["mdav", "cbfs"])
+def test_in_parts_too_the_default_is_not_behind_methods_with_exchanges(make, method, small_parts, tmp_path):
+    frame = make(2_000)
+    frame.write_parquet(tmp_path / "in.parquet")
+    (tmp_path / "s.toml").write_text(SCHEMA)
+    given = {"k": 5, "n_jobs": 1, "accept_risk": True}
+    if make is mixed:
+        given["schema"] = tmp_path / "s.toml"
+    lost = [
+        protect_file(tmp_path / "in.parquet", tmp_path / f"{at}.parquet", **given, **how).figures
+        for at, how in enumerate(({"method": method}, {"max_proposals": 400 * 2_000, "random_state": 0}))
+    ]
+    assert lost[1].information_loss < lost[0].information_loss
+
+
 @pytest.mark.parametrize("ending", [".parquet", ".csv", ".arrow"])
 @pytest.mark.parametrize("order", ["keep", "shuffle"])
 def test_rows_keep_their_order_and_other_columns(ending, order, small_parts, tmp_path):

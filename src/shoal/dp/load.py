@@ -25,6 +25,8 @@ from shoal.engine.frame import Frame
 from shoal.errors import SchemaError
 from shoal.schema import Column, Schema, decode_missing
 
+# Columns that answering adds to a table.
+RESERVED = (UNIT, CELL, "shoal:key", "shoal:time", "shoal:hash", "shoal:member")
 _HUGE = 1e308
 _EPOCH = 719_163  # ordinal of 1970-01-01
 _LAST = 3_652_059  # ordinal of 9999-12-31
@@ -60,6 +62,11 @@ def load(data: Any, schema: Schema) -> pl.DataFrame:
 
 def decode(data: Any, schema: Schema) -> pl.DataFrame:
     """What `load` gives, which may share memory with the table."""
+    taken = [name for name in schema.columns if name in RESERVED]
+    if taken:
+        raise SchemaError(
+            f"The names {', '.join(RESERVED)} are the program's own. Got the column {taken[0]!r}."
+        )
     native = cells_of(data, schema.columns)
     missing = [name for name in schema.columns if name not in native.columns]
     if missing:
