@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from shoal.dp import Session
 from shoal.dp.rows import Held, Streamed
-from shoal.dp.sources import _duckdb, _parquet, open_source, without_password
+from shoal.dp.sources import _duckdb, _parquet, _postgresql, open_source, without_password
 from shoal.errors import InputError, SchemaError
 from shoal.schema import Column, Schema, Unit
 
@@ -141,7 +141,7 @@ def same_on(where, frame: pl.DataFrame, only: list[str] | None = None) -> None:
             assert isinstance(here._rows, Held)
             assert isinstance(there._rows, Streamed)
             for sql in questions if only is None else only:
-                plan = here._plan(here._question(sql), 1.0)
+                plan = here._plan(here._question(sql), 1_000_000)
                 assert laid_out(there._rows.exact(plan)) == laid_out(here._rows.exact(plan)), sql
             assert sorted(there._rows.frame.rows(), key=repr) == sorted(here._rows.frame.rows(), key=repr)
 
@@ -152,6 +152,99 @@ def test_parquet_and_duckdb_give_the_numbers_of_a_frame(tmp_path, rows):
     frame = table_of(rows)
     same_on(in_parquet(tmp_path, frame), frame)
     same_on(in_duckdb(tmp_path / "x.db", frame), frame)
+
+
+PG_TYPES = {
+    "age": "bigint",
+    "income": "double precision",
+    "amount": "text",
+    "price": "numeric(20, 4)",
+    "region": "text",
+    "school": "varchar(20)",
+    "smoker": "boolean",
+    "born": "date",
+    "seen": "timestamp",
+    "who": "text",
+}
+
+
+def in_postgres(url: str, frame: pl.DataFrame) -> str:
+    import psycopg
+
+    columns = ", ".join(f"{name} {kind}" for name, kind in PG_TYPES.items())
+    with psycopg.connect(url) as connection:
+        connection.execute(
+            f"SET lock_timeout = 5000; DROP TABLE IF EXISTS people; CREATE TABLE people ({columns})"
+        )
+        with connection.cursor().copy("COPY people FROM STDIN") as copy:
+            for each in frame.iter_rows():
+                copy.write_row(each)
+    return f"{url}?table=public.people"
+
+
+@given(rows=st.lists(row, max_size=12))
+@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_postgresql_gives_the_numbers_of_a_frame(cluster, rows):
+    frame = table_of(rows)
+    same_on(in_postgres(cluster.url, frame), frame)
+
+
+def test_postgresql_in_several_batches(cluster, monkeypatch):
+    frame = people(1000)
+    monkeypatch.setattr(_postgresql, "BATCH_ROWS", 90)
+    same_on(in_postgres(cluster.url, frame), frame, QUESTIONS[2:5])
+
+
+def test_odd_types_and_texts_of_postgresql(cluster):
+    import psycopg
+
+    with psycopg.connect(cluster.url) as connection:
+        connection.execute(
+            "DROP TABLE IF EXISTS odd; CREATE COLLATION IF NOT EXISTS any_case (provider = icu, locale = 'und-u-ks-level2', deterministic = false)"
+        )
+        connection.execute(
+            "CREATE TABLE odd (day date, at timestamptz, free numeric, fixed char(5), bytes bytea, word text COLLATE any_case, long text, short real)"
+        )
+        connection.execute(
+            "INSERT INTO odd VALUES ('infinity', 'infinity', 'NaN', 'ab', '\\xff', 'A', repeat('x', 3000000), 0.1), "
+            "('0044-03-15 BC', '2000-01-01 01:30+02', 3.50, 'cd', 'low', 'a', E'line\nend,\"quoted\"', 'inf')"
+        )
+    schema = Schema(
+        {
+            "day": Column("day", kind="date", bounds=("1900-01-01", "2020-12-31")),
+            "at": Column("at", kind="date", bounds=("1900-01-01", "2020-12-31")),
+            "free": Column("free", bounds=(0, 10)),
+            "fixed": Column("fixed", kind="category", levels=("ab", "cd")),
+            "bytes": Column("bytes", kind="category", levels=("low",)),
+            "word": Column("word", kind="category", levels=("a",)),
+            "long": Column("long", kind="category", levels=('line\nend,"quoted"',)),
+            "short": Column("short", bounds=(0, 10)),
+        },
+        id="odd",
+    )
+    with Session(cluster.url, schema, budget=1.0) as session:
+        short = float(pl.Series([0.1], dtype=pl.Float32)[0])
+        assert sorted(session._rows.frame.rows(), key=str) == [
+            (None, 730119.0, 3.5, 1, 0, 0, 0, 10.0),
+            (None, None, None, 0, None, None, None, short),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("where", "said"),
+    [
+        ("{}?table=nobody", "has no table 'nobody'"),
+        ("{}?table=x%22; DROP TABLE people; --", "has no table"),
+        ("postgresql://ann:secret@127.0.0.1:1/x?table=t", "cannot be reached: refused"),
+        ("postgresql://nobody:secret@{host}/none?table=t", "cannot be reached: does not exist"),
+    ],
+)
+def test_postgresql_that_holds_no_table(where, said, cluster):
+    address = where.format(cluster.url, host=cluster.url.partition("@")[2].partition("/")[0])
+    with pytest.raises(InputError) as told:
+        Session(address, schema_of(None), budget=1.0)
+    assert said in str(told.value)
+    assert "secret" not in str(told.value)
 
 
 def people(n: int = 500) -> pl.DataFrame:
@@ -200,7 +293,7 @@ def test_files_of_one_folder_may_store_a_column_in_different_types(tmp_path):
     whole[:2].cast({"age": pl.Int64, "who": pl.Int64}).write_parquet(tmp_path / "a.parquet")
     whole[2:].write_parquet(tmp_path / "b.parquet")
     with Session(tmp_path, schema, budget=9.0) as there, Session(whole, schema, budget=9.0) as here:
-        plan = here._plan(here._question("SELECT COUNT(*), SUM(age) FROM t"), 1.0)
+        plan = here._plan(here._question("SELECT COUNT(*), SUM(age) FROM t"), 1_000_000)
         assert laid_out(there._rows.exact(plan)) == laid_out(here._rows.exact(plan))
 
 
@@ -306,7 +399,7 @@ def test_cells_of_a_source_are_those_of_a_frame(tmp_path):
         Session(people(), schema, "correlated", 9.0) as here,
         Session(where, schema, "correlated", 9.0) as there,
     ):
-        plan = here._plan(here._question("SELECT COUNT(*), SUM(age) FROM t"), 1.0)
+        plan = here._plan(here._question("SELECT COUNT(*), SUM(age) FROM t"), 1_000_000)
         assert laid_out(there._rows.exact(plan)) == laid_out(here._rows.exact(plan))
 
 

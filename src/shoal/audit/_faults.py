@@ -12,6 +12,7 @@ from shoal.audit._cases import Case, case_named, mechanism, with_releases
 from shoal.audit._declared import couple_declared_independent, secret_decides_who_counts
 from shoal.audit._game import Mechanism
 from shoal.audit._stated import blind_to_three, copy_not_stated
+from shoal.audit._streams import levels_forgotten, noise_drawn_again
 from shoal.dp.plan import Plan
 from shoal.dp.releases import Limit, Sums
 
@@ -155,3 +156,5 @@ _fault("copy-not-stated")(copy_not_stated)
 _fault("pairs-blind-to-three")(blind_to_three)
 _fault("copy-not-declared")(couple_declared_independent)
 _fault("secret-decides-who-counts")(secret_decides_who_counts)
+_fault("stream-levels-forgotten")(levels_forgotten)
+_fault("stream-noise-drawn-again")(noise_drawn_again)

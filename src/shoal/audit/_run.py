@@ -12,6 +12,8 @@ from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
 from shoal.audit._intervals import audit_intervals, without_bias
 from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
 from shoal.audit._stated import STATED
+from shoal.audit._streams import STAGES as STREAM_STAGES
+from shoal.audit._streams import STREAMS
 from shoal.errors import ParameterError
 
 EPSILONS = (0.5, 1.0)
@@ -66,7 +68,7 @@ def audit(
 
     Parameters
     ----------
-    mode : {"dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "outside", "intervals"}
+    mode : {"dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "streams", "outside", "intervals"}
         "outside" starts from files and plays on all that is seen: answers, costs, refusals, log, times. "intervals"
         claims that an interval of 95 % misses the figure asked for in at most 5 % of answers.
         The last two claim something under a stated model, and are played under it.
@@ -94,11 +96,15 @@ def audit(
         return audit_mechanisms(
             mode, [make(each) for each in epsilons for make in OUTSIDE], (100, 400), alpha
         )
+    if mode == "streams":
+        return audit_mechanisms(
+            mode, [make(each) for each in epsilons for make in STREAMS], STREAM_STAGES, alpha
+        )
     if mode == "intervals":
         return _report(mode, [each for epsilon in epsilons for each in audit_intervals(epsilon)])
     if mode not in MODES:
         raise ParameterError(
-            f"'mode' must be one of {', '.join((*MODES, *STATED, 'outside', 'intervals'))}. Got {mode!r}."
+            f"'mode' must be one of {', '.join((*MODES, *STATED, 'streams', 'outside', 'intervals'))}. Got {mode!r}."
         )
     games = [(case, epsilon) for epsilon in epsilons for case in CASES[mode]]
     verdicts = []

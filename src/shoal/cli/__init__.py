@@ -31,6 +31,7 @@ COMMANDS = (
     "bound",
     "schema",
     "ask",
+    "stream",
     "release",
     "ledger",
     "serve",

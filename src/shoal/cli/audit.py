@@ -15,6 +15,7 @@ MODES = (
     "heuristic",
     "pufferfish",
     "dependent",
+    "streams",
     "outside",
     "http",
     "intervals",

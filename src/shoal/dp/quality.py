@@ -13,6 +13,7 @@ import polars as pl
 from shoal.dp.check import has_codes
 from shoal.dp.load import cells_of, load
 from shoal.dp.plan import finite_bounds
+from shoal.dp.sources import Source
 from shoal.schema import Column, Schema, decode_missing
 
 
@@ -59,7 +60,7 @@ def quality(data: Any, schema: Schema) -> tuple[ColumnQuality, ...]:
 
     Parameters
     ----------
-    data : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    data : pandas.DataFrame, polars.DataFrame, pyarrow.Table or Source
         As `shoal.dp.load.load` takes it.
     schema : Schema
 
@@ -72,8 +73,23 @@ def quality(data: Any, schema: Schema) -> tuple[ColumnQuality, ...]:
     >>> print(quality(pl.DataFrame({"age": ["40", "x", "", "120"]}), schema)[0].sentence())
     column 'age': of 4 cells 1 are missing; 1 could not be read or are no declared level and count as missing and 1 lie outside the bounds and count at the bound.
     """
+    if isinstance(data, Source):
+        return _of_batches(data, schema)
     loaded, native = load(data, schema), cells_of(data, schema.columns)
     return tuple(_of(native[name], loaded[name], column) for name, column in schema.columns.items())
+
+
+def _of_batches(source: Source, schema: Schema) -> tuple[ColumnQuality, ...]:
+    """The same, added up over the batches of a source."""
+    found = {name: ColumnQuality(name, 0, 0, 0, 0) for name in schema.columns}
+    for batch in source.batches(list(schema.columns)):
+        for each in quality(batch, schema):
+            held = found[each.name]
+            counts = (
+                getattr(held, name) + getattr(each, name) for name in ("rows", "missing", "unread", "outside")
+            )
+            found[each.name] = ColumnQuality(each.name, *counts)
+    return tuple(found.values())
 
 
 def _of(cells: pl.Series, loaded: pl.Series, column: Column) -> ColumnQuality:

@@ -8,8 +8,9 @@ frequent level), they are gathered first.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -91,8 +92,9 @@ class Streamed:
         if plan.lowered.relation is not None:
             return compute(self.frame, plan)
         total = _Sum()
-        for rows in self._decoded(self._needed(plan)):
-            total.add(partial(rows, plan))
+        with contextlib.closing(self._decoded(self._needed(plan))) as parts:
+            for rows in parts:
+                total.add(partial(rows, plan))
         return finish(total.whole(), plan)
 
     @property
@@ -110,14 +112,17 @@ class Streamed:
         named |= {each.column for each in plan.releases if each.column is not None}
         return tuple(name for name in self.schema.columns if name in named)
 
-    def _decoded(self, names: tuple[str, ...]) -> Iterator[pl.DataFrame]:
+    def _decoded(self, names: tuple[str, ...]) -> Generator[pl.DataFrame]:
         """Batches as the engine keeps them; first one without rows, so that there is always one."""
         names = names or tuple(self.schema.columns)[:1]  # without a column the number of rows is lost
         schema = Schema({name: self.schema.columns[name] for name in names}, id=self.schema.id)
         wanted = list(dict.fromkeys([*names, *([self._unit] if self._unit else [])]))
         nothing = pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
-        for batch in itertools.chain([nothing], self.source.batches(wanted)):
-            yield with_units(decode(batch, schema), batch, self.schema, self.protected, self.model)
+        with contextlib.closing(
+            self.source.batches(wanted)
+        ) as batches:  # whatever happens, a database is let go
+            for batch in itertools.chain([nothing], batches):
+                yield with_units(decode(batch, schema), batch, self.schema, self.protected, self.model)
 
 
 class _Sum:

@@ -41,6 +41,7 @@ from shoal.errors import ParameterError
 from shoal.schema import Schema
 
 if TYPE_CHECKING:
+    from shoal.dp.continual import State, Stream
     from shoal.dp.stream import Drift
 
 LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
@@ -149,6 +150,8 @@ class Session:
     >>> answer.epsilon, answer.remaining, answer.guarantee
     (0.5, 1.5, 'guarantee: epsilon-DP, add or remove one record')
     """
+
+    _streams: State | None = None
 
     def __new__(cls, frame: Any = None, schema: Any = None, mode: str = "dp", *_: Any, **__: Any) -> Self:
         """In modes `pufferfish` and `dependent` a `StatedSession`, which goes by a declared model."""
@@ -374,6 +377,61 @@ class Session:
         from shoal.dp.stream import append
 
         return append(self, rows, data_version)
+
+    def stream(
+        self,
+        name: str,
+        query: str | Query,
+        epsilon: float | None = None,
+        periods: int = 1,
+        *,
+        rho: float | None = None,
+        state: str | Path | None = None,
+        analyst: str | None = None,
+    ) -> Stream:
+        """Open a stream: running totals of a COUNT or SUM, told after each period, for one charge now.
+
+        Each period's rows are handed to `Stream.add`; the table of this session is not read. A stream that was opened
+        before with the same words is opened again where it stood, at no cost.
+
+        Parameters
+        ----------
+        name : str
+            Tells it from others of the same question.
+        query : str or Query
+            One COUNT or SUM, with WHERE and GROUP BY where wanted.
+        epsilon : float
+            For the whole stream.
+        periods : int, default 1
+            How many there may be.
+        rho : float, optional
+            In place of epsilon, of a data set that is counted in zCDP.
+        state : str or Path, optional
+            File of exact figures and noise, for the owner alone; beside the ledger's file if left open.
+        analyst : str, optional
+
+        Returns
+        -------
+        Stream
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> from shoal import Session
+        >>> from shoal.schema import Column, Schema
+        >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="visits")
+        >>> with Session(pl.DataFrame({"age": []}), schema, budget=2.0) as s:
+        ...     visits = s.stream("weekly", "SELECT COUNT(*) FROM t WHERE age >= 40", epsilon=1.0, periods=52)
+        ...     step = visits.add(pl.DataFrame({"age": [31, 45, 62]}))
+        ...     step.period, len(visits.to_frame()), s.remaining()
+        (1, 1, 1.0)
+        """
+        from shoal.dp.continual import open_stream, state_of
+
+        if self._streams is None or state is not None:
+            self._streams = state_of(self.ledger, state)
+        spent = self._amount(epsilon, rho, None)
+        return open_stream(self, name, query, spent, periods, self._streams, self._who(analyst))
 
     def _question(self, query: str | Query) -> Query:
         unit = None if self.protected is None else self.protected.column or ""

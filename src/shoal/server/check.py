@@ -8,10 +8,9 @@ from pathlib import Path
 
 from shoal.dp.ledger import Ledger
 from shoal.dp.quality import quality
-from shoal.dp.sources import read_private
 from shoal.errors import ParameterError, ShoalError
 from shoal.server.config import Config, Dataset
-from shoal.server.service import open_sessions
+from shoal.server.service import open_sessions, table_of
 
 
 def look_through(config: Config) -> list[str]:
@@ -68,7 +67,7 @@ def check_port(config: Config) -> None:
 
 
 def _look_at(facts: Dataset, minimum: float) -> list[str]:
-    frame = read_private(facts.file, facts.schema)
+    frame = table_of(facts)
     with Ledger() as ledger:
         open_sessions(facts, frame, ledger, "check", minimum)
     return [each.sentence() for each in quality(frame, facts.schema) if not each.fine]

@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 from shoal.dp.anchor import Anchor
 from shoal.dp.ledger import Ledger
 from shoal.dp.session import LEAST
+from shoal.dp.sources import located_table
 from shoal.dp.unit import MODES as SOUND
 from shoal.dp.unit import STATED
 from shoal.errors import MissingExtraError, ParameterError
@@ -37,7 +38,9 @@ T = TypeVar("T")
 class Dataset:
     """One table that may be asked: where it lies, its public facts, and what is allowed on it."""
 
-    file: InstanceOf[Path] = Field(description="path of the table")
+    file: InstanceOf[Path] | Text = Field(
+        description="the table: a file, a folder of Parquet files, `duckdb:///FILE?table=NAME` or `postgresql://...?table=NAME`"
+    )
     schema: InstanceOf[Schema] = Field(description="path of its schema")
     modes: tuple[Text, ...] = Field(default=("dp",), description="modes in which it is answered")
     budget: Number | None = Field(
@@ -329,8 +332,8 @@ def dataset_of(facts: dict[str, Any], folder: Path, where: str) -> Dataset:
         if not isinstance(facts.get(needed), str):
             given = f" as a text. Got {facts[needed]!r}" if needed in facts else ""
             raise ParameterError(f"{where} must say {needed!r}{given}.")
-    file, schema = folder / facts["file"], Schema.from_toml(folder / facts["schema"])
-    if not file.is_file():
+    file, schema = located_table(facts["file"], folder), Schema.from_toml(folder / facts["schema"])
+    if isinstance(file, Path) and not file.exists():
         raise ParameterError(f"{where}: no file {str(file)!r}.")
     found = made(Dataset, {**facts, "file": file, "schema": schema}, where)
     modes = _modes(found, where)

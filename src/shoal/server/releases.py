@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shoal.dp.session import Session
+from shoal.dp.sources import whole_table
 from shoal.errors import QueryError
 from shoal.release import KeptReleases, MarginalRelease, release_marginals
 
@@ -40,7 +41,7 @@ def release(service: Service, dataset: str, wanted: Mapping[str, Any], analyst: 
     )
     with service.refusing(analyst), _ONE_AT_A_TIME:
         return release_marginals(
-            service.frames[dataset],
+            whole_table(service.frames[dataset], facts.schema),
             schema,
             analyst=analyst,
             ledger=service.ledger,

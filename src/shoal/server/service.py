@@ -26,7 +26,7 @@ from shoal.dp.past import Past, held, past
 from shoal.dp.quality import ColumnQuality, quality
 from shoal.dp.rights import OPEN, Rights
 from shoal.dp.session import Cost, FewCellsWarning, Session
-from shoal.dp.sources import read_private
+from shoal.dp.sources import open_source, read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
 from shoal.errors import BudgetError, InputError, ParameterError, QueryError, ShoalError
@@ -82,7 +82,7 @@ class Service:
 
     def _open(self, name: str, facts: Dataset) -> None:
         """Load a data set and open its sessions, then let them take the place of those before."""
-        frame = read_private(facts.file, facts.schema)
+        frame = table_of(facts)
         looked = quality(frame, facts.schema)
         sessions = open_sessions(facts, frame, self.ledger, f"{self._run}:{name}", self.config.least_epsilon)
         for session in sessions.values():
@@ -300,6 +300,13 @@ def _narrow(by_mode: dict[str, Session | Heuristic], most: int) -> None:
             continue
         caps = session.caps.within(session.limit)
         session.limit = caps.within(Caps(caps.total, most, caps.currency))
+
+
+def table_of(facts: Dataset) -> Any:
+    """The cells of a file, or a source that is read when it is asked: a folder of Parquet files, or a database."""
+    if isinstance(facts.file, Path) and facts.file.is_file():
+        return read_private(facts.file, facts.schema)
+    return open_source(facts.file, facts.schema)
 
 
 def open_sessions(

@@ -8,13 +8,21 @@ division reaches a figure.
 from __future__ import annotations
 
 from shoal.dp.sources._files import read_cells, read_private, wanted_columns
-from shoal.dp.sources._open import is_location, open_source, open_table, whole_table, without_password
+from shoal.dp.sources._open import (
+    is_location,
+    located_table,
+    open_source,
+    open_table,
+    whole_table,
+    without_password,
+)
 from shoal.dp.sources._source import BATCH_ROWS, Source
 
 __all__ = [
     "BATCH_ROWS",
     "Source",
     "is_location",
+    "located_table",
     "open_source",
     "open_table",
     "read_cells",

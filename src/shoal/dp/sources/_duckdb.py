@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +51,7 @@ class DuckDBSource(Source):
         with self._connected() as connection:
             return tuple(self._types(connection))
 
-    def batches(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+    def batches(self, names: Sequence[str]) -> Generator[pl.DataFrame]:
         """See `Source.batches`."""
         import duckdb
 

@@ -82,6 +82,21 @@ def whole_table(where: Any, schema: Schema, *, also: bool = False) -> Any:
     return found.frame(names)
 
 
+def located_table(where: str, folder: Path) -> str | Path:
+    """A path or address as it is meant by a file in a folder: relative paths begin there.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from shoal.dp.sources import located_table
+    >>> located_table("duckdb:///x.db?table=t", Path("/data")), str(located_table("a.csv", Path("/data")))
+    ('duckdb:////data/x.db?table=t', '/data/a.csv')
+    """
+    if where.lower().startswith("duckdb:///") and not where.lower().startswith("duckdb:////"):
+        return f"duckdb:///{folder.absolute()}/{where[len('duckdb:///') :]}"
+    return where if "://" in where else folder / where
+
+
 def without_password(where: Any) -> str:
     """Where a table lies, as it may be written down.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -61,7 +61,7 @@ class ParquetSource(Source):
             first = first or found
         return first
 
-    def batches(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+    def batches(self, names: Sequence[str]) -> Generator[pl.DataFrame]:
         """See `Source.batches`."""
         for file in self._files:
             words = self._words(file)

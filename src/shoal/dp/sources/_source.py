@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 
 import polars as pl
 
@@ -27,7 +27,7 @@ class Source(ABC):
         """Names of the stored columns; raises `InputError` where the table cannot be reached."""
 
     @abstractmethod
-    def batches(self, names: Sequence[str]) -> Iterator[pl.DataFrame]:
+    def batches(self, names: Sequence[str]) -> Generator[pl.DataFrame]:
         """All rows, in any order, a batch at a time, with the named columns as stored."""
 
     @abstractmethod

@@ -1,0 +1,395 @@
+"""A stream of figures: opened for one charge, then told period by period."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cached_property, lru_cache
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from shoal.dp.budget import MICRO
+from shoal.dp.continual._state import Period, State
+from shoal.dp.continual._toeplitz import Toeplitz, toeplitz
+from shoal.dp.continual._tree import Node, Tree, best_tree
+from shoal.dp.figures import labels_of
+from shoal.dp.gaussian import gaussian, gaussian_scale
+from shoal.dp.mechanisms import laplace
+from shoal.dp.plan import Plan, make_plan
+from shoal.dp.relation import UNIT
+from shoal.dp.releases import Sums
+from shoal.dp.rows import Held, asked_rows
+from shoal.dp.secret import random_word
+from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, Protected
+from shoal.errors import BudgetError, ParameterError, QueryError
+
+if TYPE_CHECKING:
+    from shoal.dp.session import Session
+    from shoal.schema import Schema
+
+MOST_PERIODS = 10_000
+_SMALL = 300.0  # scales whose noise is summed on a grid
+_NUMBERS = 4  # total, low, high, change
+_WIDEST = 1 << 50  # of a noise scale: sums of some hundred draws stay far within 64 bits
+
+
+@dataclass(frozen=True)
+class Step:
+    """The running total after a period.
+
+    Parameters
+    ----------
+    period : int
+        From 1.
+    rows : tuple of dict
+        Per group its labels, ``total``, ``low``, ``high`` (95 %), and ``change``: the total less that of the period before.
+    """
+
+    period: int
+    rows: tuple[dict[str, Any], ...]
+
+    @property
+    def value(self) -> Any:
+        """The total, or the rows where there are groups."""
+        return (
+            self.rows[0]["total"]
+            if set(self.rows[0]) == {"total", "low", "high", "change"}
+            else list(self.rows)
+        )
+
+
+class Stream:
+    """Running totals of a COUNT or SUM over a declared number of periods, for one charge.
+
+    `Session.stream` makes them; nobody else does.
+
+    Attributes
+    ----------
+    name : str
+    question : str
+    periods : int
+        How many there may be.
+    guarantee : str
+    epsilon : float
+        Charged for the whole stream when it was opened (rho where the data set is counted in it).
+    """
+
+    def __init__(
+        self, name: str, state: State, schema: Schema, protected: Protected, plan: Plan, facts: dict[str, Any]
+    ):
+        self.name, self.question, self.periods = name, str(facts["question"]), int(facts["periods"])
+        self.guarantee, self.epsilon = str(facts["guarantee"]), facts["millionths"] / MICRO
+        self._state, self._schema, self._unit, self._plan, self._id = (
+            state,
+            schema,
+            protected,
+            plan,
+            facts["id"],
+        )
+        self._design = Design(
+            plan, self.periods, int(facts["millionths"]), str(facts["currency"]), protected.rows
+        )
+
+    def __len__(self) -> int:
+        """Periods so far."""
+        return len(self._state.periods(self._id))
+
+    def add(self, rows: Any, period: int | None = None) -> Step:
+        """Take the rows of the next period in and tell the running total.
+
+        Parameters
+        ----------
+        rows : pandas.DataFrame, polars.DataFrame, pyarrow.Table, path, address or Source
+            The rows of this period alone.
+        period : int, optional
+            Which one it is meant to be; another than the next is refused.
+
+        Returns
+        -------
+        Step
+        """
+        with self._state.change():
+            before = self._state.periods(self._id)
+            now = len(before) + 1
+            if period is not None and period != now:
+                raise ParameterError(f"The next period of stream {self.name!r} is {now}. Got {period!r}.")
+            if now > self.periods:
+                raise BudgetError(
+                    f"Stream {self.name!r} was opened for {self.periods} periods, which are over."
+                )
+            exact = self._counted(rows)
+            so_far = [each.exact for each in before] + [exact]
+            released, totals = self._noisy(now, so_far, [each.released for each in before])
+            told = self._rows(now, totals, before[-1].totals if before else [0] * len(totals))
+            self._state.add_period(self._id, now, Period(exact, released, totals, told))
+        return Step(now, tuple(told))
+
+    def steps(self) -> list[Step]:
+        """All running totals told so far."""
+        return [Step(at, tuple(each.told)) for at, each in enumerate(self._state.periods(self._id), 1)]
+
+    def to_frame(self) -> pl.DataFrame:
+        """The running totals as a table, a row per period and group."""
+        return pl.DataFrame([{"period": step.period, **row} for step in self.steps() for row in step.rows])
+
+    def _counted(self, rows: Any) -> list[int]:
+        """Exact whole numbers of one period, a number per group; of a unit at most so many rows in all periods together."""
+        _, held = asked_rows(rows, self._schema, None, self._unit)
+        if self._unit.kind == "column":
+            held = Held(self._first_rows(held.frame))
+        (totals,) = held.exact(self._plan)
+        release = self._plan.releases[0]
+        assert isinstance(release, Sums)  # it was checked when the stream was opened
+        found = np.zeros(release.groups, dtype=np.int64)
+        np.add.at(found, totals.group, (totals.moments @ np.array(release.terms, dtype=np.int64).T)[:, 0])
+        return [int(each) for each in found]
+
+    def _first_rows(self, frame: pl.DataFrame) -> pl.DataFrame:
+        """The rows of each unit that still count, in an order that is each row's own affair."""
+        lowered = self._plan.lowered
+        rows = frame.with_columns(each.alias(name) for name, each in lowered.computed)
+        rows = rows if lowered.test is None else rows.filter(lowered.test)
+        units = rows[UNIT].unique().sort()
+        left = pl.DataFrame(
+            {
+                UNIT: units,
+                "shoal:left": [self._unit.rows - n for n in self._state.used(self._id, units.to_list())],
+            },
+            schema={UNIT: pl.String, "shoal:left": pl.Int64},
+        )
+        kept = rows.join(left, on=UNIT, how="left", maintain_order="left").filter(
+            pl.int_range(pl.len()).over(UNIT) < pl.col("shoal:left")
+        )
+        self._state.keep_used(self._id, dict(kept[UNIT].value_counts().iter_rows()))
+        return kept
+
+    def _noisy(
+        self, now: int, exact: list[list[int]], released: list[list[int]]
+    ) -> tuple[list[int], list[int]]:
+        """What is released in this period, and the running total made of all releases."""
+        shape, width = self._design.shape, len(exact[-1])
+        if isinstance(shape, Toeplitz):
+            noise = self._design.draw(width)
+            new = [shape.weighted([each[at] for each in exact]) + noise[at] for at in range(width)]
+            return new, [shape.total([each[at] for each in (*released, new)]) for at in range(width)]
+        exact_totals = np.array(exact, dtype=np.int64).sum(axis=0)
+        found = shape.total(now, exact_totals, lambda node: np.array(self._kept_noise(node, width)))
+        totals = [int(each) for each in found]
+        return totals, totals
+
+    def _rows(self, now: int, totals: list[int], before: list[int]) -> list[dict[str, Any]]:
+        """The totals as they are told, with their labels and intervals."""
+        release, radius = self._plan.releases[0], self._design.radius(now)
+        quantum = release.fixed.quantum if isinstance(release, Sums) and release.fixed is not None else None
+        rows = []
+        for labels, total, earlier in zip(_labels(self._plan), totals, before, strict=True):
+            numbers = {
+                "total": total,
+                "low": total - radius,
+                "high": total + radius,
+                "change": total - earlier,
+            }
+            shown = {
+                name: each if quantum is None else float(each * quantum) for name, each in numbers.items()
+            }
+            rows.append({**labels, **shown})
+        return rows
+
+    def _kept_noise(self, node: Node, width: int) -> list[int]:
+        """The noise of a node: drawn when it is first needed, and never again."""
+        name = f"{node[0]}.{node[1]}"
+        drawn = self._state.noise(self._id, name)
+        if drawn is None:
+            drawn = self._design.draw(width)
+            self._state.keep_noise(self._id, name, drawn)
+        return drawn
+
+
+@dataclass(frozen=True)
+class Design:
+    """How much noise a stream has: fixed by public facts."""
+
+    plan: Plan
+    periods: int
+    millionths: int
+    currency: str
+    rows: int
+
+    @cached_property
+    def shape(self) -> Tree | Toeplitz:
+        """The tree, or the weights of the past."""
+        return best_tree(self.periods) if self.currency == "pure" else toeplitz(self.periods)
+
+    @property
+    def moved(self) -> int:
+        """What one unit moves in the periods' numbers together."""
+        release = self.plan.releases[0]
+        assert isinstance(release, Sums)  # it was checked when the stream was opened
+        return release.sensitivity * self.rows
+
+    @cached_property
+    def scale(self) -> Fraction:
+        """Of the noise of a node, or of a period: a scale, or the square of one."""
+        spent = Fraction(self.millionths, MICRO)
+        if isinstance(self.shape, Tree):
+            return self.moved * self.shape.levels / spent
+        return self.moved**2 * self.shape.squared / (2 * spent)
+
+    def draw(self, width: int) -> list[int]:
+        """Fresh noise, a number per group."""
+        none = np.zeros(width, dtype=np.int64)
+        found = (
+            laplace(none, self.scale)
+            if isinstance(self.shape, Tree)
+            else gaussian(none, gaussian_scale(self.scale))
+        )
+        return [int(each) for each in found]
+
+    def radius(self, period: int) -> int:
+        """How far the total after a period lies from the exact one with at most 5 % probability."""
+        if isinstance(self.shape, Tree):
+            return laplace_sum_radius(float(self.scale), len(self.shape.nodes(period)))
+        apart = self.shape.deviation(period) * math.sqrt(float(self.scale))
+        return max(0, math.ceil(NormalDist().inv_cdf(0.975) * apart * 1.001 - 0.5))  # totals are rounded
+
+
+@lru_cache(maxsize=4096)
+def laplace_sum_radius(scale: float, count: int) -> int:
+    """What the sum of so many discrete Laplace draws exceeds in size with at most 5 % probability.
+
+    Of small scales by the discrete Fourier transform of their characteristic function; of others a discrete draw lies within 1
+    of a continuous one, since a geometric variable is the whole part of an exponential one.
+
+    Examples
+    --------
+    >>> from shoal.dp.continual._stream import laplace_sum_radius
+    >>> laplace_sum_radius(10.0, 1)  # as of one draw
+    30
+    """
+    if scale > _SMALL:
+        return math.ceil(scale * laplace_sum_quantile(count) + count)
+    size = 1 << max(8, math.ceil(math.log2(2 * count + 100 * scale * math.sqrt(count))))
+    a = math.exp(-1 / scale)
+    one = (1 - a) ** 2 / (1 - 2 * a * np.cos(2 * np.pi * np.arange(size) / size) + a * a)
+    chance = np.fft.ifft(one**count).real  # of 0, 1, ..., and backwards of -1, -2, ...
+    inside = chance[0] + 2 * np.cumsum(chance[1 : size // 2])
+    return int(np.argmax(inside >= 0.95 + 1e-9)) + 1 if chance[0] < 0.95 else 0
+
+
+@lru_cache(maxsize=512)
+def laplace_sum_quantile(count: int) -> float:
+    """What the sum of so many Laplace draws of scale 1 exceeds in size with 5 % probability.
+
+    The sum is the difference of two gamma variables.
+
+    Examples
+    --------
+    >>> from shoal.dp.continual._stream import laplace_sum_quantile
+    >>> round(laplace_sum_quantile(1), 4)  # ln 20
+    2.9957
+    """
+    from scipy.integrate import quad
+    from scipy.optimize import brentq
+    from scipy.stats import gamma
+
+    def beyond(x: float) -> float:
+        inner = quad(lambda y: gamma.pdf(y, count) * gamma.sf(x + y, count), 0, np.inf, limit=200)[0]
+        return 2 * float(inner) - 0.05
+
+    return float(brentq(beyond, 0.0, 8 * math.sqrt(2 * count) + 10)) if count else 0.0
+
+
+def open_stream(
+    session: Session, name: str, query: Any, spent: int, periods: int, state: State, analyst: str
+) -> Stream:
+    """Open a stream, or one that was opened before with the same words; see `Session.stream`."""
+    protected, schema = session.protected, session.schema
+    if protected is None or protected.kind == "cell":
+        raise ParameterError("Streams are told in modes 'dp' and 'group'. Got mode 'correlated'.")
+    if isinstance(periods, bool) or not isinstance(periods, int) or not 1 <= periods <= MOST_PERIODS:
+        raise ParameterError(f"'periods' must be a whole number from 1 to {MOST_PERIODS}. Got {periods!r}.")
+    if not isinstance(name, str) or not name.strip() or len(name) > 100:
+        raise ParameterError(f"The name of a stream must be a text of at most 100 characters. Got {name!r}.")
+    spent = session._least_of(spent)
+    plan = stream_plan(session._question(query), session, spent)
+    unit = replace(protected, per_row=2) if isinstance(protected, AddRemoveUnit) else protected
+    claim = session._claim_for(
+        f"STREAM {json.dumps(name)} OF {periods} PERIODS: {plan.lowered.asked.question}", spent, unit, analyst
+    )
+    claim = replace(claim, state=json.dumps(["stream", session.mode, unit.rows, session._facts]))
+    facts = {
+        "name": name,
+        "dataset": schema.id,
+        "question": str(plan.lowered.asked.question),
+        "periods": periods,
+        "millionths": spent,
+        "currency": claim.cost.currency,
+        "guarantee": session._guarantee(protected.stamp, ended=False),
+    }
+    design = Design(plan, periods, spent, claim.cost.currency, protected.rows)
+    if (design.scale if isinstance(design.shape, Tree) else math.isqrt(int(design.scale))) > _WIDEST:
+        raise QueryError(
+            "The noise of this stream leaves 64 bits: declare fewer rows of a unit, or spend more."
+        )
+    drawn = random_word()
+    receipt = session.ledger.once(claim, lambda: drawn)
+    if state.facts(receipt.body) is None:
+        _begin(state, receipt.body, facts, new=receipt.body == drawn)
+    return Stream(name, state, schema, protected, plan, {**facts, "id": receipt.body})
+
+
+def _begin(state: State, stream: str, facts: dict[str, Any], *, new: bool) -> None:
+    """A stream that was opened before and is not in the state is lost: its noise is never drawn a second time."""
+    if not new:
+        raise BudgetError(
+            f"Stream {facts['name']!r} was opened before, and its state is not here: put the file of streams back, or open one "
+            "of another name, which is charged anew."
+        )
+    with state.change():
+        state.begin(stream, facts)
+
+
+def stream_plan(question: Any, session: Session, spent: int) -> Plan:
+    """How the rows of one period become whole numbers."""
+    if (
+        not question.plain
+        or len(question.aggregates) != 1
+        or question.aggregates[0].kind not in ("count", "sum")
+    ):
+        raise QueryError(
+            "A stream is of one COUNT or SUM, of one table, with WHERE and GROUP BY where wanted."
+        )
+    plan = make_plan(question, session.schema, AddRemoveRecord(), spent)
+    if plan.lowered.relation is not None or len(plan.releases) != 1:
+        raise QueryError(
+            "A stream is of one COUNT or SUM, of one table, with WHERE and GROUP BY where wanted."
+        )
+    return plan
+
+
+def _labels(plan: Plan) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = [{}]
+    for name in plan.query.groups:
+        levels = labels_of(plan.schema.columns[str(name)])
+        found = [{**each, str(name): level} for each in found for level in levels]
+    return found
+
+
+def told(state: State, dataset: str) -> list[dict[str, Any]]:
+    """The streams of a data set and what was told of them: for whoever may see answers."""
+    return [
+        {
+            **{name: facts[name] for name in ("name", "question", "periods", "guarantee", "currency")},
+            "spent": facts["millionths"] / MICRO,
+            "steps": [
+                {"period": at, **row} for at, each in enumerate(state.periods(stream), 1) for row in each.told
+            ],
+        }
+        for stream, facts in state.all_facts().items()
+        if facts["dataset"] == dataset
+    ]

@@ -1,0 +1,234 @@
+"""Streams: running totals of appended rows for one charge, that no restart forgets."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from shoal.dp import Ledger, Session
+from shoal.dp.continual import Tree, best_tree, toeplitz, told
+from shoal.dp.continual._stream import Design, laplace_sum_quantile, laplace_sum_radius
+from shoal.errors import BudgetError, ParameterError, QueryError
+from shoal.schema import Column, Schema, Unit
+
+SCHEMA = Schema(
+    {
+        "age": Column("age", bounds=(0, 100)),
+        "region": Column("region", kind="category", levels=("north", "south")),
+        "who": Column("who", kind="category"),
+    },
+    id="visits",
+    budget=1e6,
+)
+COUNT = "SELECT COUNT(*) FROM t WHERE age >= 40"
+NONE = pl.DataFrame(
+    {"age": [], "region": [], "who": []}, schema={"age": pl.Float64, "region": pl.String, "who": pl.String}
+)
+
+
+def rows(n: int, who: str = "p", region: str = "north") -> pl.DataFrame:
+    return pl.DataFrame({"age": [50.0] * n, "region": [region] * n, "who": [who] * n})
+
+
+@given(st.sampled_from([2, 3, 5, 7, 11, 29]), st.integers(1, 300))
+@settings(max_examples=60, deadline=None)
+def test_a_running_total_is_a_signed_sum_of_nodes(base, periods):
+    levels = 1
+    while (base**levels - 1) // (2 if base > 2 else 1) < periods:
+        levels += 1
+    tree = Tree(periods, base, levels)
+    for period in range(1, periods + 1):
+        held = np.zeros(base**levels, dtype=int)
+        nodes = tree.nodes(period)
+        for sign, (level, place) in nodes:
+            assert 0 <= level < levels  # so that a period lies in as many nodes as there are levels
+            held[place * base**level : (place + 1) * base**level] += sign
+        assert held.tolist() == [1] * period + [0] * (len(held) - period)
+        assert len(nodes) == len(set(nodes))
+
+
+def test_the_tree_beats_the_binary_one():
+    for periods in (12, 52, 365):
+        best, binary = best_tree(periods), Tree(periods, 2, periods.bit_length())
+        assert best.levels**2 * best.used < 0.3 * binary.levels**2 * binary.used
+
+
+@given(st.lists(st.integers(-50, 50), min_size=1, max_size=40))
+@settings(max_examples=40, deadline=None)
+def test_totals_are_made_of_weighted_sums_of_the_past(exact):
+    shape = toeplitz(len(exact))
+    released = [shape.weighted(exact[: at + 1]) for at in range(len(exact))]
+    for at in range(len(exact)):
+        assert shape.total(released[: at + 1]) == sum(exact[: at + 1])
+
+
+def test_without_noise_a_stream_tells_running_totals(tmp_path):
+    schema = SCHEMA
+    with Session(NONE, schema, ledger=tmp_path / "l.db") as session:
+        stream = session.stream("s", "SELECT region, SUM(age) FROM t GROUP BY region", epsilon=1e5, periods=9)
+        for n in range(1, 4):
+            stream.add(pl.concat([rows(n), rows(1, region="south")]), period=n)
+        found = stream.to_frame()
+    assert found["period"].to_list() == [1, 1, 2, 2, 3, 3]
+    assert found["region"].to_list() == ["north", "south"] * 3
+    assert np.allclose(found["total"], [50, 50, 150, 100, 300, 150], atol=0.1)
+    assert np.allclose(found["change"], [50, 50, 100, 50, 150, 50], atol=0.1)
+
+
+def test_one_charge_whatever_comes_after(tmp_path):
+    with Session(NONE, SCHEMA, budget=2.0, ledger=tmp_path / "l.db") as session:
+        stream = session.stream("s", COUNT, epsilon=1.5, periods=3)
+        assert session.remaining() == 0.5
+        for _ in range(3):
+            stream.add(rows(2))
+        assert session.remaining() == 0.5
+        with pytest.raises(BudgetError, match="opened for 3 periods, which are over"):
+            stream.add(rows(2))
+        with pytest.raises(BudgetError):
+            session.stream("another", COUNT, epsilon=1.5, periods=3)
+
+
+def test_a_stream_is_found_again_where_it_stood(tmp_path):
+    """Opened again it tells the same totals, and nodes keep their noise."""
+    file = tmp_path / "l.db"
+    with Session(NONE, SCHEMA, ledger=file) as session:
+        first = session.stream("s", COUNT, epsilon=1.0, periods=20)
+        told_first = [first.add(rows(1)).value for _ in range(4)]
+        noise = dict(first._state._do("SELECT node, drawn FROM noise").fetchall())
+    with Session(NONE, SCHEMA, ledger=file) as session:
+        spent = session.remaining()
+        again = session.stream("s", COUNT, epsilon=1.0, periods=20)
+        assert session.remaining() == spent
+        assert [step.value for step in again.steps()] == told_first
+        assert again.add(rows(1), period=5).period == 5
+        after = dict(again._state._do("SELECT node, drawn FROM noise").fetchall())
+        assert noise.items() <= after.items()
+        assert [each["name"] for each in told(again._state, "visits")] == ["s"]
+        assert len(told(again._state, "visits")[0]["steps"]) == 5
+    assert (tmp_path / "l.db.streams").stat().st_mode & 0o077 == 0
+
+
+def test_a_crash_within_a_period_changes_nothing(tmp_path, monkeypatch):
+    with Session(NONE, SCHEMA, ledger=tmp_path / "l.db") as session:
+        stream = session.stream("s", COUNT, epsilon=1.0, periods=20)
+        stream.add(rows(1))
+        before = list(stream._state._base.iterdump())
+        monkeypatch.setattr(type(stream._state), "add_period", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            stream.add(rows(1))
+        assert list(stream._state._base.iterdump()) == before
+
+
+def test_lost_state_is_never_drawn_again(tmp_path):
+    file = tmp_path / "l.db"
+    with Session(NONE, SCHEMA, ledger=file) as session:
+        session.stream("s", COUNT, epsilon=1.0, periods=20).add(rows(1))
+    (tmp_path / "l.db.streams").unlink()
+    for analyst in ("me", "another"):
+        with (
+            Session(NONE, SCHEMA, ledger=file, analyst=analyst) as session,
+            pytest.raises(BudgetError, match="its state is not here"),
+        ):
+            session.stream("s", COUNT, epsilon=1.0, periods=20)
+
+
+def test_a_person_counts_so_many_rows_in_all_periods_together(tmp_path):
+    schema = Schema(SCHEMA.columns, id="visits", budget=1e6, unit=Unit("who", 3))
+    with Session(NONE, schema) as session:
+        stream = session.stream("s", COUNT, epsilon=1e5, periods=9)
+        found = [
+            stream.add(each).value
+            for each in (rows(2), pl.concat([rows(2), rows(1, "q")]), rows(5), rows(9, "q"))
+        ]
+        assert found == [2, 4, 4, 6]
+        assert stream._design.scale == Fraction(3 * best_tree(9).levels, 100_000)
+
+
+def test_noise_is_as_wide_as_it_says():
+    """Variance of totals over many draws, and the share of intervals that miss, in both currencies."""
+    with Session(NONE, SCHEMA) as session:
+        stream = session.stream("s", COUNT, epsilon=1.0, periods=30)
+        plan = stream._plan
+    for currency in ("pure", "zcdp"):
+        design = Design(plan, 30, 5_000, currency, 1)
+        draws, period = 4000, 17
+        if currency == "pure":
+            noise = {}
+            total = design.shape.total(
+                period, np.zeros(draws), lambda node: noise.setdefault(node, np.array(design.draw(draws)))
+            )
+            variance = 2 * float(design.scale) ** 2 * len(design.shape.nodes(period))
+        else:
+            released = [np.array(design.draw(draws)) for _ in range(period)]
+            total = np.array(
+                [design.shape.total([int(each[at]) for each in released]) for at in range(draws)]
+            )
+            variance = design.shape.deviation(period) ** 2 * float(design.scale)
+        assert abs(total.var() / variance - 1) < 0.15
+        assert abs(total.mean()) < 5 * math.sqrt(variance / draws)
+        missed = (np.abs(total) > design.radius(period)).mean()
+        assert 0.025 < missed < 0.065
+
+
+def test_the_quantile_of_sums_of_laplace_noise():
+    for count in (1, 4, 17):  # the two ways agree
+        assert abs(laplace_sum_radius(300.0, count) / (300 * laplace_sum_quantile(count)) - 1) < 0.01
+    draws = np.random.default_rng(1).laplace(size=(40_000, 5)).sum(axis=1)
+    assert abs((np.abs(draws) > laplace_sum_quantile(5)).mean() - 0.05) < 0.006
+
+
+def test_streams_in_zcdp(tmp_path):
+    schema = Schema(SCHEMA.columns, id="visits", budget=10.0, currency="zcdp", delta=1e-6)
+    with Session(NONE, schema, ledger=tmp_path / "l.db") as session:
+        before = session.remaining()
+        stream = session.stream("s", COUNT, rho=0.4, periods=52)
+        assert stream.add(rows(3)).period == 1
+        assert abs(before - session.remaining() - 0.4) < 1e-9
+        assert "rho-zCDP" in stream.guarantee
+
+
+@pytest.mark.parametrize(
+    ("words", "error", "said"),
+    [
+        ({"query": "SELECT AVG(age) FROM t"}, QueryError, "one COUNT or SUM"),
+        ({"query": "SELECT COUNT(*), SUM(age) FROM t"}, QueryError, "one COUNT or SUM"),
+        ({"query": "SELECT COUNT(*) FROM t HAVING COUNT(*) > 3"}, QueryError, "one COUNT or SUM"),
+        ({"periods": 0}, ParameterError, "'periods' must be a whole number from 1 to 10000"),
+        ({"periods": True}, ParameterError, "'periods' must be"),
+        ({"name": " "}, ParameterError, "The name of a stream"),
+        ({"epsilon": 1e-6}, ParameterError, "at least 0.001"),
+    ],
+)
+def test_what_no_stream_can_be_of(words, error, said):
+    with Session(NONE, SCHEMA) as session:
+        before = session.remaining()
+        with pytest.raises(error, match=said):
+            session.stream(**{"name": "s", "query": COUNT, "epsilon": 1.0, "periods": 4, **words})
+        assert session.remaining() == before
+
+
+def test_periods_come_in_order_and_bad_rows_take_none(tmp_path):
+    with Session(NONE, SCHEMA) as session:
+        stream = session.stream("s", COUNT, epsilon=1.0, periods=4)
+        with pytest.raises(ParameterError, match="next period of stream 's' is 1. Got 2"):
+            stream.add(rows(1), period=2)
+        with pytest.raises(ValueError, match="declares column"):
+            stream.add(pl.DataFrame({"age": [1]}))
+        assert len(stream) == 0
+        rows(3).write_parquet(tmp_path / "a.parquet")
+        assert stream.add(tmp_path / "a.parquet").period == 1
+
+
+def test_a_ledger_by_address_needs_a_file_for_its_streams(postgres):
+    with (
+        Ledger(postgres) as ledger,
+        Session(NONE, SCHEMA, ledger=ledger) as session,
+        pytest.raises(ParameterError, match="'state' must name a file"),
+    ):
+        session.stream("s", COUNT, epsilon=1.0, periods=4)
