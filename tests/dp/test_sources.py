@@ -147,7 +147,7 @@ def same_on(where, frame: pl.DataFrame, only: list[str] | None = None) -> None:
 
 
 @given(rows=st.lists(row, max_size=12))
-@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=3, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_parquet_and_duckdb_give_the_numbers_of_a_frame(tmp_path, rows):
     frame = table_of(rows)
     same_on(in_parquet(tmp_path, frame), frame)
@@ -183,7 +183,7 @@ def in_postgres(url: str, frame: pl.DataFrame) -> str:
 
 
 @given(rows=st.lists(row, max_size=12))
-@settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_postgresql_gives_the_numbers_of_a_frame(cluster, rows):
     frame = table_of(rows)
     same_on(in_postgres(cluster.url, frame), frame)
@@ -267,9 +267,9 @@ def people(n: int = 500) -> pl.DataFrame:
 
 
 def test_batches_of_any_size_add_up(tmp_path, monkeypatch):
-    frame = people(6000)
+    frame = people(2500)
     for module in (_parquet, _duckdb):
-        monkeypatch.setattr(module, "BATCH_ROWS", 100)
+        monkeypatch.setattr(module, "BATCH_ROWS", 700)
     same_on(in_parquet(tmp_path, frame), frame)
     same_on(in_duckdb(tmp_path / "x.db", frame), frame)
 

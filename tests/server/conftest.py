@@ -154,3 +154,39 @@ def browser():
         )
         yield opened
         opened.close()
+
+
+@pytest.fixture
+def page(browser):
+    """A page that notes what goes wrong in it."""
+    context = browser.new_context(accept_downloads=True)
+    yield watched(context)
+    context.close()
+
+
+def watched(context):
+    """A new page of a context whose errors are kept in `problems`."""
+    context.set_default_timeout(60_000)
+    opened = context.new_page()
+    problems: list[str] = []
+    opened.on("console", lambda said: problems.append(said.text) if said.type == "error" else None)
+    opened.on("pageerror", lambda error: problems.append(str(error)))
+    opened.problems = problems
+    return opened
+
+
+def sign_in(page, house, token) -> None:
+    """Sign in as a person does."""
+    page.goto(house.url)
+    page.get_by_label("Your token").fill(token)
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: "sign-in" not in url)
+
+
+def no_violations(page) -> None:
+    """Let axe-core look for what keeps people out."""
+    axe = pytest.importorskip(
+        "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
+    )
+    found = axe.Axe().run(page)
+    assert found.violations_count == 0, found.generate_report()

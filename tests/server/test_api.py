@@ -67,7 +67,7 @@ def test_an_error_is_the_same_class_as_at_home(house, tokens):
 
 
 def test_every_route_lets_in_its_roles_and_nobody_else(house, tokens):
-    filled = {"dataset": "survey", "job": "0" * 24, "name": "all.csv"}
+    filled = {"dataset": "survey", "job": "0" * 24, "name": "all.csv", "identity": "0" * 12}
     safe = {"/sign-out", "/owner/users", "/owner/users/revoke"}  # of these only the refusals are tried
     for way, role in itertools.product(WAYS, ["owner", "analyst", "auditor", None]):
         allowed = way.roles is None or role in way.roles

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import time
 import zipfile
@@ -10,6 +11,10 @@ import polars as pl
 import pytest
 
 from shoal import privacy
+from shoal.server import jobs as jobs_module
+from shoal.server.jobs import KEEP_SECONDS, Jobs, change
+
+from .conftest import House
 
 TABLE = "age,income,town,note\n" + "".join(
     f"{20 + i % 40},{1000 + 37 * i},{'ab'[i % 2]},=1+{i}\n" for i in range(60)
@@ -42,7 +47,7 @@ def test_a_table_is_published_and_the_run_can_be_repeated(owner, house, tokens):
     assert "The roles are guesses" in page.text
     assert "passwd" not in page.text
     roles = {"role-0": "quasi", "role-1": "quasi", "role-2": "stratum", "role-3": "leave"}
-    owner.post(f"{path}/run", data={**roles, "k": "4", "method": "mdav", "escape": "on", "accept_risk": "on"})
+    owner.post(f"{path}/run", data={**roles, "k": "4", "method": "mdav", "escape": "on"})
     with owner.stream("GET", f"{path}/events") as events:
         told = "".join(events.iter_text())
     assert "forming groups of at least 4 with mdav" in told
@@ -50,6 +55,13 @@ def test_a_table_is_published_and_the_run_can_be_repeated(owner, house, tokens):
     page = wait(owner, path)
     assert "shoal protect table.csv -k 4 -o protected.csv --method mdav" in page
     assert "shoal.protect(" in page
+    assert page.index("Status red") < page.index("smallest group")
+    for name in ("protected.csv", "public-report.html", "schema.toml", "report.html?download"):
+        assert owner.get(f"{path}/files/{name}").status_code == 403  # red: behind a typed word
+    assert owner.get(f"{path}/files/report.html").status_code == 200
+    assert "Type &#39;red&#39; to confirm" in owner.post(f"{path}/confirm", data={"red": "yes"}).text
+    assert owner.get(f"{path}/files/protected.csv").status_code == 403
+    owner.post(f"{path}/confirm", data={"red": "red"})
     protected = pl.read_csv(owner.get(f"{path}/files/protected.csv").content)
     assert privacy.check(protected, ["age", "income", "town"], [], k=4)[0].holds
     assert all(cell.startswith("'=") for cell in protected["note"])
@@ -112,3 +124,97 @@ def test_what_is_no_table_is_refused(owner, name, data, says):
 
 def test_an_upload_that_is_too_large_is_refused(owner):
     assert upload(owner, "t.csv", bytes(51 << 20)).status_code == 413
+
+
+CODEBOOK = b"""
+[table]
+id = "t"
+[columns.town]
+kind = "category"
+levels = ["a", "b"]
+role = "stratum"
+"""
+
+
+def test_columns_are_shown_with_samples_and_a_codebook_may_come_along(owner):
+    files = {"table": ("t.csv", TABLE.encode(), "text/csv"), "codebook": ("c.toml", CODEBOOK, "text/plain")}
+    page = owner.post("/publish", data={"csrf": owner.headers["x-csrf-token"]}, files=files)
+    path = page.url.path
+    assert "2 levels" in page.text
+    assert "1000 \u00b7 1037" in page.text
+    assert page.text.count('class="pill warn">unique') == 2  # income and note
+    assert "removed at" in page.text
+    assert path.split("/")[-1] in owner.get("/publish").text  # among one's own jobs
+    got = owner.post(f"{path}/run", data={"k": "4", "low-0": "0", "high-0": "x"})
+    assert "two numbers" in got.text
+    bad = {**files, "codebook": ("c.toml", b"[columns", "text/plain")}
+    assert (
+        'role="alert"' in owner.post("/publish", data={"csrf": owner.headers["x-csrf-token"]}, files=bad).text
+    )
+
+
+@pytest.mark.parametrize(
+    ("k", "says"),
+    [
+        ("0000000059999999", "whole number of at most nine digits"),
+        ("59999999", "at most the 60 rows"),
+        ("1e3", "whole number"),
+        ("9" * 5000, "whole number"),
+    ],
+)
+def test_a_k_that_no_table_has_is_refused_before_any_work(owner, k, says):
+    path = upload(owner, "t.csv", TABLE.encode()).url.path
+    for what in ("run", "compare"):
+        got = owner.post(f"{path}/{what}", data={"k": k})
+        assert got.status_code == 400
+        assert says in got.text
+
+
+def test_a_total_is_ended_only_when_its_name_was_typed_after_success(tmp_path):
+    house = House(tmp_path / "h", datasets={"survey": (10.0, 10.0)}).start()
+    try:
+        with house.signed_in(house.book.add("own", "owner")) as owner:
+            path = upload(owner, "t.csv", TABLE.encode()).url.path
+            roles = {"role-0": "quasi", "role-1": "quasi", "role-2": "quasi", "role-3": "identifier"}
+
+            def ended() -> bool:
+                return owner.get("/api/v1/datasets/survey/spending").json()["ended"]
+
+            owner.post(
+                f"{path}/run", data={**roles, "k": "50", "l": "3", "method": "mdav", "dataset": "survey"}
+            )
+            wait(owner, path)
+            assert not ended()
+            owner.post(f"{path}/run", data={**roles, "k": "4", "method": "mdav", "dataset": "survey"})
+            page = wait(owner, path)
+            assert "Status green" in page
+            owner.get(f"{path}/files/report.html")
+            assert owner.get(f"{path}/files/protected.csv").status_code == 403
+            owner.post(f"{path}/confirm", data={"dataset": "other"})
+            assert not ended()
+            owner.post(f"{path}/confirm", data={"dataset": "survey"})
+            assert ended()
+            assert owner.get(f"{path}/files/protected.csv").status_code == 200
+    finally:
+        house.stop()
+
+
+def test_files_are_gone_after_their_hour_by_the_clock(tmp_path, monkeypatch):
+    jobs = Jobs(tmp_path)
+    old, young = jobs.new("a"), jobs.new("a")
+    change(old, at=time.time() - KEEP_SECONDS - 1)
+    (old / "table.csv").write_text("a\n1\n")
+    monkeypatch.setattr(jobs_module, "SWEEP_SECONDS", 0.05)
+
+    async def nobody_comes() -> None:
+        sweeping = asyncio.create_task(jobs.sweep_always())
+        for _ in range(200):
+            if not old.exists():
+                break
+            await asyncio.sleep(0.05)
+        sweeping.cancel()
+
+    asyncio.run(nobody_comes())
+    assert not old.exists()
+    assert [name for name, _ in jobs.of("a")] == [young.name]
+    assert jobs.of("b") == []

@@ -18,11 +18,12 @@ ROLES = {"role-0": "quasi", "role-1": "quasi", "role-2": "quasi", "role-3": "lea
 @pytest.mark.parametrize("method", ["mdav", "anneal"])
 def test_the_shown_command_and_python_repeat_the_file(owner, tmp_path, method):  # noqa: F811
     path = upload(owner, "t.csv", TABLE.encode()).url.path
-    owner.post(
-        f"{path}/run", data={**ROLES, "k": "4", "method": method, "integers": "round", "accept_risk": "on"}
-    )
+    owner.post(f"{path}/run", data={**ROLES, "k": "4", "method": method, "integers": "round"})
     page = wait(owner, path)
-    command, python = (_unescape(each.split("</pre>")[0]) for each in page.split('<pre tabindex="0">')[1:])
+    command, python = (
+        _unescape(each.split("</pre>")[0]) for each in page.split('<pre tabindex="0" class="copied">')[1:]
+    )
+    owner.post(f"{path}/confirm", data={"red": "red"})
     made = owner.get(f"{path}/files/protected.csv").content
     (tmp_path / "table.csv").write_text(TABLE)
     (tmp_path / "schema.toml").write_bytes(owner.get(f"{path}/files/schema.toml").content)
@@ -38,9 +39,7 @@ def test_the_shown_command_and_python_repeat_the_file(owner, tmp_path, method): 
 def test_the_bundled_survey_comes_with_its_codebook_and_the_map_shows_the_choice(owner):  # noqa: F811
     page = owner.post("/publish", data={"example": "survey"})
     path = page.url.path
-    assert (
-        "come from the survey&#39;s codebook" in page.text or "come from the survey's codebook" in page.text
-    )
+    assert "Kinds come from the codebook" in page.text
     assert owner.get(f"{path}/files/map.html").status_code == 404
     owner.post(f"{path}/compare", data={"k": "5", "on_missing": "impute"})
     with owner.stream("GET", f"{path}/events") as events:
@@ -48,7 +47,7 @@ def test_the_bundled_survey_comes_with_its_codebook_and_the_map_shows_the_choice
     assert "drawing the map" in told
     page = wait(owner, path)
     assert "Risk and utility" in page
-    assert "Protected</h2>" not in page  # nothing was protected yet
+    assert "Result</h2>" not in page  # nothing was protected yet
     drawn = owner.get(f"{path}/files/map.html")
     assert drawn.status_code == 200
     assert "mdav" in drawn.text
@@ -65,11 +64,13 @@ def test_the_bundled_survey_comes_with_its_codebook_and_the_map_shows_the_choice
 
 def test_a_comparison_can_be_cancelled_and_leaves_the_result_alone(owner):  # noqa: F811
     path = upload(owner, "t.csv", TABLE.encode()).url.path
-    owner.post(f"{path}/run", data={**ROLES, "k": "4", "method": "mdav", "accept_risk": "on"})
+    owner.post(f"{path}/run", data={**ROLES, "k": "4", "method": "mdav"})
     wait(owner, path)
     owner.post(f"{path}/compare", data={**ROLES, "k": "4"})
     page = owner.post(f"{path}/cancel").text
     assert "Before and after" in page
+    assert "Type red to take" in page
+    owner.post(f"{path}/confirm", data={"red": "red"})
     assert owner.get(f"{path}/files/protected.csv").status_code == 200
 
 

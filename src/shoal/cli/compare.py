@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from shoal.cli._console import names, print_json, stages
+
+if TYPE_CHECKING:
+    from shoal.comparison import TableMap
 
 
 def register(app: typer.Typer) -> None:
@@ -44,6 +47,13 @@ def compare(
     aim: Annotated[
         str | None,
         typer.Option(help="Recommend what comes nearest to LOSS,LINKED (per cent, share 0 to 1)."),
+    ] = None,
+    epsilons: Annotated[
+        str | None,
+        typer.Option(
+            help="Epsilons by commas: private tables, microaggregation and generalisation on one map; needs a schema with "
+            "bounds and levels."
+        ),
     ] = None,
     time_limit: Annotated[float, typer.Option(help="Seconds for each cell of a searching method.")] = 5.0,
     search: Annotated[
@@ -88,7 +98,7 @@ def compare(
             source.frame, ks, request, methods=names(methods), fixed_k=fixed_k, risk_limit=risk_limit, aim=_aim(aim),
             time_limit=time_limit, search=search, labelled=source.labelled(), progress=tell,
         )  # fmt: skip
-        result = replace(result, source=file)
+        result = replace(result, source=file, tables=_tables(source.frame, schema, ks, epsilons))
         if output is not None:
             made = result.protect(source.frame, labelled=source.labelled())
             with io.together():
@@ -110,11 +120,34 @@ def compare(
         typer.echo(
             f"{cell.method:<16}{cell.k:>5}{cell.information_loss:>10.3f}{100 * cell.dld:>10.1f}{cell.n_groups:>9,}{cell.seconds:>9.2f}{mark}"
         )
+    if result.tables is not None:
+        typer.echo(f"{'on one map':<18}{'k or eps':>9}{'lost %':>9}{'linked %':>10}")
+        for each in result.tables.points:
+            typer.echo(
+                f"{each.family:<18}{each.strength:>9g}{100 * each.lost:>9.1f}{100 * each.linked:>10.2f}"
+            )
     typer.echo(result.reason)
     typer.echo(result.command())
     written_to = ", ".join(str(each) for each in (output, report) if each is not None)
     if written_to:
         typer.echo(f"written: {written_to}")
+
+
+def _tables(frame: Any, schema: Path | None, ks: list[int], text: str | None) -> TableMap | None:
+    from shoal.comparison import table_map
+    from shoal.errors import ParameterError
+
+    if text is None:
+        return None
+    if schema is None:
+        raise ParameterError("'--epsilons' needs --schema: bounds and levels are never read from the table.")
+    try:
+        found = [float(part) for part in text.split(",")]
+    except ValueError:
+        raise ParameterError(
+            f"'--epsilons' must be numbers by commas, such as 0.1,1,10. Got {text!r}."
+        ) from None
+    return table_map(frame, schema, ks, found)
 
 
 def _aim(text: str | None) -> tuple[float, float] | None:

@@ -3,5 +3,15 @@
 from __future__ import annotations
 
 from shoal.comparison._grid import DEFAULT_METHODS, Cell, Comparison, compare, compared
+from shoal.comparison._private import TableMap, TablePoint, table_map
 
-__all__ = ["DEFAULT_METHODS", "Cell", "Comparison", "compare", "compared"]
+__all__ = [
+    "DEFAULT_METHODS",
+    "Cell",
+    "Comparison",
+    "TableMap",
+    "TablePoint",
+    "compare",
+    "compared",
+    "table_map",
+]

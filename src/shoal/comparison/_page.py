@@ -12,6 +12,7 @@ from shoal.report import Section, figure, page, side_by_side, table, tiles
 from shoal.report.figures import MapPoint, Series, lines, scatter_map
 
 if TYPE_CHECKING:
+    from shoal.comparison._private import TableMap
     from shoal.comparison._result import Comparison
 
 HEADER = (
@@ -32,6 +33,8 @@ def write_page(comparison: Comparison, path: str | Path) -> None:
     """Write the comparison as one HTML file."""
     check_folder(path)  # before the work
     sections = [_which(comparison), _map(comparison)]
+    if comparison.tables is not None:
+        sections.append(_private(comparison.tables))
     if len({cell.k for cell in comparison.cells}) > 1:
         sections.append(_against_k(comparison))
     if any(cell.indicators_kept is not None for cell in comparison.cells):
@@ -85,6 +88,27 @@ def _map(comparison: Comparison) -> Section:
             wide=True,
         ),
         "Each mark is one method at one k. A point on the front is beaten by no other in both directions.",
+    )
+
+
+def _private(found: TableMap) -> Section:
+    """Microaggregation, generalisation and private tables, measured alike."""
+    series = []
+    for family in dict.fromkeys(each.family for each in found.points):
+        own = sorted((each for each in found.points if each.family == family), key=lambda each: each.lost)
+        series.append(Series(family, [100 * each.lost for each in own], [100 * each.linked for each in own]))
+    rows = [
+        [each.family, f"{each.strength:g}", f"{100 * each.lost:.1f}", f"{100 * each.linked:.2f}"]
+        for each in found.points
+    ]
+    picture = lines(series, x_label="two-way tables lost (%)", y_label="records linked (%)")
+    told = f"Columns: {', '.join(found.columns)}. {' '.join(found.notes)}"
+    return Section(
+        "Microaggregation, generalisation and private tables",
+        figure(picture, "Left is less lost, down is fewer records linked.", wide=True)
+        + table(("family", "k or epsilon", "lost %", "linked %"), rows),
+        "All released columns protected alike and measured alike: mean total variation of two-way tables on declared bins, "
+        f"and people whose own row is nearest. Rows of private tables are nobody's. {told}",
     )
 
 

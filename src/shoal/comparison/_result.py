@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 
 from shoal.comparison._preference import SEARCHED
+from shoal.comparison._private import TableMap
 from shoal.microaggregation import GivenPartition, methods
 from shoal.publish.executors import Progress
 from shoal.publish.request import ProtectionRequest
@@ -80,6 +81,8 @@ class Comparison:
         The table's file, as the command names it.
     again : tuple of str
         What the comparison was asked for, as options of the command.
+    tables : TableMap, optional
+        Microaggregation, generalisation and private tables on one map, where epsilons were given.
     """
 
     cells: tuple[Cell, ...]
@@ -90,6 +93,7 @@ class Comparison:
     request: ProtectionRequest
     source: str = "FILE"
     again: tuple[str, ...] = ()
+    tables: TableMap | None = None
 
     def command(self, output: str = "protected.csv") -> str:
         """The command that protects the table as recommended; of the search's choice, the comparison that publishes it."""
@@ -148,6 +152,7 @@ class Comparison:
             "rows": [cell.to_dict() for cell in self.cells],
             "columns": list(self.columns),
             "notes": list(self.notes),
+            **({} if self.tables is None else {"tables": [each.to_dict() for each in self.tables.points]}),
         }
 
     def report(self, path: str | Path) -> None:

@@ -40,6 +40,10 @@ class Past:
         None where it cannot be made again from the canonical text, or was lost before it was stored.
     large : bool, default False
         Whether the answer is there, but too large for the list; `held` has it.
+    mode : str, optional
+        In which it was answered, where it can be made again.
+    asked : float, optional
+        The epsilon of the question; less than what was charged where an answer counts several times. None in zCDP.
     """
 
     entry: str
@@ -48,6 +52,8 @@ class Past:
     epsilon: float
     answer: Answer | None
     large: bool = False
+    mode: str | None = None
+    asked: float | None = None
 
 
 def past(
@@ -134,9 +140,11 @@ def _charges_of(sessions: list[Session], analyst: str) -> sa.Select[Any]:
 
 def _past(sessions: list[Session], entry: Entry, analyst: str, most: float = math.inf) -> tuple[Past, int]:
     """A charge with its answer, unless that has more numbers than may be told here; and how many it has."""
-    answer, size = _again(sessions, entry, analyst, most)
-    spent, large = budget.epsilon(entry.micro), answer is None and size > most
-    return Past(entry.name, entry.at, entry.body, spent, answer, large), size
+    found = _again(sessions, entry, analyst, most)
+    spent, large = budget.epsilon(entry.micro), found.answer is None and found.size > most
+    asked = budget.epsilon(found.micro) if found.micro else None
+    made = Past(entry.name, entry.at, entry.body, spent, found.answer, large, found.mode, asked)
+    return made, found.size
 
 
 def find(ledger: Ledger, entry: str) -> tuple[Entry, str | None]:
@@ -166,35 +174,46 @@ def _named(entry: str) -> sa.Select[Any]:
     return charges.where(ENTRIES.c.hash.startswith(entry)).limit(2)
 
 
-def _again(sessions: list[Session], entry: Entry, analyst: str, most: float) -> tuple[Answer | None, int]:
+@dataclass(frozen=True)
+class _Again:
+    """An answer made again, unless it is too large; how many numbers it has, its mode, and what was asked for it."""
+
+    answer: Answer | None = None
+    size: int = 0
+    mode: str | None = None
+    micro: int = 0
+
+
+def _again(sessions: list[Session], entry: Entry, analyst: str, most: float) -> _Again:
     ledger = sessions[0].ledger
     body = ledger.stored(entry.dataset, entry.key)
     if body is None or not ledger.holds(entry.dataset, analyst, entry.key):
-        return None, 0  # lost; that somebody else asked the same later is not told
+        return _Again()  # lost; that somebody else asked the same later is not told
     for session in sessions:
         try:
-            answer, size = _answered(session, entry, body, analyst, most)
+            found = _answered(session, entry, body, analyst, most)
         except ShoalError:
             continue
-        if size:
-            return answer, size
-    return None, 0
+        if found.size:
+            return found
+    return _Again()
 
 
-def _answered(
-    session: Session, entry: Entry, body: str, analyst: str, most: float
-) -> tuple[Answer | None, int]:
-    """The answer that a stored body stands for and its size, which is 0 where the entry is of another session."""
+def _answered(session: Session, entry: Entry, body: str, analyst: str, most: float) -> _Again:
+    """The answer that a stored body stands for; its size is 0 where the entry is of another session."""
     ledger, left = session.ledger, session.remaining(analyst)
     ended = ledger.ended(entry.dataset)
     receipt = Receipt(body, entry.micro, budget.micro(left) if left else 0, ended, entry=entry.name)
     if asks_for_mode(entry.body):
+        times = max(1, session.protected.times(entry.unit)) if session.protected else 1
         found = mode_again(session, entry, receipt)
-        return found, 0 if found is None else 1
+        return _Again(found, 0 if found is None else 1, session.mode, entry.micro // times)
     query = parse(entry.body)
     charged = session._plan(query, entry.micro)
-    times = session.currency.times(max(1, charged.unit.times(entry.unit)))
-    plan = session._plan(query, entry.micro // times)
+    micro = entry.micro // session.currency.times(max(1, charged.unit.times(entry.unit)))
+    plan = session._plan(query, micro)
     if ledger.key_of(session._claim(plan, analyst)) != entry.key:
-        return None, 0
-    return (session._answer(plan, receipt) if plan.size <= most else None), plan.size
+        return _Again()
+    asked = micro if session.currency.pure else 0
+    answer = session._answer(plan, receipt) if plan.size <= most else None
+    return _Again(answer, plan.size, session.mode, asked)

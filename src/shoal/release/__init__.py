@@ -21,6 +21,7 @@ from shoal.release._table import (
 )
 from shoal.release._utility import utility_picture
 from shoal.release.marginals import (
+    Axis,
     HouseholdRelease,
     KeptRelease,
     KeptReleases,
@@ -28,6 +29,7 @@ from shoal.release.marginals import (
     Membership,
     RiskUtility,
     Utility,
+    coded_rows,
     load_release,
     membership,
     release_households,
@@ -42,6 +44,7 @@ __all__ = [
     "GRAPH_GUARANTEE",
     "METHODS",
     "TABLE_GUARANTEE",
+    "Axis",
     "Graph",
     "GraphRelease",
     "HouseholdRelease",
@@ -54,6 +57,7 @@ __all__ = [
     "TableRelease",
     "Utility",
     "audit_releases",
+    "coded_rows",
     "graph_figures",
     "graph_page",
     "load_release",

@@ -7,7 +7,7 @@ from typing import Any
 
 from fastapi import Query, Request
 from fastapi.responses import JSONResponse
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 
 from shoal import __version__
@@ -16,8 +16,10 @@ from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.errors import LedgerError, ShoalError
 from shoal.server import releases as made_releases
+from shoal.server.accuracy import Forecast
 from shoal.server.service import Service
 
+LONGEST = 20_000
 _LAST = Query(100, ge=1, le=1000, description="How many of the newest entries to give.")
 
 
@@ -37,9 +39,19 @@ class Question(BaseModel):
     """A query, what to spend on it, and in which mode."""
 
     model_config = ConfigDict(extra="forbid")
-    sql: str = Field(max_length=20_000, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
-    epsilon: float = Field(gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
+    sql: str = Field(max_length=LONGEST, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
+    epsilon: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
+    error: float | None = Field(
+        None, gt=0, le=1e15, allow_inf_nan=False, strict=True,
+        description="In place of epsilon: every figure lies within so much with 95 %. For counts and sums.",
+    )  # fmt: skip
     mode: str | None = Field(None, max_length=20, description="The data set's first mode if left open.")
+
+    @model_validator(mode="after")
+    def _one_amount(self) -> Question:
+        if (self.epsilon is None) == (self.error is None):
+            raise ValueError("give either 'epsilon' or 'error'")
+        return self
 
 
 class Table(BaseModel):
@@ -114,10 +126,14 @@ def budget(request: Request, dataset: str) -> dict[str, Any]:
 
 
 def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
-    """What an answer would cost and how it is split; free."""
-    who = request.state.visitor.name
-    found = service_of(request).cost(dataset, question.sql, question.epsilon, question.mode, who)
-    return {**asdict(found), "affordable": found.affordable}
+    """What an answer would cost, how exact it would be, and how many such are left; free."""
+    return forecast_of(service_of(request), dataset, question, request.state.visitor.name).to_dict()
+
+
+def forecast_of(service: Service, dataset: str, question: Question, who: str) -> Forecast:
+    """What a question would cost this analyst."""
+    asked = (question.sql, question.epsilon, question.mode, who, question.error)
+    return Forecast(service.cost(dataset, *asked))
 
 
 async def ask(request: Request, dataset: str, question: Question) -> JSONResponse:
@@ -129,14 +145,10 @@ async def ask(request: Request, dataset: str, question: Question) -> JSONRespons
 
 async def answered(request: Request, dataset: str, question: Question) -> Answer | Reproduction:
     """An answer or a refusal; it leaves at the end of a slot, as the ledger sees to it."""
-    return await run_in_threadpool(
-        service_of(request).ask,
-        dataset,
-        question.sql,
-        question.epsilon,
-        question.mode,
-        request.state.visitor.name,
-    )
+    service, who = service_of(request), request.state.visitor.name
+
+    asked = (question.sql, question.epsilon, question.mode, who, question.error)
+    return await run_in_threadpool(service.ask, dataset, *asked)
 
 
 async def release(request: Request, dataset: str, table: Table) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import gc
 import json
@@ -32,6 +33,7 @@ from shoal.server.config import Config
 from shoal.server.jobs import Jobs
 from shoal.server.limits import Buckets
 from shoal.server.middleware import HttpMiddleware
+from shoal.server.names import Names
 from shoal.server.service import Service
 
 THREADS = 160
@@ -52,6 +54,7 @@ class Way:
     roles: frozenset[str] | None = None
 
 
+# The longer of two that fit comes first.
 WAYS = (
     Way("GET", "/health", api.health, ANYONE),
     Way("GET", "/health/live", api.live, ANYONE),
@@ -59,7 +62,6 @@ WAYS = (
     Way("GET", "/metrics", metrics.page, ANYONE),
     Way("GET", "/api/v1/me", api.me, _SIGNED_IN),
     Way("GET", "/api/v1/datasets", api.datasets, _SIGNED_IN),
-    Way("GET", "/api/v1/datasets/{dataset}", api.dataset, _SIGNED_IN),
     Way("GET", "/api/v1/datasets/{dataset}/budget", api.budget, _ANALYST),
     Way("POST", "/api/v1/datasets/{dataset}/cost", api.cost, _ANALYST),
     Way("POST", "/api/v1/datasets/{dataset}/ask", api.ask, _ANALYST),
@@ -72,6 +74,7 @@ WAYS = (
     Way("POST", "/api/v1/datasets/{dataset}/requests", access.wish, _ANALYST),
     Way("GET", "/api/v1/requests", access.wishes, _ASKING),
     Way("POST", "/api/v1/requests/{identity}", access.decide, _OWNER),
+    Way("GET", "/api/v1/datasets/{dataset}", api.dataset, _SIGNED_IN),
     Way("GET", "/api/v1/log", api.entries, _AUDITOR),
     Way("GET", "/api/v1/log/questions", log_views.questions, _AUDITOR),
     Way("GET", "/api/v1/log/check", api.check, _AUDITOR),
@@ -82,9 +85,11 @@ WAYS = (
     Way("GET", "/oidc/back", oidc.back, ANYONE),
     Way("POST", "/sign-out", pages.sign_out, _SIGNED_IN),
     Way("GET", "/ask", ask.choose, _ANALYST),
+    Way("GET", "/ask/{dataset}/words", ask.words, _ANALYST),
+    Way("GET", "/ask/{dataset}/answers/{name}", ask.answer, _ANALYST),
+    Way("POST", "/ask/{dataset}/answers/{name}", ask.call, _ANALYST),
     Way("GET", "/ask/{dataset}", ask.ask_page, _ANALYST),
     Way("POST", "/ask/{dataset}", ask.ask, _ANALYST),
-    Way("GET", "/ask/{dataset}/answers/{name}", ask.download, _ANALYST),
     Way("GET", "/owner", pages.owner, _OWNER),
     Way("GET", "/owner/datasets/new", owner_datasets.new_page, _OWNER),
     Way("POST", "/owner/datasets", owner_datasets.upload, _OWNER),
@@ -109,6 +114,7 @@ WAYS = (
     Way("GET", "/publish/{job}", publish.job_page, _OWNER),
     Way("POST", "/publish/{job}/run", publish.run, _OWNER),
     Way("POST", "/publish/{job}/compare", publish.compare, _OWNER),
+    Way("POST", "/publish/{job}/confirm", publish.confirm, _OWNER),
     Way("POST", "/publish/{job}/cancel", publish.cancel, _OWNER),
     Way("POST", "/publish/{job}/forget", publish.forget, _OWNER),
     Way("GET", "/publish/{job}/events", publish.events, _OWNER),
@@ -140,7 +146,9 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         gc.set_threshold(20_000, 20, 20)
         # Most of them wait for the end of a slot.
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
+        sweeping = asyncio.create_task(app.state.jobs.sweep_always())
         yield
+        sweeping.cancel()
         app.state.jobs.close()
         service.close()
         accounts.close()
@@ -164,12 +172,13 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
     app.state.hashing = anyio.CapacityLimiter(HASHING)
     app.state.jobs, app.state.metrics = Jobs(jobs), metrics.Metrics()
     app.state.oidc = None if config.oidc is None else oidc.SignIn(config.oidc)
+    app.state.names = Names(accounts.engine)
     app.state.requests = BudgetRequests(accounts.engine, service.ledger)
     for way in WAYS:
         is_api = way.path.startswith(("/api/", "/health"))
         answering: dict[str, Any] = {} if is_api else {"response_class": Response, "response_model": None}
         app.add_api_route(
-            way.path,
+            way.path.replace("{dataset}", "{dataset:path}"),  # an id may hold a slash
             way.view,
             methods=[way.method],
             include_in_schema=is_api,

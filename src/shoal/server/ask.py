@@ -1,127 +1,259 @@
-"""The analyst's pages: choose a data set, ask it, look at answers."""
+"""The analyst's pages: choose a data set, put a question together or write it, look at answers and take them along."""
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import re
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
+from urllib.parse import quote
 
 from fastapi import Request
-from fastapi.responses import RedirectResponse, Response
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import FormData
 
 from shoal.dp.answer import Answer
-from shoal.dp.heuristic import Reproduction
-from shoal.errors import ParameterError, ShoalError
-from shoal.server import api, pictures
-from shoal.server.pages import escape_cell, render
+from shoal.dp.past import Past
+from shoal.errors import ParameterError, QueryError, ShoalError
+from shoal.schema import Schema
+from shoal.server import api, builder, charts, exports, pictures, shown
+from shoal.server.accuracy import Forecast
+from shoal.server.builder import Choice
+from shoal.server.pages import render
 from shoal.server.service import UnknownError
+from shoal.server.words import words_of
 
+HISTORY = 30
 _ENTRY = re.compile("[0-9a-f]{16}")
+_ENDINGS = {
+    "csv": "text/csv; charset=utf-8",
+    "json": "application/json",
+    "ipynb": "application/x-ipynb+json",
+}
+
+
+@dataclass(frozen=True)
+class Typed:
+    """What stands in the forms of the page."""
+
+    sql: str = ""
+    epsilon: str = "0.1"
+    error: str = ""
+    mode: str = ""
+    choice: Choice = field(default_factory=Choice)
+    built: bool = False
 
 
 def choose(request: Request) -> Response:
     """The data sets to ask; straight on where there is one."""
-    names = api.service_of(request).open_to(request.state.visitor.name)
-    if len(names) == 1:
-        return RedirectResponse(f"/ask/{names[0]}", 303)
     service, who = api.service_of(request), request.state.visitor.name
+    names = service.open_to(who)
+    if len(names) == 1:
+        return RedirectResponse(f"/ask/{quote(names[0], safe='')}", 303)
     found = [(service.public(name), pictures.gauge(service.budget(name, who))) for name in names]
     return render(request, "choose.html.j2", datasets=found)
 
 
-def ask_page(request: Request, dataset: str) -> Response:
-    """The page to ask from."""
-    return _ask_page(request, dataset, {"sql": "", "epsilon": "0.1", "mode": ""})
+def ask_page(request: Request, dataset: str, again: str = "", find: str = "", before: str = "") -> Response:
+    """The page to ask from; with a past question in it where one is named."""
+    typed = Typed()
+    if again:
+        past = api.service_of(request).held(dataset, request.state.visitor.name, again)
+        typed = Typed(past.query, f"{past.asked or 0.1:g}", mode=past.mode or "")
+    return _ask_page(request, dataset, typed, find=find, before=before)
 
 
 async def ask(request: Request, dataset: str) -> Response:
-    """Ask from the page; a refusal comes back on the same page."""
-    form = await request.form()
-    typed = {name: str(form.get(name, "")) for name in ("sql", "epsilon", "mode")}
-    answer, error, status = None, "", 200
+    """Ask from the page, or only see the price; a refusal comes back on the same page."""
+    form = await request.form(max_files=0, max_fields=500)
+    typed, told, answer, error, status = _typed(form), None, None, "", 200
+    wants_price = form.get("do") == "price"
     try:
-        answer = await api.answered(request, dataset, _question(typed))
+        service = api.service_of(request)
+        service.session(dataset)
+        if typed.built:
+            typed = replace(typed, sql=typed.choice.sql(_schema(request, dataset)))
+        question = _question(typed)
+        if wants_price:
+            told = await run_in_threadpool(
+                api.forecast_of, service, dataset, question, request.state.visitor.name
+            )
+        else:
+            answer = await api.answered(request, dataset, question)
     except UnknownError:
         raise
     except ShoalError as problem:
         error, status = api.sentence_of(problem), problem.status
-    return await run_in_threadpool(_ask_page, request, dataset, typed, answer, error, status)
+    if wants_price and "application/json" in request.headers.get("accept", ""):
+        facts = {"sql": typed.sql, "error": error} | ({} if told is None else told.to_dict())
+        return JSONResponse(facts)
+    return await run_in_threadpool(_ask_page, request, dataset, typed, answer, error, status, told)
 
 
-def download(request: Request, dataset: str, name: str) -> Response:
-    """Past answers as a file: `all.json`, or one entry such as `3f1a09c2d4e5b687.csv`."""
+def words(request: Request, dataset: str) -> Response:
+    """What can be completed, and what each column is: public facts."""
+    schema = _schema(request, dataset)
+    columns = [
+        {"name": each.name, "kind": each.kind, "levels": [str(level) for level in each.levels or ()]}
+        for each in schema.columns.values()
+    ]
+    return JSONResponse({"words": [asdict(each) for each in words_of(schema)], "columns": columns})
+
+
+def answer(request: Request, dataset: str, name: str) -> Response:
+    """One past answer as a page, or past answers as a file: `all.json`, `3f1a09c2d4e5b687.csv`."""
     stem, _, ending = name.rpartition(".")
-    if ending not in ("csv", "json") or not (stem == "all" or _ENTRY.fullmatch(stem)):
-        raise UnknownError("There is no such file.")
     service, who = api.service_of(request), request.state.visitor.name
-    chosen = service.past(dataset, who, 1000) if stem == "all" else [service.held(dataset, who, stem)]
-    if not chosen:
-        raise UnknownError("There is no such answer of yours.")
-    if ending == "json":
-        facts = [
-            {"query": each.query, "at": each.at, "answer": each.answer and each.answer.to_dict()}
-            for each in chosen
-        ]
-        text, kind = json.dumps(facts if stem == "all" else facts[0], indent=1), "application/json"
-    else:
-        text, kind = _csv(chosen), "text/csv; charset=utf-8"
-    return Response(
-        text,
-        media_type=kind,
-        headers={"content-disposition": f'attachment; filename="answer-{stem}.{ending}"'},
+    if not ending and not stem:
+        raise UnknownError("There is no such file.")
+    if _ENTRY.fullmatch(name):
+        return _answer_page(request, dataset, service.held(dataset, who, name))
+    if stem == "all" and ending in ("csv", "json"):
+        chosen = service.past(dataset, who, 1000)
+        text = (
+            exports.long_csv(chosen)
+            if ending == "csv"
+            else json.dumps([exports.facts_of(each) for each in chosen], indent=1)
+        )
+        return _file(text, "answers", ending)
+    if ending not in _ENDINGS or not _ENTRY.fullmatch(stem):
+        raise UnknownError("There is no such file.")
+    past = service.held(dataset, who, stem)
+    if past.answer is None:
+        raise UnknownError("This answer cannot be made again from the ledger; asking again is free.")
+    return _file(_as(past, request, dataset, ending), f"answer-{stem}", ending)
+
+
+async def call(request: Request, dataset: str, name: str) -> Response:
+    """Give an answer a name; an empty one takes it away."""
+    form = await request.form(max_files=0, max_fields=5)
+    who = request.state.visitor.name
+    past = await run_in_threadpool(api.service_of(request).held, dataset, who, name)
+    await run_in_threadpool(
+        request.app.state.names.call, who, dataset, past.entry, str(form.get("called", ""))
     )
+    return RedirectResponse(f"/ask/{quote(dataset, safe='')}/answers/{past.entry}", 303)
+
+
+def _as(past: Past, request: Request, dataset: str, ending: str) -> str:
+    if ending == "json":
+        return json.dumps(exports.facts_of(past), indent=1)
+    if ending == "csv":
+        return exports.csv_of(past)
+    asked = replace(past, epsilon=past.asked or past.epsilon)
+    return exports.notebook_of(asked, _site(request), dataset, past.mode)
+
+
+def _file(text: str, stem: str, ending: str) -> Response:
+    headers = {"content-disposition": f'attachment; filename="{stem}.{ending}"'}
+    return Response(text, media_type=_ENDINGS[ending], headers=headers)
+
+
+def _answer_page(request: Request, dataset: str, past: Past) -> Response:
+    names = request.app.state.names.of(request.state.visitor.name, dataset)
+    return render(
+        request, "answer.html.j2", dataset=dataset, past=past, called=names.get(past.entry, ""),
+        parts=_parts(past.answer), answer=past.answer, table=_table(past.answer), **_taken(request, dataset, past),
+    )  # fmt: skip
 
 
 def _ask_page(
     request: Request,
     dataset: str,
-    typed: dict[str, str],
-    answer: Answer | Reproduction | None = None,
+    typed: Typed,
+    given: shown.Given | None = None,
     error: str = "",
     status: int = 200,
+    told: Forecast | None = None,
+    find: str = "",
+    before: str = "",
 ) -> Response:
     service, who = api.service_of(request), request.state.visitor.name
-    facts = service.public(dataset)
+    facts, schema = service.public(dataset), _schema(request, dataset)
+    names = request.app.state.names.of(who, dataset)
     try:
-        budget, history = service.budget(dataset, who), service.past(dataset, who, 60)
+        budget = service.budget(dataset, who)
+        history = service.past(dataset, who, HISTORY + 1, text=find[:200], before=before or None)
     except ShoalError as problem:
         if problem.status < 500:
             raise
         budget, history, error = None, [], error or api.sentence_of(problem)
-    shown = pictures.answer(answer) if answer is not None else None
+    entry = getattr(given, "entry", None)
+    past = next((each for each in history if entry and each.entry == entry), None)
+    if past is not None and isinstance(given, Answer):
+        past = replace(past, answer=given)
     return render(
-        request, "ask.html.j2", code=status, facts=facts, typed=typed, answer=answer, shown=shown, error=error,
-        budget=budget, gauge=pictures.gauge(budget) if budget else "", history=history,
-        newest=history[0].entry if history and history[0].answer is not None else None,
-        slot=service.config.slot_seconds,
+        request, "ask.html.j2", code=status, facts=facts, typed=typed, answer=given, parts=_parts(given),
+        table=_table(given), error=error, told=told, budget=budget, gauge=pictures.gauge(budget) if budget else "",
+        history=history[:HISTORY], older=history[HISTORY - 1].entry if len(history) > HISTORY else "",
+        find=find, names=names, past=past, called=names.get(entry or "", ""), slot=service.config.slot_seconds,
+        figures=builder.FIGURES, operators=builder.OPERATORS, numbers=builder.numbers(schema),
+        groups=builder.grouped(schema), lines=_lines(typed.choice), dataset=dataset,
+        **(_taken(request, dataset, past) if past else {}),
     )  # fmt: skip
 
 
-def _question(typed: dict[str, str]) -> api.Question:
+def _lines(choice: Choice) -> list[builder.Condition]:
+    return [*choice.conditions, *[builder.Condition()] * builder.CONDITIONS][: builder.CONDITIONS]
+
+
+def _parts(given: shown.Given | None) -> list[tuple[str, list[shown.Figure], Any]]:
+    return (
+        []
+        if given is None
+        else [(name, each, charts.bars(name, each)) for name, each in shown.by_name(given)]
+    )
+
+
+def _table(given: shown.Given | None) -> shown.Table | None:
+    return None if given is None else shown.table_of(given)
+
+
+def _taken(request: Request, dataset: str, past: Past) -> dict[str, Any]:
+    """The same question in other words, and how to quote its answer."""
+    if past.answer is None:
+        return {}
+    asked = replace(past, epsilon=past.asked or past.epsilon)
+    return {
+        "python": exports.python_of(asked, _site(request), dataset, past.mode),
+        "citation": exports.citation(past, dataset),
+    }
+
+
+def _site(request: Request) -> str:
+    return f"{request.url.scheme}://{request.headers.get('host', request.url.netloc)}"
+
+
+def _schema(request: Request, dataset: str) -> Schema:
+    service = api.service_of(request)
+    service.session(dataset)
+    return service.datasets[dataset].schema
+
+
+def _typed(form: FormData) -> Typed:
+    fields = [(name, str(value)) for name, value in form.multi_items()]
+    named = dict(fields)
+    texts = {name: named.get(name, "") for name in ("sql", "epsilon", "error", "mode")}
+    return Typed(**texts, choice=Choice.of_form(fields), built="figure" in named)
+
+
+def _question(typed: Typed) -> api.Question:
+    if len(typed.sql) > api.LONGEST:
+        raise QueryError(f"A query must be a text of at most {api.LONGEST} characters.")
+    wanted = {"error": typed.error} if typed.error.strip() else {"epsilon": typed.epsilon}
+    amounts = {name: _amount(name, text) for name, text in wanted.items()}
     try:
-        amount = float(typed["epsilon"])
-    except ValueError:
-        raise ParameterError(f"'epsilon' must be a number. Got {typed['epsilon'][:40]!r}.") from None
-    try:
-        return api.Question(sql=typed["sql"], epsilon=amount, mode=typed["mode"] or None)
+        return api.Question(sql=typed.sql, mode=typed.mode or None, **amounts)
     except ValidationError as error:
         first = error.errors()[0]
-        raise ParameterError(f"{str(first['loc'][0])!r} is not as expected: {first['msg']}.") from None
+        where = str(first["loc"][0]) if first["loc"] else "epsilon"
+        raise ParameterError(f"{where!r} is not as expected: {first['msg']}.") from None
 
 
-def _csv(chosen: list[Any]) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file)
-    writer.writerow(
-        ["query", "figure", "value", "low", "high", "cut_low", "cut_high", "epsilon", "guarantee"]
-    )
-    for each in chosen:
-        for figure in pictures.flat(each.answer) if each.answer is not None else []:
-            ends = (figure.low, figure.high, *(figure.cut or (None, None)))
-            words = [each.query, figure.label, figure.value, *ends, each.epsilon]
-            writer.writerow([escape_cell(word) for word in (*words, each.answer.guarantee)])
-    return file.getvalue()
+def _amount(name: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise ParameterError(f"{name!r} must be a number. Got {text[:40]!r}.") from None

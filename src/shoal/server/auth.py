@@ -125,7 +125,7 @@ async def _meant(request: Request, csrf: str) -> None:
     if given is None and request.headers.get("content-type", "").startswith(
         ("application/x-www-form-urlencoded", "multipart/form-data")
     ):
-        form = await request.form(max_files=1, max_fields=2000)
+        form = await request.form(max_files=2, max_fields=2000)
         given = str(form.get("csrf", ""))
     if not same_origin(request) or not hmac.compare_digest((given or "").encode(), csrf.encode()):
         raise ForbiddenError("The form is out of date; go back, load the page again and repeat.")

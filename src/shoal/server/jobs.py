@@ -6,6 +6,7 @@ memory is limited, and which writes what it does to the job's folder, so that an
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import os
@@ -15,12 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from shoal.server.service import UnknownError
 
 KEEP_SECONDS = 3600
+SWEEP_SECONDS = 20
 _GONE = "There is no such job; it may have been forgotten."
 
 
@@ -54,12 +57,28 @@ class Jobs:
             raise UnknownError(_GONE)
         return folder
 
+    def of(self, account: str) -> list[tuple[str, dict[str, Any]]]:
+        """The jobs of an account, newest first."""
+        found = []
+        for folder in self.folder.iterdir():
+            with contextlib.suppress(UnknownError, OSError):
+                facts = read(folder / "job.json")
+                if facts.get("account") == account:
+                    found.append((folder.name, facts))
+        return sorted(found, key=lambda each: -each[1]["at"])
+
     def sweep(self) -> None:
-        """Forget jobs older than an hour."""
+        """Forget jobs that were begun more than an hour ago, at work or not."""
         for folder in self.folder.iterdir():
             with contextlib.suppress(OSError):
-                if time.time() - folder.stat().st_mtime > KEEP_SECONDS:
+                if time.time() > ends(folder):
                     self.forget(folder)
+
+    async def sweep_always(self) -> None:
+        """Go on forgetting by the clock, whether anybody comes or not."""
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            await asyncio.to_thread(self.sweep)
 
     def forget(self, folder: Path) -> None:
         """Stop a job's work and remove all its files."""
@@ -113,12 +132,32 @@ def stop(folder: Path) -> None:
             os.kill(int(read(folder / "process.json")["pid"]), 9)
 
 
-def steps(folder: Path) -> list[str]:
-    """What a job's process said so far."""
+def ends(folder: Path) -> float:
+    """When the files of a job are removed."""
+    try:
+        return float(read(folder / "job.json")["at"]) + KEEP_SECONDS
+    except (UnknownError, KeyError, ValueError):
+        return folder.stat().st_mtime + KEEP_SECONDS
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a job's process is at, and the share of it that is done; None where that is not known."""
+
+    stage: str
+    share: float | None = None
+
+    def __str__(self) -> str:
+        return self.stage if self.share is None else f"{self.stage}, {round(100 * self.share)} %"
+
+
+def steps(folder: Path) -> list[Step]:
+    """What a job's process said so far; of each stage the last word."""
     try:
         lines = (folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()
-        return [str(json.loads(line)) for line in lines]
-    except (OSError, ValueError):
+        said = {step.stage: step for step in (Step(*json.loads(line)) for line in lines)}
+        return list(said.values())
+    except (OSError, ValueError, TypeError):
         return []
 
 

@@ -28,6 +28,7 @@ from shoal.server.auth import (
     prove,
     same_origin,
 )
+from shoal.server.shown import number
 
 _HOMES = {"owner": "/owner", "analyst": "/ask", "auditor": "/audit"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -204,11 +205,16 @@ def _when(at: float | str) -> str:
     return moment.strftime("%Y-%m-%d %H:%M")
 
 
+def _address(name: str) -> str:
+    """A name as part of an address: whatever it holds."""
+    return quote(name, safe="")
+
+
 @functools.cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("shoal.server"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"when": _when, "number": pictures.number}
+    environment.filters |= {"when": _when, "number": number, "address": _address}
     return environment

@@ -1,114 +1,13 @@
-"""Small pictures as SVG: intervals, the gauge of a budget, spending over time. No style attributes."""
+"""Small pictures as SVG: the gauge of a budget, spending over time. No style attributes."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from markupsafe import Markup, escape
 
-from shoal.dp.answer import Answer
-from shoal.dp.heuristic import Reproduction
-
 WIDTH = 640
-RIGHT = 36  # room for half of the last number on an axis
-
-
-@dataclass(frozen=True)
-class Figure:
-    """One number of an answer with its interval, and what it is called."""
-
-    label: str
-    value: Any
-    low: Any = None
-    high: Any = None
-    cut: tuple[Any, Any] | None = None
-
-    @property
-    def within(self) -> str:
-        """Its intervals in words; nothing where it has none."""
-        if self.low is None and self.high is None and self.cut is None:
-            return ""
-        said = f"95 %: {_end(self.low)} to {_end(self.high)}"
-        return (
-            said
-            if self.cut is None
-            else f"{said}; of the cut figure {_end(self.cut[0])} to {_end(self.cut[1])}"
-        )
-
-
-@dataclass(frozen=True)
-class Shown:
-    """An answer ready for a page: figures by name, each with a picture."""
-
-    parts: tuple[tuple[str, tuple[Figure, ...], Markup], ...]
-
-
-def flat(answer: Answer | Reproduction) -> list[Figure]:
-    """All figures of an answer in order."""
-    return [figure for _, figures in _by_name(answer) for figure in figures]
-
-
-def answer(given: Answer | Reproduction) -> Shown:
-    """An answer with its pictures."""
-    return Shown(tuple((name, tuple(each), intervals(each)) for name, each in _by_name(given)))
-
-
-def _end(value: Any) -> str:
-    return "no known bound" if value is None else number(value)
-
-
-def number(value: Any) -> str:
-    """A number for people."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
-    if isinstance(value, int) or float(value).is_integer():
-        return f"{int(value):,}"
-    return f"{value:,.4g}" if abs(value) < 1000 else f"{value:,.1f}"
-
-
-def intervals(figures: list[Figure] | tuple[Figure, ...]) -> Markup:
-    """Points with their 95 % intervals on one axis; nothing where a figure is no number."""
-    numeric = [each for each in figures if all(_is_number(v) for v in (each.value, each.low, each.high))]
-    if not numeric or len(numeric) < len(figures) or len(figures) > 60:
-        return Markup("")
-    low, high = min(each.low for each in numeric), max(each.high for each in numeric)
-    low = min(low, 0.0) if -0.3 * abs(high) < low < 0.3 * high else low
-    span = (high - low) or 1.0
-    low, high = low - 0.04 * span, high + 0.04 * span
-    left = RIGHT if len(figures) == 1 else 150
-    row, top = 34, 16
-    height = top + row * len(figures) + 30
-
-    def x(value: float) -> float:
-        return left + (WIDTH - left - RIGHT) * (value - low) / (high - low)
-
-    parts = []
-    for place, each in enumerate(figures):
-        y = top + row * place + row / 2 - 4
-        if len(figures) > 1:
-            parts.append(
-                f'<text class="label" x="{left - 12}" y="{y + 5}" text-anchor="end">{escape(_short(each.label))}</text>'
-            )
-        parts.append(
-            f'<rect class="band" x="{x(each.low):.1f}" y="{y - 7}" width="{max(1.0, x(each.high) - x(each.low)):.1f}" height="14" rx="7"/>'
-        )
-        parts.append(f'<circle class="dot" cx="{x(each.value):.1f}" cy="{y}" r="7"/>')
-    base = height - 26
-    parts.append(f'<line class="axis" x1="{left}" x2="{WIDTH - RIGHT}" y1="{base}" y2="{base}"/>')
-    for tick in _ticks(low, high):
-        parts.append(
-            f'<line class="axis" x1="{x(tick):.1f}" x2="{x(tick):.1f}" y1="{base}" y2="{base + 5}"/>'
-        )
-        parts.append(
-            f'<text class="tick" x="{x(tick):.1f}" y="{base + 22}" text-anchor="middle">{escape(number(tick))}</text>'
-        )
-    said = "; ".join(
-        f"{each.label} {number(each.value)}, from {number(each.low)} to {number(each.high)}"
-        for each in figures
-    )
-    return _svg(height, "".join(parts), f"95 % intervals: {said}", "intervals")
 
 
 def gauge(budget: dict[str, Any]) -> Markup:
@@ -164,53 +63,9 @@ def spending(facts: dict[str, Any]) -> Markup:
     return _svg(height, "".join(parts), f"{facts['spent']:g} of {cap:g} epsilon spent", "spending")
 
 
-def _by_name(given: Answer | Reproduction) -> list[tuple[str, list[Figure]]]:
-    value, interval, cut = given.value, given.interval, getattr(given, "cut_interval", None)
-    if isinstance(value, list):
-        first = interval[0] if interval else {}
-        labels = [name for name in value[0] if interval and not isinstance(first.get(name), (list, tuple))]
-        named: dict[str, list[Figure]] = {}
-        for place, row in enumerate(value):
-            label = ", ".join(str(row[name]) for name in labels)
-            for name in row:
-                if name not in labels:
-                    ends = interval[place][name] if interval else None
-                    narrow = cut[place].get(name) if cut else None
-                    named.setdefault(name, []).append(_named(label, row[name], ends, narrow))
-        return list(named.items())
-    if isinstance(value, dict):
-        return [
-            (name, [_named(name, each, (interval or {}).get(name), (cut or {}).get(name))])
-            for name, each in value.items()
-        ]
-    return [("answer", [_named("answer", value, interval, cut)])]
-
-
-def _named(label: str, value: Any, interval: Any, cut: Any) -> Figure:
-    low, high = (None, None) if interval is None else interval
-    return Figure(label, value, low, high, cut)
-
-
-def _ticks(low: float, high: float) -> list[float]:
-    rough = (high - low) / 5
-    size = 10.0 ** len(str(int(rough))) / 10 if rough >= 1 else 10.0 ** -(len(f"{1 / rough:.0f}") - 1)
-    step = next((size * each for each in (1, 2, 5, 10, 20, 50) if size * each >= rough), size)
-    start = int(low // step) + 1
-    found = [round(step * each, 12) for each in range(start, start + 12) if step * each <= high]
-    return [int(each) if float(each).is_integer() else each for each in found]
-
-
 def _svg(height: float, body: str, title: str, kind: str) -> Markup:
     stretch = ' preserveAspectRatio="none"' if kind == "gauge" else ""
     # Every text in the body was escaped where it was put in.
     return Markup(  # noqa: S704
         f'<svg class="{kind}"{stretch} viewBox="0 0 {WIDTH} {height:g}" role="img" aria-label="{escape(title)}">{body}</svg>'
     )
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 18 else text[:17] + "\N{HORIZONTAL ELLIPSIS}"
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

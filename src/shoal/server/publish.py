@@ -6,22 +6,25 @@ import asyncio
 import functools
 import json
 import os
+import re
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from pathlib import Path
 from typing import Any
 
 from fastapi import Request
 from fastapi.responses import FileResponse, RedirectResponse, Response, StreamingResponse
+from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 
 from shoal.errors import InputError, ParameterError
 from shoal.io import FORMATS
 from shoal.publish.request import ProtectionRequest, options
-from shoal.schema import ROLES
+from shoal.schema import KINDS, ROLES
 from shoal.server import pages
-from shoal.server.jobs import Jobs, busy, change, read, running, start, steps, stop, write
+from shoal.server.auth import ForbiddenError
+from shoal.server.jobs import Jobs, Step, busy, change, ends, read, running, start, steps, stop, write
 from shoal.server.service import UnknownError
 
 FILES = {
@@ -43,23 +46,38 @@ MEANINGS = {
     "household": "rows with the same value are one household; groups hold k of them",
     "leave": "left as it is, and not protected",
 }
+CODEBOOKS = (".toml", ".xml")
+SAID = {
+    "new": "being read", "looking": "being read", "ready": "columns to check", "running": "at work", "done": "done",
+    "refused": "refused", "failed": "stopped",
+}  # fmt: skip
+_WHOLE = re.compile("0|[1-9][0-9]{0,8}")
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 _MOST_AT_ONCE = 4
 
 
 def upload_page(request: Request) -> Response:
-    """Choose a table."""
+    """Choose a table, or go on with a job of one's own."""
     _allowed(request)
+    jobs: Jobs = request.app.state.jobs
     return pages.render(
-        request, "publish.html.j2", megabytes=request.app.state.config.upload_megabytes, formats=FORMATS
-    )
+        request, "publish.html.j2", megabytes=request.app.state.config.upload_megabytes, formats=FORMATS,
+        jobs=[(name, facts, ends(jobs.folder / name)) for name, facts in jobs.of(request.state.visitor.id)],
+        said=SAID,
+    )  # fmt: skip
 
 
 async def upload(request: Request) -> Response:
     """Take a table, and look at it in a process of its own."""
+    job = await begin(request)
+    return RedirectResponse(f"/publish/{job.name}", 303)
+
+
+async def begin(request: Request) -> Path:
+    """A new job for the table that a form brings, looked at; a codebook may come along."""
     _allowed(request)
-    form = await request.form()
-    given = form.get("table")
+    form = await request.form(max_files=2, max_fields=20)
+    given, codebook = form.get("table"), form.get("codebook")
     jobs: Jobs = request.app.state.jobs
     if str(form.get("example", "")) == "survey":
         ending, job = ".csv", await run_in_threadpool(jobs.new, request.state.visitor.id)
@@ -70,14 +88,13 @@ async def upload(request: Request) -> Response:
         shutil.copyfile(source, job / "table.csv")
         shutil.copyfile(source.with_suffix(".toml"), job / "codebook.toml")
     else:
-        if not isinstance(given, UploadFile) or not given.filename:
-            raise InputError("A file was expected.")
-        ending = Path(given.filename.replace("\\", "/")).suffix.lower()  # all that is used of the name
-        if ending not in FORMATS:
-            raise InputError(f"The file must end in one of {', '.join(FORMATS)}.")
+        ending = _ending_of(given, FORMATS, "A file was expected.")
+        brings = isinstance(codebook, UploadFile) and bool(codebook.filename)
+        of_codebook = _ending_of(codebook, CODEBOOKS, "") if brings else ""
         job = await run_in_threadpool(jobs.new, request.state.visitor.id)
-        with (job / f"table{ending}").open("xb") as file:
-            await run_in_threadpool(shutil.copyfileobj, given.file, file)
+        await _keep(given, job / f"table{ending}")
+        if brings:
+            await _keep(codebook, job / f"codebook{of_codebook}")
     os.chmod(job / f"table{ending}", 0o600)
     change(job, state="looking", ending=ending)
     await run_in_threadpool(start, job, "look")
@@ -85,40 +102,89 @@ async def upload(request: Request) -> Response:
         if read(job / "job.json")["state"] != "looking" or not running(job):
             break
         await asyncio.sleep(0.1)
-    return RedirectResponse(f"/publish/{job.name}", 303)
+    return job
 
 
-def job_page(request: Request, job: str) -> Response:
-    """A job as it stands: roles to check, work going on, or the result."""
+def _ending_of(given: Any, allowed: Iterable[str], nothing: str) -> str:
+    """The ending of an uploaded file's name, which is all that is used of it."""
+    if not isinstance(given, UploadFile) or not given.filename:
+        raise InputError(nothing)
+    ending = Path(given.filename.replace("\\", "/")).suffix.lower()
+    if ending not in allowed:
+        raise InputError(f"The file must end in one of {', '.join(allowed)}.")
+    return ending
+
+
+async def _keep(given: Any, path: Path) -> None:
+    with path.open("xb") as file:
+        await run_in_threadpool(shutil.copyfileobj, given.file, file)
+
+
+def job_page(request: Request, job: str, take: str = "") -> Response:
+    """A job as it stands: columns to check, work going on, or the result. `take` is a point of the map."""
     folder = _job(request, job)
-    alive = running(folder)  # asked first: what ended by now has said so in the facts
-    facts = read(folder / "job.json")
-    if facts["state"] in ("looking", "running") and not alive:
-        facts = {
-            **facts,
-            "state": "failed",
-            "error": "The work stopped: the table may be too large for this server.",
-        }
-    wanted = _found(folder, "wanted.json")
+    facts, wanted = facts_of(folder), _found(folder, "wanted.json")
+    asked, found = dict(wanted.get("request", {})), _found(folder, "map.json")
+    point = next((each for each in found.get("cells", []) if f"{each['method']}:{each['k']}" == take), None)
+    if point is not None:
+        asked |= {"method": point["method"], "k": point["k"]}
+    look, result = _found(folder, "look.json"), _found(folder, "result.json")
     return pages.render(
-        request, "job.html.j2", job=job, facts=facts, look=_found(folder, "look.json"),
-        result=_found(folder, "result.json"), map=_found(folder, "map.json"), roles=ROLES,
-        steps=steps(folder), answered=list(request.app.state.service.datasets),
-        methods=method_names(), meanings=MEANINGS, wanted=wanted, chosen=wanted.get("roles", {}),
-        asked=wanted.get("request", {}),
-        fields=form_fields(wanted.get("request", {}), _found(folder, "look.json").get("missing", 0)),
+        request, "job.html.j2", job=job, facts=facts, look=look, result=result, map=found, roles=ROLES, kinds=KINDS,
+        steps=steps(folder), answered=list(request.app.state.service.datasets), taken=point,
+        picture=risk_map(job, found), methods=method_names(), meanings=MEANINGS, wanted=wanted,
+        chosen=wanted.get("columns", {}), asked=asked, ends=ends(folder), open=open_questions(folder),
+        fields=form_fields(asked, look.get("missing", 0)),
     )  # fmt: skip
 
 
+def facts_of(folder: Path) -> dict[str, Any]:
+    """The state of a job; a process that was ended has not said so itself."""
+    alive = running(folder)  # asked first: what ended by now has said so in the facts
+    facts = read(folder / "job.json")
+    if facts["state"] in ("looking", "running") and not alive:
+        error = "The work stopped: the table may be too large for this server."
+        return {**facts, "state": "failed", "error": error}
+    return facts
+
+
 async def run(request: Request, job: str) -> Response:
-    """Protect the table with the roles and settings of the form."""
+    """Protect the table with the columns and settings of the form."""
     folder, form = await _ready(request, job)
     wanted = await _wanted(folder, form)
     dataset = str(form.get("dataset", ""))
     if dataset:
         request.app.state.service.session(dataset)
         wanted["dataset"] = dataset
-    return await _begin(folder, "run", wanted, _OF_A_RUN)
+    return await _begin(folder, "run", wanted, (*_OF_A_RUN, "given.json"))
+
+
+async def confirm(request: Request, job: str) -> Response:
+    """Take the typed word for what cannot be undone: giving out a red table, ending a data set's total."""
+    folder, form = _job(request, job), await request.form(max_files=0, max_fields=10)
+    if not (folder / "result.json").is_file():
+        raise InputError("There is no result to give out.")
+    given = _found(folder, "given.json")
+    for name, word in open_questions(folder).items():
+        if str(form.get(name, "")).strip() != word:
+            raise ParameterError(f"Type {word!r} to confirm. Got {str(form.get(name, ''))[:40]!r}.")
+        given[name] = word
+    if "dataset" in given and not given.get("ended"):
+        await run_in_threadpool(request.app.state.service.ledger.end_total, given["dataset"], "release")
+        given["ended"] = True
+    write(folder / "given.json", given)
+    return RedirectResponse(f"/publish/{job}", 303)
+
+
+def open_questions(folder: Path) -> dict[str, str]:
+    """What must still be typed before a finished table is given out, each with its word."""
+    result, given = _found(folder, "result.json"), _found(folder, "given.json")
+    if not result:
+        return {}
+    words = {"red": "red"} if result["status"] == "red" else {}
+    dataset = _found(folder, "wanted.json").get("dataset")
+    words |= {"dataset": dataset} if dataset else {}
+    return {name: word for name, word in words.items() if name not in given}
 
 
 async def compare(request: Request, job: str) -> Response:
@@ -157,21 +223,52 @@ def file(request: Request, job: str, name: str) -> Response:
     whole = "map.json" if name in _OF_A_MAP else "result.json"  # written last
     if name not in FILES or not (folder / name).is_file() or not (folder / whole).is_file():
         raise UnknownError("There is no such file.")
-    if name in _OF_A_RUN:
-        _end_total(request, folder)
-    headers = {"content-security-policy": _REPORT_POLICY} if name.endswith(".html") else {}
     shown = name.endswith(".html") and "download" not in request.query_params
+    if name in _OF_A_RUN and not (name == "report.html" and shown) and open_questions(folder):
+        raise ForbiddenError("Confirm on the job's page first: giving this out cannot be undone.")
+    headers = {"content-security-policy": _REPORT_POLICY} if name.endswith(".html") else {}
     return FileResponse(
         folder / name, media_type=FILES[name], headers=headers, filename=None if shown else name
     )
 
 
-def _end_total(request: Request, folder: Path) -> None:
-    """Note in the ledger that a protected copy is given out, before the first of its files is; a refused run ends nothing."""
-    dataset = _found(folder, "wanted.json").get("dataset")
-    if dataset and not (folder / "given.json").exists():
-        request.app.state.service.ledger.end_total(dataset, "release")
-        write(folder / "given.json", {"dataset": dataset})
+def risk_map(job: str, found: dict[str, Any]) -> Markup:
+    """The map of a comparison: each point leads to the form with its method and k."""
+    cells = found.get("cells", [])
+    if not cells:
+        return Markup("")
+    right = max(each["information_loss"] for each in cells) * 1.08 or 1.0
+    top = max(max(100 * each["dld"] for each in cells) * 1.15, 1.0)
+    parts = [
+        Markup(
+            '<line class="axis" x1="8%" x2="98%" y1="240" y2="240"/><line class="axis" x1="8%" x2="8%" y1="14" y2="240"/>'
+        )
+    ]
+    for share in (0, 0.25, 0.5, 0.75, 1):
+        x, y = 8 + 90 * share, 240 - 226 * share
+        parts.append(
+            Markup('<text class="tick" x="{}%" y="258" text-anchor="middle">{:.3g}</text>').format(
+                x, right * share
+            )
+        )
+        parts.append(
+            Markup('<text class="tick" x="7.4%" y="{}" text-anchor="end">{:.3g}</text>').format(
+                y + 4, top * share
+            )
+        )
+    for each in cells:
+        place = Markup('cx="{:.2f}%" cy="{:.1f}"').format(
+            8 + 90 * each["information_loss"] / right, 240 - 226 * 100 * each["dld"] / top
+        )
+        said = f"{each['method']}, k = {each['k']}: loses {each['information_loss']:.1f} %, {100 * each['dld']:.1f} % linked"
+        parts.append(
+            Markup(
+                '<a href="/publish/{}?take={}:{}#columns" aria-label="Take {}"><title>{}</title><circle class="point{}" {} r="7"/></a>'
+            ).format(job, each["method"], each["k"], said, said, " front" if each["on_front"] else "", place)
+        )
+    return Markup(
+        '<svg class="risk-map" width="100%" height="268" role="group" aria-label="Loss against linkage">{}</svg>'
+    ).format(Markup("").join(parts))
 
 
 @functools.cache
@@ -184,12 +281,12 @@ def method_names() -> tuple[str, ...]:
 
 
 async def _events(request: Request, folder: Path) -> AsyncIterator[str]:
-    told = 0
+    told: list[Step] = []
     while not await request.is_disconnected():
         said = steps(folder)
-        for each in said[told:]:
-            yield f"data: {json.dumps(each)}\n\n"
-        told = len(said)
+        for each in [step for step in said if step not in told]:
+            yield f"data: {json.dumps([each.stage, each.share])}\n\n"
+        told = said
         if not folder.is_dir() or read(folder / "job.json")["state"] != "running" or not running(folder):
             yield "event: end\ndata: {}\n\n"
             return
@@ -209,19 +306,48 @@ async def _ready(request: Request, job: str) -> tuple[Path, FormData]:
 
 async def _wanted(folder: Path, form: FormData) -> dict[str, Any]:
     """What the form asks for, checked."""
-    roles = {}
-    for place, column in enumerate(read(folder / "look.json")["columns"]):
-        role = str(form.get(f"role-{place}", column["role"]))
-        if role not in ROLES:
-            raise ParameterError(f"A role must be one of {', '.join(ROLES)}. Got {role[:40]!r}.")
-        roles[column["name"]] = role
-    texts = {name: str(form[name]) for name, option in options().items() if option.page and name in form}
+    look, columns = read(folder / "look.json"), {}
+    for place, column in enumerate(look["columns"]):
+        columns[column["name"]] = _column(form, place, column)
+    asked = {name: option for name, option in options().items() if option.page and name != "accept_risk"}
+    texts = {name: str(form[name]) for name in asked if name in form}
+    for name, text in texts.items():
+        if options()[name].kind == "whole" and text.strip() and not _WHOLE.fullmatch(text.strip()):
+            raise ParameterError(
+                f"{name!r} must be a whole number of at most nine digits. Got {text[:40]!r}."
+            )
     request = await run_in_threadpool(ProtectionRequest.from_texts, texts)
     if request.method_name not in await run_in_threadpool(method_names):
         raise ParameterError(f"The method must be one of {', '.join(method_names())}.")
+    if request.k > look["rows"]:
+        raise ParameterError(f"'k' must be at most the {look['rows']:,} rows of the table. Got {request.k}.")
     # A method that was chosen is kept as chosen, whatever the schema says.
-    chosen = {"method": request.method_name} if texts.get("method", "").strip() else {}
-    return {"roles": roles, "request": request.to_dict() | chosen, "escape": form.get("escape") is not None}
+    kept = {"method": request.method_name} if texts.get("method", "").strip() else {}
+    return {"columns": columns, "request": request.to_dict() | kept, "escape": form.get("escape") is not None}
+
+
+def _column(form: FormData, place: int, column: dict[str, Any]) -> dict[str, Any]:
+    """What the form says of one column, where it says something new."""
+    role, kind = (
+        str(form.get(f"role-{place}", column["role"])),
+        str(form.get(f"kind-{place}", column["kind"])),
+    )
+    if role not in ROLES:
+        raise ParameterError(f"A role must be one of {', '.join(ROLES)}. Got {role[:40]!r}.")
+    if kind not in KINDS:
+        raise ParameterError(f"A kind must be one of {', '.join(KINDS)}. Got {kind[:40]!r}.")
+    facts: dict[str, Any] = {"role": role}
+    if kind != column["kind"]:
+        facts["kind"] = kind
+    low, high = (str(form.get(f"{end}-{place}", "")).strip() for end in ("low", "high"))
+    if (low or high) and [low, high] != column["bounds"]:
+        try:
+            facts["bounds"] = (float(low), float(high))
+        except ValueError:
+            raise ParameterError(
+                f"The bounds of {column['name']!r} must be two numbers. Got {low[:20]!r} and {high[:20]!r}."
+            ) from None
+    return facts
 
 
 def form_fields(asked: dict[str, Any], missing: int) -> list[dict[str, Any]]:
@@ -230,7 +356,7 @@ def form_fields(asked: dict[str, Any], missing: int) -> list[dict[str, Any]]:
     start = {"on_missing": "impute"} if missing else {}
     made = []
     for name, option in options().items():
-        if option.page and name != "method":
+        if option.page and name not in ("method", "accept_risk"):  # a red table is accepted by its typed word
             value = asked.get(name, start.get(name, getattr(blank, name)))
             made.append(
                 {

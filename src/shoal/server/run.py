@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import inspect
 import json
 import logging
 import os
@@ -26,7 +27,7 @@ except ImportError:
     raise MissingExtraError("uvicorn", "server") from None
 
 GRACE_SECONDS = 10
-LOADING_SECONDS = 300  # a worker that loads a large table is not killed for its silence
+START_SECONDS = 120  # a worker may take to load before it is given up
 _JOBS = "shoal-jobs-"
 _LOGS: dict[str, Any] = {
     "version": 1,
@@ -83,10 +84,10 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
                 server_header=False,
                 timeout_keep_alive=30,
                 timeout_graceful_shutdown=GRACE_SECONDS,
-                timeout_worker_healthcheck=LOADING_SECONDS,
                 http=LimitedProtocol,
                 ws="none",
                 backlog=512,
+                **_patience(),
             )
         finally:
             jobs = Jobs(Path(folder))
@@ -94,6 +95,15 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
                 jobs.forget(job)
             logging.getLogger("shoal.server").info('{"event": "end"}')
             sys.stderr.flush()
+
+
+def _patience() -> dict[str, Any]:
+    """How long a worker may be silent: it says nothing until it is loaded, and on a busy machine that takes a while.
+
+    By itself uvicorn ends such a worker after 5 seconds and starts another, without end.
+    """
+    known = "timeout_worker_healthcheck" in inspect.signature(uvicorn.Config.__init__).parameters
+    return {"timeout_worker_healthcheck": START_SECONDS} if known else {}
 
 
 def _limit_memory(megabytes: int | None) -> None:

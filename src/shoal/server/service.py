@@ -36,7 +36,7 @@ from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.config import Config, Dataset
 from shoal.server.dataset_files import DatasetFiles
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
-from shoal.server.words import examples
+from shoal.server.words import examples, name_of
 
 log = logging.getLogger("shoal.server")
 SWITCH_SECONDS = 0.0005  # for which one thread may hold up the others
@@ -172,12 +172,22 @@ class Service:
         return self._rights[dataset][1]
 
     def ask(
-        self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str
+        self,
+        dataset: str,
+        sql: str,
+        amount: float | None,
+        mode: str | None,
+        analyst: str,
+        error: float | None = None,
     ) -> Answer | Reproduction:
-        """One answer, charged to the analyst."""
+        """One answer, charged to the analyst: for an epsilon, or for what a wanted error takes."""
         self.require(dataset, analyst)
         session = self.session(dataset, mode)
         with self.refusing(analyst):
+            if isinstance(session, Session):
+                return session.ask(sql, amount, error=error, analyst=analyst)
+            if amount is None:
+                raise QueryError("Mode 'heuristic' takes a noise parameter, not an error.")
             return session.ask(sql, amount, analyst=analyst)
 
     @contextlib.contextmanager
@@ -191,13 +201,21 @@ class Service:
             self._refusals.take(analyst)
             raise
 
-    def cost(self, dataset: str, sql: str, amount: float, mode: str | None, analyst: str) -> Cost:
+    def cost(
+        self,
+        dataset: str,
+        sql: str,
+        amount: float | None,
+        mode: str | None,
+        analyst: str,
+        error: float | None = None,
+    ) -> Cost:
         """What that answer would cost."""
         self.require(dataset, analyst)
         session = self.session(dataset, mode)
         if isinstance(session, Heuristic):
             raise QueryError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
-        return session.cost(sql, amount, analyst=analyst)
+        return session.cost(sql, amount, error=error, analyst=analyst)
 
     def past(
         self, dataset: str, analyst: str, last: int = 100, *, text: str = "", before: str | None = None
@@ -340,7 +358,7 @@ def open_sessions(
 
 
 def _column(column: Column) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": column.name, "kind": column.kind}
+    facts: dict[str, Any] = {"name": column.name, "sql": name_of(column.name), "kind": column.kind}
     if column.bounds is not None:
         facts["bounds"] = [_plain(each) for each in column.bounds]
     if column.levels is not None:

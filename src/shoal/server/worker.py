@@ -8,14 +8,19 @@ import os
 import sys
 import zipfile
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from shoal.errors import InputError, ShoalError
-from shoal.schema import Schema, decode_table
+from shoal.schema import Column, Schema, decode_table, read_codebook
 from shoal.server.jobs import change, read, write
 
+if TYPE_CHECKING:
+    import polars as pl
+
 MAP_SECONDS = 1.0
+SAMPLES = 4
 MEMORY_BYTES = 16 << 30
 UNPACKED_BYTES = 1 << 30
 
@@ -40,18 +45,34 @@ def main(what: str, folder: Path) -> None:
 
 
 def look(folder: Path) -> None:
-    """Guess roles and kinds."""
+    """Guess roles and kinds, and describe each column to the owner."""
     codebook = _codebook(folder)
     source = _read(folder, codebook)
     schema = _schema(codebook, source)
-    columns = [
-        {"name": each.name, "role": each.effective_role, "kind": each.kind, "reason": each.reason}
-        for each in schema.columns.values()
-    ]
+    decoded = decode_table(source.frame, schema)
+    columns = [_described(each, decoded) for each in schema.columns.values()]
     notes = [_without(each, folder) for each in source.notes]
-    missing = _missing(source.frame, schema)
+    missing = sum(column.null_count() for column in decoded.iter_columns())
     facts = {"columns": columns, "rows": source.frame.height, "notes": notes, "missing": missing}
     write(folder / "look.json", facts | {"codebook": codebook is not None})
+
+
+def _described(column: Column, frame: pl.DataFrame) -> dict[str, Any]:
+    """What the owner sees of a column: what it is taken for and why, some of its values, how many there are."""
+    facts: dict[str, Any] = {
+        "name": column.name,
+        "role": column.effective_role,
+        "kind": column.kind,
+        "reason": column.reason,
+        "bounds": None if column.bounds is None else [str(each) for each in column.bounds],
+        "levels": len(column.levels or ()),
+        "hierarchy": column.hierarchy is not None,
+    }
+    if column.name not in frame.columns:
+        return facts | {"samples": [], "distinct": 0, "missing": 0}
+    values = frame[column.name].drop_nulls()
+    samples = [str(each)[:40] for each in values.head(2000).unique(maintain_order=True).head(SAMPLES)]
+    return facts | {"samples": samples, "distinct": values.n_unique(), "missing": len(frame) - len(values)}
 
 
 def run(folder: Path) -> None:
@@ -66,8 +87,12 @@ def run(folder: Path) -> None:
     with _saying(folder) as tell:
         source, schema = _ready(folder, wanted, tell)
         (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
-        request = ProtectionRequest.from_dict({**wanted["request"], "schema": schema})
+        # A red result stays in this folder until the owner has typed that it is to be given out.
+        asked = {**wanted["request"], "schema": schema}
+        request = ProtectionRequest.from_dict({**asked, "accept_risk": True})
         result = protect(request, Memory(source.frame, source.labelled()), tell)
+        if result.status != "red":  # to repeat it, no risk need be accepted
+            result = replace(result, request=ProtectionRequest.from_dict(asked))
         result = result.placed(f"table{_ending(folder)}", "protected.csv", tuple(source.notes))
         tell("writing the reports", 0, 0)
         result.report(folder / "report.html")
@@ -111,27 +136,35 @@ def compare(folder: Path) -> None:
         best = {"method": found.recommended.method, "k": found.recommended.k}
         write(
             folder / "map.json",
-            {"reason": found.reason, "best": best, "notes": notes, "ks": ks, "seconds": MAP_SECONDS},
+            {
+                "reason": found.reason,
+                "best": best,
+                "notes": notes,
+                "ks": ks,
+                "seconds": MAP_SECONDS,
+                "cells": [_point(each) for each in found.cells],
+            },
         )
 
 
-def _missing(frame: Any, schema: Schema) -> int:
-    """Cells that are empty, or hold one of the codes that the schema declares as missing."""
-    return sum(column.null_count() for column in decode_table(frame, schema).iter_columns())
+def _point(cell: Any) -> dict[str, Any]:
+    """One method at one k, as the map shows it."""
+    known = ("method", "k", "information_loss", "dld", "smallest_group", "on_front")
+    return {name: getattr(cell, name) for name in known}
 
 
 @contextlib.contextmanager
 def _saying(folder: Path) -> Iterator[Callable[[str, float, float], None]]:
-    """A way to tell what is being done, line by line; shares of one stage at most every ten per cent."""
+    """A way to tell what is being done, line by line; shares of one stage at most every per cent."""
     with (folder / "progress.jsonl").open("a", encoding="utf-8") as file:
         last = ("", -1)
 
         def tell(stage: str, done: float, of: float) -> None:
             nonlocal last
-            tenth = int(10 * min(done / of, 1.0)) if of > 0 else 0
-            if (stage, tenth) != last:
-                last = (stage, tenth)
-                file.write(json.dumps(f"{stage}, {10 * tenth} %" if tenth else stage) + "\n")
+            percent = int(100 * min(done / of, 1.0)) if of > 0 else -1
+            if (stage, percent) != last:
+                last = (stage, percent)
+                file.write(json.dumps([stage, None if percent < 0 else percent / 100]) + "\n")
                 file.flush()
 
         yield tell
@@ -145,20 +178,36 @@ def _ready(
     codebook = _codebook(folder)
     source = _read(folder, codebook)
     schema = _schema(codebook, source)
-    return source, schema.with_columns(**{name: {"role": role} for name, role in wanted["roles"].items()})
+    return source, schema.with_columns(**wanted["columns"])
 
 
 def _codebook(folder: Path) -> Schema | None:
-    """The table's own schema, where it came with one."""
+    """The table's own schema or DDI codebook, where it came with one."""
+    if (folder / "codebook.xml").exists():
+        return read_codebook(folder / "codebook.xml")
     codebook = folder / "codebook.toml"
     return Schema.from_toml(codebook) if codebook.exists() else None
 
 
 def _schema(codebook: Schema | None, source: Any) -> Schema:
-    """The table's own schema where it came with one, else a guess."""
+    """The table's own schema where it came with one, a guess for what that does not name."""
     from shoal.engine.guess import guess_schema
 
-    return codebook if codebook is not None else guess_schema(source.frame, source.labelled())
+    if codebook is None:
+        return guess_schema(source.frame, source.labelled())
+    open_columns = [name for name in source.frame.columns if name not in codebook.columns]
+    roles_open = all(each.role is None for each in codebook.columns.values())
+    if not open_columns and not roles_open:
+        return codebook
+    guessed = guess_schema(source.frame, source.labelled()).columns
+    columns = {name: guessed[name] for name in open_columns if name in guessed}
+    columns |= {
+        name: replace(each, role=guessed[name].effective_role, reason=guessed[name].reason)
+        if roles_open and name in guessed
+        else each
+        for name, each in codebook.columns.items()
+    }
+    return replace(codebook, columns=columns)
 
 
 def _escaped(frame: Any) -> Any:

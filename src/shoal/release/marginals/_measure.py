@@ -57,7 +57,7 @@ class Shares:
         return purse.part(Fraction(getattr(self, name), sum(vars(self).values())))
 
 
-POOR, MIDDLE, RICH = Shares(), Shares(1, 26, 6, 67), Shares(1, 13, 3, 46, 4, 33)
+POOR, MIDDLE, RICH = Shares(), Shares(1, 34, 6, 59), Shares(1, 13, 3, 46, 4, 33)
 
 
 def shares_for(total: float, purse: Purse) -> Shares:

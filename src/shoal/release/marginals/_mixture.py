@@ -16,7 +16,7 @@ ROWS_EACH = 8  # records to a component at least: fewer would be drawn one by on
 ITERATIONS = 300
 RATE = 0.1  # of Adam, on logits
 AGAIN = 0.03  # where a fit goes on from another
-STOP = 0.9  # loss per degree of freedom at which the noise begins to be fitted
+STOP = 0.85  # loss per degree of freedom at which the noise begins to be fitted
 _JITTER = 0.4
 
 

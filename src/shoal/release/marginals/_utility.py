@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from shoal.errors import ParameterError
-from shoal.release.marginals._axes import encode
+from shoal.release.marginals._axes import Axis, encode
 from shoal.release.marginals._mixture import total_variation
 from shoal.release.marginals._residuals import Key, Sizes, count_table, keys_of
 
@@ -133,12 +133,16 @@ def _every_row() -> Any:
     return AddRemoveRecord()
 
 
-def _codes(frame: pl.DataFrame, release: MarginalRelease) -> np.ndarray:
+def coded_rows(frame: Any, axes: Sequence[Axis]) -> np.ndarray:
+    """Positions of the rows of any table that has the columns of some axes, read as their schema says."""
     from shoal.dp.load import load
     from shoal.schema import Schema as Facts
 
-    columns = {each.name: each.column for each in release.model.axes}
-    return encode(load(frame, Facts(columns, id=release.schema.id)), release.model.axes)
+    return encode(load(frame, Facts({each.name: each.column for each in axes})), axes)
+
+
+def _codes(frame: pl.DataFrame, release: MarginalRelease) -> np.ndarray:
+    return coded_rows(frame, release.model.axes)
 
 
 def _apart(true: np.ndarray, ours: np.ndarray, key: Key, sizes: Sizes) -> float:
