@@ -79,8 +79,8 @@ def licences() -> list[str]:
     found = []
     for name in sorted(needed("shoal", {"all"})):
         facts = importlib.metadata.metadata(name)
-        told = [facts.get("License-Expression", ""), facts.get("License", "") or ""]
-        told += [each for each in facts.get_all("Classifier", []) if each.startswith("License")]
+        told = [each for field in ("License-Expression", "License") for each in facts.get_all(field) or []]
+        told += [each for each in facts.get_all("Classifier") or [] if each.startswith("License")]
         if not ALLOWED.search(" ".join(told)):
             found.append(
                 f"{name}: its licence is not among those allowed ({' '.join(told)[:80].strip() or 'none told'})."

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import ssl
+import time
+from pathlib import Path
 from typing import Any, Self
+from urllib.parse import quote
 
 from shoal import errors
 from shoal.dp.answer import Answer
@@ -28,6 +32,10 @@ class Client:
         Which data set to ask; may stay open if the server has only one.
     timeout : float, default 60
         Seconds to wait.
+    verify : bool, path or ssl.SSLContext, default True
+        Whom to trust: the system's authorities, or the certificates of a file.
+    retries : int, default 2
+        How often to try again when the server cannot be reached or asks to wait. The same question is charged once.
 
     Examples
     --------
@@ -37,31 +45,59 @@ class Client:
     412
     """
 
-    def __init__(self, url: str, token: str, dataset: str | None = None, *, timeout: float = 60.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        dataset: str | None = None,
+        *,
+        timeout: float = 60.0,
+        verify: bool | str | Path | ssl.SSLContext = True,
+        retries: int = 2,
+    ) -> None:
         if not isinstance(token, str) or not token.isascii() or not token.isprintable():
             raise InputError("A token must be the text that the owner gave.")
-        headers = {"authorization": f"Bearer {token}"}
+        headers, trusted = {"authorization": f"Bearer {token}"}, _trusted(verify)
         try:
-            self._http = httpx.Client(base_url=url.rstrip("/") + "/api/v1", headers=headers, timeout=timeout)
+            self._http = httpx.Client(
+                base_url=url.rstrip("/") + "/api/v1",
+                headers=headers,
+                timeout=timeout,
+                verify=trusted,
+            )
         except (httpx.InvalidURL, ValueError):
             raise InputError(f"A server's address must be a URL. Got {url!r}.") from None
-        self._dataset = dataset
+        self._dataset, self._retries = dataset, retries
 
-    def ask(self, sql: str, epsilon: float, *, dataset: str | None = None, mode: str | None = None) -> Answer:
-        """One private answer, charged to your budget."""
+    def ask(
+        self,
+        sql: str,
+        epsilon: float | None = None,
+        *,
+        error: float | None = None,
+        dataset: str | None = None,
+        mode: str | None = None,
+    ) -> Answer:
+        """One private answer, charged to your budget: for an epsilon, or for what a wanted error takes."""
         if mode == "heuristic":
             raise InputError("Mode 'heuristic' gives no private answers: ask for it with 'reproduce'.")
-        return Answer.from_dict(self._post("ask", sql, epsilon, dataset, mode))
+        return Answer.from_dict(self._post("ask", sql, epsilon, dataset, mode, error))
 
     def reproduce(self, sql: str, noise_parameter: float, *, dataset: str | None = None) -> Reproduction:
         """What the dissertation's mechanism gives, where the owner offers it: nothing is guaranteed."""
         return Reproduction.from_dict(self._post("ask", sql, noise_parameter, dataset, "heuristic"))
 
     def cost(
-        self, sql: str, epsilon: float, *, dataset: str | None = None, mode: str | None = None
+        self,
+        sql: str,
+        epsilon: float | None = None,
+        *,
+        error: float | None = None,
+        dataset: str | None = None,
+        mode: str | None = None,
     ) -> dict[str, Any]:
-        """What an answer would cost, and how it is split; free."""
-        found: dict[str, Any] = self._post("cost", sql, epsilon, dataset, mode)
+        """What an answer would cost, how exact it would be, and how it is split; free."""
+        found: dict[str, Any] = self._post("cost", sql, epsilon, dataset, mode, error)
         return found
 
     def datasets(self) -> list[dict[str, Any]]:
@@ -95,17 +131,30 @@ class Client:
             if len(ids) != 1:
                 raise InputError(f"'dataset' must be one of {', '.join(ids)}.")
             name = self._dataset = ids[0]
-        return f"/datasets/{name}"
+        return f"/datasets/{quote(name, safe='')}"
 
-    def _post(self, what: str, sql: str, epsilon: float, dataset: str | None, mode: str | None) -> Any:
-        question = {"sql": sql, "epsilon": epsilon, "mode": mode}
+    def _post(
+        self,
+        what: str,
+        sql: str,
+        epsilon: float | None,
+        dataset: str | None,
+        mode: str | None,
+        error: float | None = None,
+    ) -> Any:
+        amount = {"epsilon": epsilon} if error is None else {"error": error}
+        question = {"sql": sql, "mode": mode, **amount}
         return self._send("POST", f"{self._at(dataset)}/{what}", json=question)
 
     def _send(self, method: str, path: str, **words: Any) -> Any:
         try:
-            response = self._http.request(method, path, **words)
+            response = self._tried(method, path, **words)
             facts = response.json()
         except httpx.TransportError as error:
+            if "CERTIFICATE_VERIFY_FAILED" in str(error):
+                raise InputError(
+                    "The server's certificate is not trusted. If it is your own, pass its file as 'verify'."
+                ) from None
             raise InputError(f"The server cannot be reached: {type(error).__name__}.") from None
         except ValueError:
             raise InputError("What answered is not a Shoal server.") from None
@@ -117,3 +166,27 @@ class Client:
         raise (ShoalError if problem is MissingExtraError else problem)(
             sentence or f"The server refused with status {response.status_code}."
         )
+
+    def _tried(self, method: str, path: str, **words: Any) -> httpx.Response:
+        """Send, and again after a while where the server cannot be reached or asks to wait."""
+        for turn in range(self._retries + 1):
+            last = turn == self._retries
+            try:
+                response = self._http.request(method, path, **words)
+            except httpx.ConnectError as error:
+                if last or "CERTIFICATE_VERIFY_FAILED" in str(error):
+                    raise
+            else:
+                if last or response.status_code not in (429, 503):
+                    return response
+            time.sleep(0.2 * 2**turn)
+        raise AssertionError  # the last turn returns or raises
+
+
+def _trusted(verify: bool | str | Path | ssl.SSLContext) -> bool | ssl.SSLContext:
+    if isinstance(verify, (bool, ssl.SSLContext)):
+        return verify
+    try:
+        return ssl.create_default_context(cafile=str(verify))
+    except (OSError, ssl.SSLError):
+        raise InputError(f"'verify' must be a file of certificates. Got {str(verify)!r}.") from None

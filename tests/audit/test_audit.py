@@ -11,13 +11,19 @@ from shoal.errors import ParameterError
 QUICK = (1_000, 4_000)
 
 
-@pytest.mark.parametrize("mode", ["dp", "group", "correlated"])
+@pytest.mark.parametrize("mode", ["dp", "group", "correlated", "zcdp"])
 def test_sound_modes_are_not_refuted(mode):
     report = audit(mode, epsilons=(1.0,), stages=QUICK)
     assert not report.refuted, report.witness
     assert report.witness is None
     assert report.epsilon_lower_bound < report.epsilon
     assert len(report.verdicts) == len(CASES[mode])
+
+
+def test_workloads_are_not_refuted():
+    report = audit("workload", epsilons=(1.0,), stages=(1_000,))
+    assert not report.refuted, report.witness
+    assert report.epsilon_lower_bound > 0.1
 
 
 def test_the_auditor_sees_that_something_is_released():

@@ -12,7 +12,7 @@ import pytest
 import typer
 
 import shoal.cli
-from shoal.cli import ask, audit, ledger, protect, release
+from shoal.cli import ask, audit, ledger, protect, release, workload
 from shoal.datasets import load_survey, load_survey_schema
 from shoal.dp.correlation import FrozenMixture, GivenDegrees, Groups, save_model
 from shoal.dp.ledger import Ledger
@@ -26,8 +26,9 @@ COUNT = "SELECT COUNT(*) FROM t WHERE age >= 40"
 def run(monkeypatch, capsys, tmp_path):
     """The command in this process: exit code, output and error text."""
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
-    for part in (ask, audit, ledger, protect, release):
+    for part in (ask, audit, ledger, protect, release, workload):
         part.register(app)
+    app.registered_callback = shoal.cli.app.registered_callback  # without it one command alone needs no name
     monkeypatch.setattr(shoal.cli, "app", app)
     for name in ("survey.csv", "survey-messy.csv", "survey.toml"):
         shutil.copy(DATA / name, tmp_path / name)
@@ -296,7 +297,7 @@ def test_the_command_spends_rho_of_a_data_set_counted_in_zcdp(run, tmp_path):
     words = ["ask", "survey.csv", COUNT, "--schema", _counted_in_rho(tmp_path)]
     code, out, _ = run(*words, "--rho", 0.02, "--cost")
     assert code == 0
-    assert "count (count): rho 0.02, noise scale 5\n" in out
+    assert "count (count): rho 0.02, noise scale 5, 95 % within 10\n" in out
     code, out, _ = run(*words, "--rho", 0.02)
     assert code == 0
     assert "guarantee: rho-zCDP, add or remove one record; all answers" in out
@@ -306,3 +307,28 @@ def test_the_command_spends_rho_of_a_data_set_counted_in_zcdp(run, tmp_path):
     code, _, said = run(*words, "--rho", 5)
     assert code == 1
     assert "does not allow rho 5.0" in said
+
+
+def test_the_command_answers_a_workload_for_one_charge(run, tmp_path):
+    older = ";\n".join(f"SELECT COUNT(*) FROM t WHERE age >= {least}" for least in range(20, 80, 3))
+    (tmp_path / "q.sql").write_text(older + ";\nSELECT sex, COUNT(*) AS n FROM t GROUP BY sex;\n")
+    words = ["workload", "survey.csv", "q.sql", "--schema", _counted_in_rho(tmp_path)]
+    code, out, _ = run(*words, "--rho", 0.01)
+    assert code == 0
+    assert "rho 0.01 (alone (" in out
+    assert "times smaller than one by one" in out
+    found = json.loads(run(*words, "--epsilon", 0.3, "--json")[1])
+    assert len(found["answers"]) == 21
+    assert found["answers"][0]["deviation"] < found["answers"][0]["alone"]
+    assert run(*words)[0] == 2
+    assert run("workload", "survey.csv", "none.sql", "--schema", "survey.toml", "--epsilon", 1)[0] == 2
+    assert run(*words, "--rho", 0.01, "--mode", "heuristic")[0] == 2
+
+
+def test_the_command_spends_what_an_error_costs(run):
+    words = ["ask", "survey.csv", COUNT, "--schema", "survey.toml"]
+    code, out, _ = run(*words, "--error", 60, "--cost")
+    assert code == 0
+    assert "95 % within 60" in out
+    assert "such questions" in out
+    assert run(*words, "--error", 60)[0] == 0

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import datetime
 import math
+import os
+import shutil
+import sys
 from decimal import Decimal
+from pathlib import Path
 
 import polars as pl
 import pytest
@@ -421,3 +425,41 @@ def test_addresses_are_written_down_without_their_password():
     )
     assert without_password("x/y.parquet") == "x/y.parquet"
     assert open_source("x.csv", schema_of(None)) is None
+
+
+@pytest.fixture(scope="module")
+def spark():
+    pytest.importorskip("pyspark")
+    if shutil.which("java") is None:
+        pytest.skip("Spark needs Java")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
+    from pyspark.sql import SparkSession
+
+    session = (
+        SparkSession.builder.master("local[1]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.session.timeZone", "UTC")
+        .getOrCreate()
+    )
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
+
+
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
+def test_spark_gives_the_numbers_of_a_frame(spark, tmp_path):
+    frame = people(200)
+    same_on(spark.read.parquet(str(in_parquet(tmp_path, frame))), frame, QUESTIONS[:5])
+
+
+def test_what_spark_cannot_read_is_one_sentence(spark):
+    from pyspark.sql import functions as f
+
+    broken = spark.range(10).select(f.raise_error(f.lit("cell 42")).cast("int").alias("age"))
+    source = open_source(broken, Schema({"age": COLUMNS["age"]}))
+    with pytest.raises(InputError, match="table of Spark cannot be read to its end") as told:
+        list(source.batches(["age"]))
+    assert "42" not in str(told.value)

@@ -15,6 +15,7 @@ from shoal.audit._likelihood import log_likelihood
 from shoal.dp import budget, heuristic, tau
 from shoal.dp.check import plain_query
 from shoal.dp.correlation import GivenDegrees, Grid
+from shoal.dp.currency import EPSILON, Currency
 from shoal.dp.exact import compute
 from shoal.dp.load import load, protect_rows
 from shoal.dp.noise import add_noise
@@ -24,7 +25,7 @@ from shoal.dp.sql import parse
 from shoal.dp.unit import resolve
 from shoal.schema import Cells, Column, Schema, Unit
 
-MODES = ("dp", "group", "correlated", "heuristic")
+MODES = ("dp", "group", "correlated", "heuristic", "zcdp")
 Rows = list[dict[str, Any]]
 Changed = Callable[[Plan], Plan]
 
@@ -77,10 +78,15 @@ def frame_of(rows: Rows) -> pl.DataFrame:
 
 
 def mechanism(
-    case: Case, epsilon: float, computed: Changed | None = None, drawn: Changed | None = None
+    case: Case,
+    epsilon: float,
+    computed: Changed | None = None,
+    drawn: Changed | None = None,
+    currency: Currency = EPSILON,
 ) -> Mechanism:
     """The real load, plan, compute and noise of a case, to be played against.
 
+    In zCDP `epsilon` is a rho.
     `computed` and `drawn` change the plan by which figures are computed or noise is drawn: planted faults.
     """
     schema = schema_of(case)
@@ -95,7 +101,7 @@ def mechanism(
     ]
     if case.sql.startswith("TAU"):
         return _tau(case, epsilon, [np.asarray(model.cell(table)) for table in ready], model.n_cells)  # type: ignore[union-attr]
-    plan = make_plan(parse(case.sql), schema, unit, budget.micro(epsilon))
+    plan = make_plan(parse(case.sql), schema, unit, budget.micro(epsilon), None, currency)
     exact = [compute(table, computed(plan) if computed else plan) for table in ready]
     noise_plan = drawn(plan) if drawn else plan
 
@@ -104,7 +110,8 @@ def mechanism(
     def sample(side: int, draws: int) -> np.ndarray:
         return columns_of(noise_plan, add_noise(noise_plan, exact[side], draws), likelihoods)
 
-    return Mechanism(case.name, epsilon * (plan.per_row if case.row else 1), sample, names_of(noise_plan))
+    claimed = epsilon * currency.times(plan.per_row if case.row else 1)
+    return Mechanism(case.name, claimed, sample, names_of(noise_plan), rho=not currency.pure)
 
 
 def columns_of(
@@ -337,12 +344,36 @@ _RELATED = tuple(
         ),
     )
 )
+_FOUR = {"unit": Unit("unit", 4)}
+_CONCENTRATED = (
+    *_DP[:3],
+    *(each for each in _DP if each.name.startswith(("an average", "a variance", "a median", "a row of a"))),
+    *_PERSONS,
+    *_LOOSELY,
+    _dp(
+        "a person whose rows lie in one group",
+        _HISTOGRAM,
+        _LEVELS,
+        [{"x": 1.0, "level": "a", "unit": "p"}] * 4,
+        **_FOUR,
+    ),
+    _dp(
+        "a person counted once in each group",
+        "SELECT level, COUNT(DISTINCT unit) FROM t GROUP BY level",
+        _LEVELS,
+        [{"x": 1.0, "level": each, "unit": "p"} for each in "aabb"],
+        **_FOUR,
+    ),
+    *_ONE_ROW,
+)
 CASES: dict[str, tuple[Case, ...]] = {
     "dp": _DP + _PERSONS + _LOOSELY + _COMPUTED + _RELATED,
     "group": _GROUP,
     "correlated": (*_WHOLE_CELLS, *_ONE_ROW, _ONE_SWAP),
     "heuristic": _HEURISTIC,
+    "zcdp": _CONCENTRATED,
 }
+RHO = Currency("zcdp", 1e-6)
 
 
 def case_named(mode: str, name: str) -> Case:

@@ -8,11 +8,12 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoal.audit._cases import Case, case_named, mechanism, with_releases
+from shoal.audit._cases import RHO, Case, case_named, mechanism, with_releases
 from shoal.audit._declared import couple_declared_independent, secret_decides_who_counts
 from shoal.audit._game import Mechanism
 from shoal.audit._stated import blind_to_three, copy_not_stated
 from shoal.audit._streams import levels_forgotten, noise_drawn_again
+from shoal.audit._workloads import unsplit
 from shoal.dp.plan import Plan
 from shoal.dp.releases import Limit, Sums
 
@@ -113,10 +114,8 @@ def _limit_read(epsilon: float) -> Mechanism:
     """Each unit counts in full, with noise for the largest there is."""
     case = case_named("dp", "a loosely declared person: count")
     largest = [max(Counter(row["unit"] for row in rows).values()) for rows in (case.before, case.after)]
-    both = [
-        mechanism(case, epsilon, *[lambda plan, rows=rows: with_releases(plan, limit=Limit(rows))] * 2)
-        for rows in largest
-    ]
+    uncut = [lambda plan, rows=rows: with_releases(plan, limit=Limit(rows)) for rows in largest]
+    both = [mechanism(case, epsilon, each, each) for each in uncut]
     return Mechanism(case.name, epsilon, lambda side, draws: both[side].sample(side, draws), both[0].columns)
 
 
@@ -152,6 +151,35 @@ def _noise_per_copy(epsilon: float) -> Mechanism:
     return Mechanism("copies of one number", epsilon, sample, (*(f"copy {i}" for i in range(5)), "their sum"))
 
 
+@_fault("rho-scale-halved")
+def _rho_scale(rho: float) -> Mechanism:
+    """Gaussian noise of half the scale that the rho buys."""
+    return _rho_short("one row against none", rho, 4)
+
+
+@_fault("rho-range-not-rooted")
+def _rho_range(rho: float) -> Mechanism:
+    """A choice whose log-ratios span a range of 8 rho in the place of its root."""
+    return _rho_short("a median between two heaps", rho, 8)
+
+
+def _rho_short(name: str, rho: float, factor: int) -> Mechanism:
+    case = case_named("zcdp", name)
+
+    def more(plan: Plan) -> Plan:
+        return with_releases(plan, micro=factor * plan.releases[0].micro)
+
+    return mechanism(case, rho, drawn=more, currency=RHO)
+
+
+@_fault("rows-of-a-person-as-if-in-different-groups")
+def _rooted(rho: float) -> Mechanism:
+    """The root of the number of rows as the L2 length of a person's rows, which may all lie in one group."""
+    case = case_named("zcdp", "a person whose rows lie in one group")
+    return mechanism(case, rho, drawn=lambda plan: with_releases(plan, figure="units"), currency=RHO)
+
+
+_fault("workload-not-split")(unsplit)
 _fault("copy-not-stated")(copy_not_stated)
 _fault("pairs-blind-to-three")(blind_to_three)
 _fault("copy-not-declared")(couple_declared_independent)

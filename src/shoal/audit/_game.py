@@ -35,6 +35,8 @@ class Mechanism:
     interleaved : bool, default False
         Draws of both tables take turns in random order, so that a machine that slows down halfway
         does not speak for a table. For outputs that are times.
+    rho : bool, default False
+        `epsilon` is a rho: the claim is rho-zCDP.
     """
 
     name: str
@@ -42,6 +44,7 @@ class Mechanism:
     sample: Sampler
     columns: tuple[str, ...]
     interleaved: bool = False
+    rho: bool = False
 
 
 @dataclass(frozen=True)
@@ -166,12 +169,16 @@ def play(
     True
     """
     coins = rng or np.random.default_rng()
+    if mechanism.rho:
+        from shoal.audit._concentrated import play_rho
+
+        return play_rho(mechanism, stages, alpha, coins)
     limit = math.exp(mechanism.epsilon) / (1 + math.exp(mechanism.epsilon))
     share = alpha / len(stages)
     best = None
     for runs in stages:
-        rule = explore(*_runs(mechanism, runs, coins), limit)
-        outputs, sides = _runs(mechanism, runs, coins)
+        rule = explore(*runs_of(mechanism, runs, coins), limit)
+        outputs, sides = runs_of(mechanism, runs, coins)
         guessed = rule.guesses(outputs)
         of, hits = int((guessed >= 0).sum()), int((guessed == sides).sum())
         p_value = float(stats.binom.sf(hits - 1, of, limit)) if of else 1.0
@@ -200,7 +207,7 @@ def explore(outputs: np.ndarray, sides: np.ndarray, limit: float) -> Rule:
     """The rule that speaks most against the claim on these runs."""
     best: dict[int, tuple[float, Event]] = {}
     for column in range(outputs.shape[1]):
-        for events, totals, ones in _candidates(outputs[:, column], sides, column):
+        for events, totals, ones in candidates(outputs[:, column], sides, column):
             for guess, hits in ((1, ones), (0, totals - ones)):
                 against = stats.binom.logsf(hits - 1, totals, limit)
                 at = int(np.argmin(against))
@@ -217,7 +224,8 @@ def _against(rule: Rule, outputs: np.ndarray, sides: np.ndarray, limit: float) -
     return float(stats.binom.logsf(hits - 1, of, limit))
 
 
-def _runs(mechanism: Mechanism, runs: int, coins: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def runs_of(mechanism: Mechanism, runs: int, coins: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """Outputs of so many runs, and the table of each."""
     if mechanism.interleaved:
         order = coins.integers(0, 2, runs)
         return np.concatenate([mechanism.sample(int(side), 1) for side in order]), order
@@ -226,7 +234,7 @@ def _runs(mechanism: Mechanism, runs: int, coins: np.random.Generator) -> tuple[
     return outputs, np.repeat([0, 1], [runs - ones, ones])
 
 
-def _candidates(
+def candidates(
     y: np.ndarray, sides: np.ndarray, column: int
 ) -> list[tuple[Callable[[int], Event], np.ndarray, np.ndarray]]:
     """Families of events on one column: their number of runs, and of those on table 1."""

@@ -73,7 +73,7 @@ OUTSIDE_FAULTS: dict[str, Callable[[float], Mechanism]] = {
     "sampler-over-distinct-values": lambda e: sampled(over_distinct, "a sampler over distinct distances", e),
 }
 OUTSIDE: tuple[Callable[[float], Mechanism], ...] = (
-    *(lambda e, pair=pair: seen(pair, None, e) for pair in FILES),  # type: ignore[misc]
+    *(lambda e, pair=pair: seen(pair, None, e) for pair in FILES),
     lambda e: yesterday(FILES[0], None, e),
     lambda e: beyond_the_cap(None, e),
     lambda e: sampled(permute_and_flip, "permute-and-flip on a grid of a thousand", e),

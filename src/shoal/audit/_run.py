@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from shoal.audit._cases import CASES, MODES, mechanism
+from shoal.audit._cases import CASES, MODES, RHO, mechanism
 from shoal.audit._faults import FAULTS
 from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
 from shoal.audit._intervals import audit_intervals, without_bias
@@ -14,6 +15,8 @@ from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
 from shoal.audit._stated import STATED
 from shoal.audit._streams import STAGES as STREAM_STAGES
 from shoal.audit._streams import STREAMS
+from shoal.audit._workloads import workload_cases
+from shoal.dp.currency import EPSILON
 from shoal.errors import ParameterError
 
 EPSILONS = (0.5, 1.0)
@@ -68,7 +71,8 @@ def audit(
 
     Parameters
     ----------
-    mode : {"dp", "group", "correlated", "heuristic", "pufferfish", "dependent", "streams", "outside", "intervals"}
+    mode : {"dp", "group", "correlated", "zcdp", "heuristic", "pufferfish", "dependent", "workload", "streams", "outside", "intervals"}
+        "zcdp" claims rho in the place of epsilon; "workload" plays both currencies.
         "outside" starts from files and plays on all that is seen: answers, costs, refusals, log, times. "intervals"
         claims that an interval of 95 % misses the figure asked for in at most 5 % of answers.
         The last two claim something under a stated model, and are played under it.
@@ -102,14 +106,19 @@ def audit(
         )
     if mode == "intervals":
         return _report(mode, [each for epsilon in epsilons for each in audit_intervals(epsilon)])
+    if mode == "workload":
+        games_of = [workload_cases(each, currency) for each in epsilons for currency in ("pure", "zcdp")]
+        return audit_mechanisms(mode, list(itertools.chain(*games_of)), stages, alpha)
     if mode not in MODES:
         raise ParameterError(
-            f"'mode' must be one of {', '.join((*MODES, *STATED, 'streams', 'outside', 'intervals'))}. Got {mode!r}."
+            f"'mode' must be one of {', '.join((*MODES, *STATED, 'workload', 'streams', 'outside', 'intervals'))}. "
+            f"Got {mode!r}."
         )
     games = [(case, epsilon) for epsilon in epsilons for case in CASES[mode]]
     verdicts = []
     for case, epsilon in games:
-        verdicts.append(play(mechanism(case, epsilon), stages, alpha / len(games)))
+        game = mechanism(case, epsilon, currency=RHO if mode == "zcdp" else EPSILON)
+        verdicts.append(play(game, stages, alpha / len(games)))
         if verdicts[-1].refuted and mode == "heuristic":
             break  # one witness is enough against a mechanism that claims nothing
     return _report(mode, verdicts)

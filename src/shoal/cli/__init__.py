@@ -31,6 +31,7 @@ COMMANDS = (
     "bound",
     "schema",
     "ask",
+    "workload",
     "stream",
     "release",
     "ledger",

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -171,6 +173,28 @@ def _session(file: str, schema: Schema, mode: str, ledger: Ledger, given: dict[s
         return Session(file, schema, mode, ledger=ledger, **given)
 
 
+@contextlib.contextmanager
+def opened_session(
+    file: Path,
+    path: Path,
+    schema: Schema,
+    mode: str,
+    ledger: str | None,
+    budget: float | None,
+    analyst: str,
+) -> Iterator[Session]:
+    """A session on the ledger beside its schema, or on the one that is named."""
+    from shoal.dp.ledger import Ledger
+
+    where = ledger or str(path.with_suffix(".ledger.db"))
+    opened = Ledger(where, secret=path.with_suffix(".ledger.secret") if "://" in where else None)
+    try:
+        given: dict[str, Any] = {"budget": budget, "analyst": analyst, "tables": {}}
+        yield _session(str(file), schema, mode, opened, given)
+    finally:
+        opened.close()
+
+
 def _reproduce(
     file: str,
     schema: Schema,
@@ -196,7 +220,7 @@ def _reproduce(
         typer.echo(found.to_json())
         return
     for row in found.value if isinstance(found.value, list) else [found.value]:
-        typer.echo(_line(row, None))
+        typer.echo(figure_line(row, None))
     typer.echo(found.guarantee)
     typer.echo(f"noise parameter {found.noise_parameter}")
 
@@ -211,7 +235,7 @@ def _show(answer: Answer, as_json: bool) -> None:
         for each in (answer.interval, answer.cut_interval)
     ]
     for row, interval, cut in zip(rows, *every, strict=True):
-        typer.echo(_line(row, interval, cut))
+        typer.echo(figure_line(row, interval, cut))
     for each in answer.cautions:
         typer.echo(f"CAUTION: {each}")
     typer.echo(answer.guarantee)
@@ -220,7 +244,8 @@ def _show(answer: Answer, as_json: bool) -> None:
         typer.echo(f"note: {note}")
 
 
-def _line(row: Any, interval: Any, cut: Any = None) -> str:
+def figure_line(row: Any, interval: Any, cut: Any = None) -> str:
+    """A figure, or a row of figures, with its interval."""
     if not isinstance(row, dict):
         return _figure(row, interval, cut)
     shown = []

@@ -12,6 +12,7 @@ MODES = (
     "dp",
     "group",
     "correlated",
+    "zcdp",
     "heuristic",
     "pufferfish",
     "dependent",
@@ -19,6 +20,7 @@ MODES = (
     "outside",
     "http",
     "intervals",
+    "workload",
     "release",
     "marginals",
     "graph",
@@ -73,8 +75,9 @@ def audit_mechanism(
         typer.echo(f"intervals: not refuted in {len(report.verdicts)} cases. This proves nothing.")
     elif report.witness is not None:
         seen = report.witness
+        word = "rho" if "rho" in report.mode or report.mode == "zcdp" else "epsilon"
         typer.echo(
-            f"{report.mode}: refuted. It claims epsilon {report.epsilon}; it is at least "
+            f"{report.mode}: refuted. It claims {word} {report.epsilon}; it is at least "
             f"{report.epsilon_lower_bound:.3f}."
         )
         typer.echo(

@@ -85,9 +85,11 @@ def restore(
 def cap(
     ledger: _Where,
     dataset: Annotated[str, typer.Argument(help="The data set's id.")],
-    budget: Annotated[float, typer.Option(help="Total epsilon from now on.")],
+    budget: Annotated[
+        float, typer.Option(help="Total from now on: epsilon, or rho of a data set counted in zCDP.")
+    ],
     per_analyst: Annotated[
-        float | None, typer.Option(help="Epsilon of each analyst; the whole budget if left out.")
+        float | None, typer.Option(help="Of each analyst; the whole budget if left out.")
     ] = None,
     by: Annotated[str, typer.Option(help="Who says so, for the record.")] = "owner",
 ) -> None:
@@ -96,6 +98,7 @@ def cap(
     Example: shoal ledger cap survey.ledger.db survey --budget 3
     """
     from shoal.dp.budget import epsilon, micro
+    from shoal.dp.claims import CURRENCIES
 
     opened = _open(ledger)
     try:
@@ -103,7 +106,8 @@ def cap(
         caps = opened.set_caps(dataset, micro(budget, "budget"), own, by)
     finally:
         opened.close()
-    typer.echo(f"{dataset}: budget {epsilon(caps.total)}, per analyst {epsilon(caps.per_analyst)}")
+    word = "" if caps.currency == "pure" else f"{CURRENCIES[caps.currency]} "
+    typer.echo(f"{dataset}: budget {word}{epsilon(caps.total)}, per analyst {epsilon(caps.per_analyst)}")
 
 
 def rekey(

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from shoal.comparison._grid import DEFAULT_METHODS, Cell, Comparison, compare, compared
+from shoal.comparison._grid import DEFAULT_METHODS, compare, compared
 from shoal.comparison._private import TableMap, TablePoint, table_map
+from shoal.comparison._result import Cell, Comparison
 
 __all__ = [
     "DEFAULT_METHODS",

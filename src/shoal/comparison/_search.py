@@ -53,7 +53,7 @@ def fill_front(
     rng = np.random.default_rng(random_state)
     neighbours = cKDTree(Z).query(Z, k=min(n, 3 * ks[-1] + 1))[1]
 
-    class Partitions(ElementwiseProblem):  # type: ignore[misc]
+    class Partitions(ElementwiseProblem):
         """Loss and linkage of a partition."""
 
         def __init__(self) -> None:
@@ -65,7 +65,7 @@ def fill_front(
             found = sum_of_squares(Z, labels) / total, linked_share(Z, Y, max_records=ASKED_RECORDS)
             out["F"] = found if aim is None else _towards(found, aim)
 
-    class Seeds(Sampling):  # type: ignore[misc]
+    class Seeds(Sampling):
         """The cells of the grid, repeated until the population is full."""
 
         def _do(self, _: Any, n_samples: int, **__: Any) -> np.ndarray:
@@ -74,7 +74,7 @@ def fill_front(
                 X[i, 0] = seeds[i % len(seeds)]
             return X
 
-    class Groups(Crossover):  # type: ignore[misc]
+    class Groups(Crossover):
         """Whole groups of one parent, the rest as the other has it."""
 
         def __init__(self) -> None:
@@ -87,7 +87,7 @@ def fill_front(
                     Y[child, mating, 0] = _crossed(Z, X[child, mating, 0], X[1 - child, mating, 0], rng)
             return Y
 
-    class Moves(Mutation):  # type: ignore[misc]
+    class Moves(Mutation):
         """A few random moves among neighbours."""
 
         def _do(self, _: Any, X: np.ndarray, **__: Any) -> np.ndarray:

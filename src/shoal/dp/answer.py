@@ -62,9 +62,7 @@ class Answer:
     @property
     def cost(self) -> str:
         """What was charged and what is left, in words."""
-        if self.rho is None:
-            return f"epsilon {self.epsilon}, remaining {self.remaining}"
-        return f"rho {self.rho:.6g} ({self.epsilon:g}, {self.delta:g}) alone, remaining {self.remaining:.6g}"
+        return charged_text(self.epsilon, self.remaining, self.rho, self.delta)
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
@@ -131,3 +129,11 @@ class Answer:
                         line[f"{name}{suffix}_low"], line[f"{name}{suffix}_high"] = ends
             table.append(line)
         return pl.DataFrame(table, infer_schema_length=None)
+
+
+def charged_text(epsilon: float, remaining: float, rho: float | None, delta: float | None) -> str:
+    """What was charged and what is left, in words."""
+    if rho is None:
+        return f"epsilon {epsilon}, remaining {remaining}"
+    alone = "" if rho == 0 else f" (alone ({epsilon:g}, {delta:g})-DP)"
+    return f"rho {rho:.6g}{alone}, remaining {remaining:.6g}"

@@ -155,7 +155,7 @@ class CallParser(Parser):
         self.expect("(")
         special = getattr(self, f"_{word.lower()}", None) if word in _SPECIAL else None
         if special is not None:
-            return special()  # type: ignore[no-any-return]
+            return special()
         name = ALIASES.get(word, word)
         if name not in SCALARS:
             raise QueryError(

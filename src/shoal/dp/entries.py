@@ -274,7 +274,7 @@ class Known:
         """Read everything anew next time."""
         self.head = NOWHERE
         for each in (self.datasets, self.analysts, self.caps, self.weaker, self.rights, self.closed):
-            each.clear()  # type: ignore[attr-defined]
+            each.clear()
 
 
 class Writer:

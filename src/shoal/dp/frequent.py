@@ -22,9 +22,9 @@ from shoal.dp.check import has_codes, levels, number
 from shoal.dp.currency import choice_range, choose
 from shoal.dp.exact import expression
 from shoal.dp.figures import labels_of
-from shoal.dp.plan import CELL, UNIT
 from shoal.dp.query import Query
 from shoal.dp.reading import read_query
+from shoal.dp.relation import CELL, UNIT
 from shoal.errors import QueryError
 
 if TYPE_CHECKING:

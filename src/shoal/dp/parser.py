@@ -308,7 +308,7 @@ class Parser:
         if self.skip("-"):
             return negated(self.deeper(self._unary))
         if self.skip("+"):
-            return self.deeper(self._unary)  # type: ignore[no-any-return]
+            return self.deeper(self._unary)
         return self._suffixed()
 
     def _suffixed(self) -> Expr:
@@ -359,7 +359,7 @@ class Parser:
                 return Literal({"TRUE": True, "FALSE": False, "NULL": None}[token.word])
             if token.word == "CASE":
                 self.take()
-                return self.deeper(self._case)  # type: ignore[no-any-return]
+                return self.deeper(self._case)
             if token.word in ("DATE", "TIMESTAMP") and self.ahead().kind == "text":
                 self.take()
                 return Literal(_date(self.take().text))
@@ -367,7 +367,7 @@ class Parser:
                 return self._interval()
             if self.ahead().word == "(" and (token.word not in RESERVED or token.word in ("LEFT", "RIGHT")):
                 self.take()
-                return self.deeper(lambda: self.function(token.word))  # type: ignore[no-any-return]
+                return self.deeper(lambda: self.function(token.word))
             if token.word in ("CURRENT_DATE", "CURRENT_TIMESTAMP", "NOW"):
                 raise QueryError(
                     f"{token.word} changes from day to day, so an answer could not be kept: write DATE 'YYYY-MM-DD'."

@@ -70,7 +70,7 @@ class Plan:
     @cached_property
     def shape(self) -> tuple[int, ...]:
         """Number of declared levels of each group column."""
-        return tuple(len(levels(self.schema.columns[name]) or ()) for name in self.query.groups)  # type: ignore[index]
+        return tuple(len(levels(self.schema.columns[name]) or ()) for name in self.query.groups)
 
     @property
     def per_row(self) -> int:

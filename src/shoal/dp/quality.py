@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
+from shoal.dp.bounds import finite_bounds
 from shoal.dp.check import has_codes
 from shoal.dp.load import cells_of, load
-from shoal.dp.plan import finite_bounds
 from shoal.dp.sources import Source
 from shoal.schema import Column, Schema, decode_missing
 

@@ -39,7 +39,7 @@ class Reader(CallParser):
 
     def statement(self) -> Statement:
         """A SELECT, with the sub-queries named before it."""
-        return self.deeper(self._statement)  # type: ignore[no-any-return]
+        return self.deeper(self._statement)
 
     def _statement(self) -> Statement:
         if self.skip("WITH"):
@@ -80,7 +80,7 @@ class Reader(CallParser):
         self.inside = True
         found = read()
         self.inside = outside
-        return found  # type: ignore[no-any-return]
+        return found
 
     def _options(self) -> tuple[tuple[str, Any], ...]:
         """WITH DIFFERENTIAL_PRIVACY OPTIONS (...), as others write it."""
@@ -378,7 +378,7 @@ def referred(node: Expr, items: Any) -> Expr:
     if isinstance(node, Literal) and isinstance(node.value, int) and not isinstance(node.value, bool):
         if not 1 <= node.value <= len(items) or items[node.value - 1].value is None:
             raise QueryError(f"Position {node.value} is not among the {len(items)} columns of SELECT.")
-        return items[node.value - 1].value  # type: ignore[no-any-return]
+        return items[node.value - 1].value
     return unaliased(node, items) if isinstance(node, col) else node
 
 
@@ -389,10 +389,10 @@ def unaliased(node: Expr, items: Any) -> Expr:
         if isinstance(each, col) and not each.table:
             for item in items:
                 if item.alias and item.alias.lower() == each.name.lower() and item.value is not None:
-                    return item.value  # type: ignore[no-any-return]
+                    return item.value
         return None
 
-    return mapped(node, change)  # type: ignore[no-any-return]
+    return mapped(node, change)
 
 
 def sub_select(statement: Statement, alias: str) -> SubSelect:

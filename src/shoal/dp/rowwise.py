@@ -264,7 +264,9 @@ def truth_number(found: Typed, text: str) -> Typed:
 
 def _text_number(found: Typed, kind: str, text: str) -> Typed:
     """A level's digits as a number; a level without digits only is NULL."""
-    from shoal.dp.check import NUMBER, re
+    import re
+
+    from shoal.dp.check import NUMBER
 
     levels = texts.levels_of(found, f"CAST AS {kind}")
     pattern = r"[+-]?[0-9]+" if kind == "BIGINT" else NUMBER
@@ -284,15 +286,15 @@ def _compare(left: Typed, sign: str, right: Expr, scope: Scope) -> pl.Expr:
         return _constant(left, sign, right.value)
     other = compiled(right, scope)
     if isinstance(left.kind, Number) and isinstance(other.kind, Number):
-        return _COMPARED[sign](left.value, other.value)  # type: ignore[no-any-return]
+        return _COMPARED[sign](left.value, other.value)
     if isinstance(left.kind, Day) and isinstance(other.kind, Day):
-        return _COMPARED[sign](left.value, other.value)  # type: ignore[no-any-return]
+        return _COMPARED[sign](left.value, other.value)
     if isinstance(left.kind, Truth) and isinstance(other.kind, Truth):
         _unordered(left, sign)
-        return _COMPARED[sign](left.value, other.value)  # type: ignore[no-any-return]
+        return _COMPARED[sign](left.value, other.value)
     if isinstance(left.kind, Text) and isinstance(other.kind, Text):
         _unordered(left, sign)
-        return _COMPARED[sign](left.value, other.value)  # type: ignore[no-any-return]
+        return _COMPARED[sign](left.value, other.value)
     if isinstance(left.kind, Levels) and isinstance(other.kind, Levels):
         return _levels(left, sign, other)
     raise QueryError(
@@ -305,10 +307,10 @@ def _levels(left: Typed, sign: str, right: Typed) -> pl.Expr:
     assert isinstance(a, Levels)  # the caller has seen to it
     assert isinstance(b, Levels)
     if a.texts == b.texts and (a.ordered or sign in ("=", "<>")):
-        return _COMPARED[sign](left.value, right.value)  # type: ignore[no-any-return]
+        return _COMPARED[sign](left.value, right.value)
     _unordered(left, sign)
     merged = tuple(dict.fromkeys((*a.texts, *b.texts)))
-    return _COMPARED[sign](_into(left, merged), _into(right, merged))  # type: ignore[no-any-return]
+    return _COMPARED[sign](_into(left, merged), _into(right, merged))
 
 
 def _constant(left: Typed, sign: str, value: Any) -> pl.Expr:
@@ -319,7 +321,7 @@ def _constant(left: Typed, sign: str, value: Any) -> pl.Expr:
         return _two_constants(left.source.value, sign, value)
     if isinstance(left.kind, (Text, Truth)) or (isinstance(left.kind, Levels) and not left.kind.ordered):
         _unordered(left, sign)
-    return _COMPARED[sign](left.value, pl.lit(_stored(left, value), _DTYPES[type(left.kind)]))  # type: ignore[no-any-return]
+    return _COMPARED[sign](left.value, pl.lit(_stored(left, value), _DTYPES[type(left.kind)]))
 
 
 def _two_constants(left: Any, sign: str, right: Any) -> pl.Expr:

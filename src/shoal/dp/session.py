@@ -43,6 +43,7 @@ from shoal.schema import Schema
 if TYPE_CHECKING:
     from shoal.dp.continual import State, Stream
     from shoal.dp.stream import Drift
+    from shoal.dp.workload import WorkloadAnswer
 
 LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
 MOST_PARTS = 10_000  # releases of a query, so that an amount of so many can be split
@@ -158,7 +159,7 @@ class Session:
         if cls is Session and mode in STATED:
             from shoal.dp.stated import StatedSession
 
-            return super().__new__(StatedSession)  # type: ignore[return-value,arg-type]
+            return super().__new__(StatedSession)  # type: ignore[return-value]
         return super().__new__(cls)
 
     def __init__(
@@ -298,6 +299,50 @@ class Session:
         left = self.ledger.remaining(self.schema.id, who, self.limit)
         more = left // total if total else None
         return Cost(self.currency.epsilon(total), millionths.epsilon(left), tuple(parts), spent, more)
+
+    def workload(
+        self,
+        queries: Sequence[str | Query],
+        epsilon: float | None = None,
+        *,
+        rho: float | None = None,
+        analyst: str | None = None,
+    ) -> WorkloadAnswer:
+        """Answer counting queries together: one charge, and less noise than one by one where they overlap.
+
+        Parameters
+        ----------
+        queries : sequence of str or Query
+            Each one ``COUNT(*)``, with conditions on constants and GROUP BY declared levels: marginals, histograms, ranges.
+        epsilon, rho : float, optional
+            What to spend on all of them; as of `ask`.
+        analyst : str, optional
+
+        Returns
+        -------
+        WorkloadAnswer
+            With the deviation of each answer, and what it would have been one by one.
+
+        Notes
+        -----
+        The strategy is chosen from the queries, the schema and the amount alone: docs/theory/workloads.md.
+
+        Examples
+        --------
+        >>> import polars as pl
+        >>> from shoal import Session
+        >>> from shoal.schema import Column, Schema
+        >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="survey", currency="zcdp", delta=1e-6)
+        >>> ages = pl.DataFrame({"age": list(range(100))})
+        >>> older = [f"SELECT COUNT(*) FROM t WHERE age >= {least}" for least in range(0, 100, 2)]
+        >>> with Session(ages, schema, budget=1.0) as s:
+        ...     found = s.workload(older, rho=0.02)
+        >>> found.strategy, len(found.answers), found.gain > 5
+        ('halves', 50, True)
+        """
+        from shoal.dp.workload import ask_workload
+
+        return ask_workload(self, queries, self._amount(epsilon, rho), self._who(analyst))
 
     @property
     def version(self) -> str:

@@ -184,7 +184,7 @@ class DerivativeFree(Microaggregator):
             )
         method = known[name]
         extra = {"random_state": self.random_state} if method.takes("random_state") else {}
-        return method(k=self.k, **extra).fit(Z).labels_  # type: ignore[call-arg]
+        return method(k=self.k, **extra).fit(Z).labels_
 
 
 def pattern_search(

@@ -10,7 +10,8 @@ from shoal.errors import InputError
 from shoal.io import read_table
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.roles import Roles
-from shoal.publish.status import RED_SHARE, Status
+from shoal.publish.status import Status
+from shoal.scenarios import RED_SHARE
 
 
 def with_earlier(

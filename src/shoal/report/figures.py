@@ -34,7 +34,14 @@ from shoal.report.places import Box, place_labels
 BARS = 24
 FARTHEST = 1e300  # beyond it the axis itself would overflow
 MARKERS = ("o", "s", "^", "D", "v", "P")
-DASHES: tuple = ("-", (0, (5, 2)), (0, (1.5, 1.5)), (0, (6, 2, 1.5, 2)), (0, (9, 3)), (0, (3, 1, 1, 1, 1, 1)))
+DASHES: tuple[Any, ...] = (
+    "-",
+    (0, (5, 2)),
+    (0, (1.5, 1.5)),
+    (0, (6, 2, 1.5, 2)),
+    (0, (9, 3)),
+    (0, (3, 1, 1, 1, 1, 1)),
+)
 
 
 def group_sizes(sizes: np.ndarray, k: int) -> Markup:

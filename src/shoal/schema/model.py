@@ -329,7 +329,7 @@ class Schema:
         """The values inside are of their own types."""
         for name, kind in (("unit", Unit), ("cells", Cells | None), ("file", FileFormat | None)):
             value = getattr(self, name)
-            if not isinstance(value, kind):  # type: ignore[arg-type]
+            if not isinstance(value, kind):
                 raise SchemaError(f"{name!r} of a table must be a {_PARTS[name]}. Got {shown(value)}.")
         object.__setattr__(self, "steps", Steps.of(self.steps))
         for name, many in (("rules", Rule), ("links", Link), ("indicators", Indicator), ("steps", Step)):

@@ -21,17 +21,27 @@ from shoal.server.service import Service
 
 LONGEST = 20_000
 _LAST = Query(100, ge=1, le=1000, description="How many of the newest entries to give.")
+_BEFORE = Query(None, pattern="^[0-9a-f]{8,64}$", description="Only what is older than this entry.")
+_TEXT = Query("", max_length=200, description="Only questions that hold these words.")
 
 
 class Problem(BaseModel):
-    """Why there is no answer: one sentence, and the name of the error."""
+    """Why there is no answer, as RFC 9457 has it; `error` repeats the sentence, `kind` names the error."""
 
+    type: str
+    title: str
+    status: int
+    detail: str
     error: str
     kind: str
 
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": Problem} for status in (400, 401, 403, 404, 405, 408, 413, 422, 429, 500, 503)
+    status: {
+        "description": "Refused; the sentence says why.",
+        "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
+    }
+    for status in (400, 401, 403, 404, 405, 408, 413, 422, 429, 500, 503)
 }
 
 
@@ -171,9 +181,11 @@ def releases(request: Request, dataset: str) -> list[dict[str, Any]]:
     return made_releases.releases(service_of(request), dataset, request.state.visitor.name)
 
 
-def answers(request: Request, dataset: str, last: int = _LAST) -> list[dict[str, Any]]:
-    """Your past answers, newest first."""
-    found = service_of(request).past(dataset, request.state.visitor.name, last)
+def answers(
+    request: Request, dataset: str, last: int = _LAST, before: str | None = _BEFORE, text: str = _TEXT
+) -> list[dict[str, Any]]:
+    """Your past answers, newest first; the entry of the last one is the cursor of the next page."""
+    found = service_of(request).past(dataset, request.state.visitor.name, last, text=text, before=before)
     return [{**asdict(each), "answer": each.answer and each.answer.to_dict()} for each in found]
 
 

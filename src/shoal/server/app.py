@@ -10,15 +10,17 @@ import logging
 import os
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
-from fastapi import Depends, FastAPI, Request
+from fastapi import Depends, FastAPI, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
@@ -35,8 +37,10 @@ from shoal.server.limits import Buckets
 from shoal.server.middleware import HttpMiddleware
 from shoal.server.names import Names
 from shoal.server.service import Service
+from shoal.server.strict import StrictHttp
 
 THREADS = 160
+BEARER = HTTPBearer(auto_error=False, description="The token that the owner gave; `require` proves it.")
 HASHING = 2  # tokens that are hashed at a time: each takes 16 MB and a core for a while
 log = logging.getLogger("shoal.server")
 _SIGNED_IN = frozenset({"owner", "analyst", "auditor"})
@@ -183,12 +187,14 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
             methods=[way.method],
             include_in_schema=is_api,
             responses=api.PROBLEMS if is_api else None,
-            dependencies=[Depends(require(way.roles))],
+            operation_id=way.view.__name__ if is_api else None,
+            dependencies=[Depends(require(way.roles)), *([Security(BEARER)] if is_api and way.roles else [])],
             **answering,
         )
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     for kind in (ShoalError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _handle)
+    app.add_middleware(StrictHttp)
     app.add_middleware(
         HttpMiddleware,
         problem=problem,
@@ -222,7 +228,15 @@ def problem(request: Request, error: Exception) -> Response:
     if request.url.path.startswith(("/api/", "/health")):
         headers = {"www-authenticate": "Bearer"} if status == 401 else {}
         headers |= {"retry-after": "10"} if status in (429, 503) else {}
-        return JSONResponse({"error": sentence, "kind": known[0] if known else "Error"}, status, headers)
+        facts = {
+            "type": "about:blank",
+            "title": HTTPStatus(status).phrase if status in set(HTTPStatus) else "Refused",
+            "status": status,
+            "detail": sentence,
+            "error": sentence,
+            "kind": known[0] if known else "Error",
+        }
+        return JSONResponse(facts, status, headers, media_type="application/problem+json")
     if isinstance(error, SignInError) and request.method == "GET":
         return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", 303)
     return pages.render(request, "problem.html.j2", status=status, sentence=sentence, code=status)
@@ -235,6 +249,10 @@ def _told(error: Exception) -> tuple[int, str]:
         return error.status, "The ledger cannot be reached at the moment, so nothing was answered."
     if isinstance(error, RequestValidationError):
         first = error.errors()[0]
+        if first.get("type") == "json_invalid":
+            at = first.get("loc", ("body", 0))[-1]
+            why = first.get("ctx", {}).get("error", "malformed")
+            return 422, f"The body must be JSON. At character {at} it is not: {why}."
         where = ".".join(str(each) for each in first.get("loc", ())[1:]) or "the body"
         return 422, f"{where[:80]!r} is not as expected: {first.get('msg', 'malformed')}."
     if isinstance(error, HTTPException):

@@ -232,8 +232,7 @@ def _infer() -> None:
 def _slow() -> None:
     """Work that goes with the number of different distances, and answers that leave at once."""
     from shoal.dp import noise
-
-    sound = noise.choose
+    from shoal.dp.currency import choose as sound
 
     def slow(currency: str, distances: np.ndarray, *words: Any) -> np.ndarray:
         time.sleep(SLOW * len(np.unique(distances)))

@@ -40,7 +40,7 @@ class Names:
 
     def __init__(self, engine: sa.Engine | None = None) -> None:
         in_memory = {"poolclass": sa.StaticPool, "connect_args": {"check_same_thread": False}}
-        self._engine = sa.create_engine("sqlite://", **in_memory) if engine is None else engine  # type: ignore[arg-type]
+        self._engine = sa.create_engine("sqlite://", **in_memory) if engine is None else engine
         with self._engine.begin() as connection:
             _METADATA.create_all(connection)
 

@@ -20,6 +20,7 @@ from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon, micro
 from shoal.dp.claims import Caps
 from shoal.dp.correlation import Grid, named_model
+from shoal.dp.currency import PURE
 from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.ledger import Ledger
 from shoal.dp.past import Past, held, past
@@ -331,6 +332,13 @@ def open_sessions(
     facts: Dataset, frame: Any, ledger: Ledger, version: str, minimum: float
 ) -> dict[str, Session | Heuristic]:
     """A session for each mode of a data set, on one ledger."""
+    if (
+        facts.schema.currency != PURE
+    ):  # caps, grants and pages of the server are in epsilon: rho must not pass for it
+        raise ParameterError(
+            f"A data set that is served must be counted in pure epsilon. Got currency = {facts.schema.currency!r}: "
+            "ask it by `shoal ask` or a `Session`."
+        )
     sessions: dict[str, Session | Heuristic] = {}
     for mode in facts.modes:
         if mode == "heuristic":

@@ -10,9 +10,10 @@ from typing import Any
 import polars as pl
 
 from shoal.dp.exact import expression
+from shoal.dp.expressions import And, IsNull, Not, Or, Predicate
 from shoal.dp.load import load
 from shoal.dp.pufferfish._scenario import exact
-from shoal.dp.query import And, IsNull, Not, Or, Predicate, Query
+from shoal.dp.query import Query
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema
 

@@ -255,7 +255,7 @@ def _verdicts(protected: pl.DataFrame, ran: list[Ran], roles: Roles) -> tuple[pr
             continue
         inside = [name for name in names if name in each.step.columns] if each.treated.notes else names
         if each.step.level == "household":
-            homes = protected.select(roles.household, *inside).unique(roles.household)  # type: ignore[list-item]
+            homes = protected.select(roles.household, *inside).unique(roles.household)
             verdict = privacy.check(homes, inside, k=each.k)[0]
             found.append(replace(verdict, model="k-anonymity of households"))
             continue

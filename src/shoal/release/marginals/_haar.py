@@ -15,6 +15,7 @@ from itertools import combinations, product
 
 import numpy as np
 
+from shoal.dp.dyadic import depth_of, level_matrices, widths
 from shoal.release.marginals._mixture import simplex
 from shoal.release.marginals._residuals import Key, Sizes, count_table
 from shoal.release.marginals._spend import Measurement, Purse
@@ -31,41 +32,6 @@ Levels = tuple[int, ...]
 def fits(sizes: Sizes) -> bool:
     """Whether the joint table of some columns is small enough for ranges."""
     return len(sizes) <= MOST_COLUMNS and max(sizes) <= MOST_VALUES and math.prod(sizes) <= MOST_CELLS
-
-
-@lru_cache(maxsize=64)
-def level_matrices(size: int) -> tuple[np.ndarray, ...]:
-    """The rows of each level over the positions of a column; rows that hold no position are left out.
-
-    Examples
-    --------
-    >>> from shoal.release.marginals._haar import level_matrices
-    >>> [each.astype(int).tolist() for each in level_matrices(3)]
-    [[[1, 1, 1]], [[1, 1, -1]], [[1, -1, 0], [0, 0, 1]]]
-    """
-    depth = depth_of(size)
-    padded = 1 << depth
-    found = [np.ones((1, size))]
-    for level in range(depth):
-        width = padded >> level
-        rows = np.zeros((1 << level, padded))
-        for at in range(1 << level):
-            rows[at, at * width : at * width + width // 2] = 1
-            rows[at, at * width + width // 2 : (at + 1) * width] = -1
-        kept = rows[:, :size]
-        found.append(kept[(kept != 0).any(axis=1)])
-    return tuple(found)
-
-
-def depth_of(size: int) -> int:
-    """Levels below the total."""
-    return max(0, (size - 1).bit_length())
-
-
-def widths(size: int) -> list[int]:
-    """What the entries of each level are divided by when counts are put together again."""
-    padded = 1 << depth_of(size)
-    return [padded] + [padded >> level for level in range(depth_of(size))]
 
 
 def blocks_of(sizes: Sizes, deepest: int) -> list[tuple[Key, Levels]]:

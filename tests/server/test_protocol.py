@@ -1,0 +1,86 @@
+"""What HTTP asks for, and what a client is told when something is wrong."""
+
+from __future__ import annotations
+
+import socket
+
+import httpx
+import pytest
+
+from shoal import Client
+from shoal.errors import InputError
+
+from .conftest import House
+
+
+def test_head_is_get_without_its_body(house, tokens):
+    with house.http(tokens["analyst"]) as client:
+        for path in ("/health", "/api/v1/datasets", "/ask/survey", "/static/shoal.css"):
+            got = client.head(path)
+            assert got.status_code == 200, path
+            assert got.content == b""
+        assert client.head("/api/v1/datasets/survey/ask").status_code == 404  # nothing is asked by it
+
+
+def test_two_hosts_are_refused(house):
+    with socket.create_connection(("127.0.0.1", house.port), timeout=30) as line:
+        line.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n")
+        assert line.recv(4096).startswith(b"HTTP/1.1 400")
+
+
+def test_a_body_that_is_no_json_is_told_where_as_problem_details(house, tokens):
+    with house.http(tokens["analyst"]) as client:
+        got = client.post(
+            "/api/v1/datasets/survey/ask", content=b'{"sql": ', headers={"content-type": "application/json"}
+        )
+    assert got.status_code == 422
+    assert got.headers["content-type"] == "application/problem+json"
+    assert got.json()["detail"].startswith("The body must be JSON. At character 8")
+    assert got.json()["status"] == 422
+
+
+def test_an_id_may_hold_what_addresses_are_made_of(tmp_path):
+    name = 'a/b?c#d"e %'
+    house = House(tmp_path / "h", datasets={"survey": (10.0, 10.0)})
+    path = house.path.read_text().replace("[datasets.survey]", "[datasets.'" + name + "']")
+    house.path.write_text(path)
+    schema = house.folder / "survey.toml"
+    schema.write_text(schema.read_text().replace('id = "survey"', "id = '" + name + "'"))
+    house.start()
+    try:
+        token = house.book.add("ann", "analyst")
+        with Client(house.url, token, name) as client:
+            entry = client.ask("SELECT COUNT(*) FROM t", 0.5).entry
+            assert client.answers()[0]["entry"] == entry
+        with house.signed_in(token) as browser:
+            page = browser.get("/ask").text  # straight on
+            link = page.split('<form method="post" action="')[2].split('"')[0]
+            assert browser.get(f"{link}/answers/{entry}").status_code == 200
+            assert browser.get(f"{link}/answers/{entry}.csv").status_code == 200
+            assert browser.get(f"{link}/words").status_code == 200
+    finally:
+        house.stop()
+
+
+def test_the_client_retries_and_says_what_is_wrong(monkeypatch):
+    seen = []
+
+    def answer(request):
+        seen.append(request)
+        return httpx.Response(503 if len(seen) < 3 else 200, json={"remaining": 2.0})
+
+    client = Client("http://h", "shoal-x", "a/b")
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    client._http = httpx.Client(base_url="http://h/api/v1", transport=httpx.MockTransport(answer))
+    assert client.remaining() == 2.0
+    assert len(seen) == 3
+    assert seen[0].url.raw_path == b"/api/v1/datasets/a%2Fb/budget"
+
+    def untrusted(request):
+        raise httpx.ConnectError("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed")
+
+    client._http = httpx.Client(base_url="http://h/api/v1", transport=httpx.MockTransport(untrusted))
+    with pytest.raises(InputError, match="certificate is not trusted"):
+        client.remaining()
+    with pytest.raises(InputError, match="file of certificates"):
+        Client("https://h", "shoal-x", verify="/nowhere.pem")
