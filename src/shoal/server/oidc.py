@@ -17,8 +17,9 @@ from starlette.concurrency import run_in_threadpool
 from shoal.errors import MissingExtraError, ShoalError
 from shoal.server import pages
 from shoal.server.accounts import NAME, Accounts
-from shoal.server.auth import TooOftenError, address_of, cookie_name, is_secure
+from shoal.server.auth import address_of, cookie_name, is_secure
 from shoal.server.config import Oidc
+from shoal.server.limits import TooOftenError
 
 try:
     import httpx
