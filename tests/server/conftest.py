@@ -99,6 +99,7 @@ class House:
 
     def http(self, token: str | None = None, **words) -> httpx.Client:
         headers = {"authorization": f"Bearer {token}"} if token else {}
+        headers |= words.pop("headers", {})
         return httpx.Client(base_url=self.url, headers=headers, timeout=300, verify=self.verify, **words)
 
     @contextlib.contextmanager
@@ -106,7 +107,8 @@ class House:
         """A client with the cookie of a visit, as a browser would have."""
         with self.http(follow_redirects=True) as client:
             client.get("/sign-in")
-            done = client.post("/sign-in", data={"token": token, "stamp": client.cookies["shoal_form"]})
+            stamp = next(value for name, value in client.cookies.items() if name.endswith("shoal_form"))
+            done = client.post("/sign-in", data={"token": token, "stamp": stamp})
             assert done.status_code == 200, done.text
             client.headers["x-csrf-token"] = done.text.split('name="csrf" content="')[1].split('"')[0]
             yield client

@@ -67,7 +67,13 @@ def test_an_error_is_the_same_class_as_at_home(house, tokens):
 
 
 def test_every_route_lets_in_its_roles_and_nobody_else(house, tokens):
-    filled = {"dataset": "survey", "job": "0" * 24, "name": "all.csv", "identity": "0" * 12}
+    filled = {
+        "dataset": "survey",
+        "job": "0" * 24,
+        "name": "all.csv",
+        "identity": "0" * 12,
+        "draft": "0" * 24,
+    }
     # Of these only the refusals are tried: the server is shared, and they would close it to other tests.
     safe = {"/sign-out", "/owner/users", "/owner/users/revoke", "/account/sessions"}
     safe |= {"/owner/access/{dataset}", "/owner/access/{dataset}/caps", "/api/v1/datasets/{dataset}/access"}

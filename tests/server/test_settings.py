@@ -9,7 +9,7 @@ import pytest
 from pydantic.fields import FieldInfo
 
 from shoal.errors import ParameterError
-from shoal.server.config import Config, Dataset, made
+from shoal.server.config import Config, Dataset, Oidc, made
 
 PAGE = Path(__file__).parents[2] / "docs" / "server-settings.md"
 
@@ -20,13 +20,13 @@ def table(kind: type) -> str:
     for each in dataclasses.fields(kind):
         field = kind.__pydantic_fields__[each.name]
         assert isinstance(field, FieldInfo)
-        if each.name != "datasets":
+        if each.name not in ("datasets", "oidc"):
             given = "" if field.is_required() or field.default is None else f"`{field.default!r}`"
             rows.append(f"| `{each.name}` | {given.replace(chr(39), chr(34))} | {field.description} |")
     return "\n".join(rows)
 
 
-@pytest.mark.parametrize("kind", [Config, Dataset])
+@pytest.mark.parametrize("kind", [Config, Oidc, Dataset])
 def test_the_page_of_settings_is_the_declaration(kind):
     assert table(kind) in PAGE.read_text(), table(kind)
 

@@ -146,8 +146,11 @@ def access_page(request: Request, dataset: str) -> Response:
 async def set_access_form(request: Request, dataset: str) -> Response:
     """State rights from the page."""
     form = await request.form()
+    everyone = str(form.get("everyone", ""))
+    if everyone not in ("yes", "no"):  # an empty form must not close a data set to everyone
+        raise ParameterError(f"'everyone' must be yes or no. Got {everyone[:20]!r}.")
     rights = Rights(
-        str(form.get("everyone", "")) == "yes",
+        everyone == "yes",
         read_people(str(form.get("people", ""))),
         read_teams(str(form.get("teams", ""))),
     )

@@ -55,6 +55,14 @@ _SESSIONS = sa.Table(
 )
 
 
+_SUBJECTS = sa.Table(
+    "shoal_subjects",
+    _METADATA,
+    sa.Column("subject", sa.Text, primary_key=True),
+    sa.Column("name", sa.Text, nullable=False, unique=True),
+)
+
+
 @dataclass(frozen=True)
 class Account:
     """A person with a role; the name is what the ledger charges."""
@@ -146,6 +154,34 @@ class Accounts:
         with self._engine.connect() as connection:
             rows = connection.execute(sa.select(_ACCOUNTS).order_by(_ACCOUNTS.c.created)).all()
         return [_account(row) for row in rows]
+
+    def of_subject(self, subject: str, name: str, role: str) -> Account:
+        """The account of somebody whom a provider vouches for, made when they first come.
+
+        A subject keeps its first name. A name that somebody else has is not given to it, and who was revoked stays so.
+        """
+        with self._engine.begin() as connection:
+            row = connection.execute(sa.select(_SUBJECTS).where(_SUBJECTS.c.subject == subject)).first()
+            if row is None:
+                taken = sa.select(_ACCOUNTS.c.id).where(_ACCOUNTS.c.name == name).limit(1)
+                if connection.execute(taken).first() is not None:
+                    raise ParameterError(f"The name {name!r} belongs to another account here: ask the owner.")
+                connection.execute(_SUBJECTS.insert(), {"subject": subject, "name": name})
+        name = name if row is None else str(row.name)
+        mine = [each for each in self.list() if each.name == name]
+        if not mine:
+            self.add(name, role, VISIT_SECONDS / 86400)  # its token is shown to nobody
+        elif mine[-1].revoked:
+            raise ParameterError(f"The account {name!r} was revoked: ask the owner.")
+        else:
+            until = max(mine[-1].expires, time.time() + VISIT_SECONDS)
+            with self._engine.begin() as connection:
+                connection.execute(
+                    _ACCOUNTS.update().where(_ACCOUNTS.c.id == mine[-1].id).values(role=role, expires=until)
+                )
+            with self._lock:
+                self._rows.clear()
+        return next(each for each in reversed(self.list()) if each.name == name)
 
     def revoke(self, name: str, *, last_owner: bool = False) -> None:
         """Close every active account of this name, and end its sessions; the last owner only if that is said."""

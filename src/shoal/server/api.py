@@ -14,7 +14,7 @@ from shoal import __version__
 from shoal.dp.answer import Answer
 from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
-from shoal.errors import ShoalError
+from shoal.errors import LedgerError, ShoalError
 from shoal.server import releases as made_releases
 from shoal.server.accuracy import Forecast
 from shoal.server.service import Service
@@ -95,6 +95,21 @@ def service_of(request: Request) -> Service:
 def health(request: Request) -> dict[str, Any]:
     """Whether the server runs and reaches its ledger; public, and free of anything about the data."""
     service_of(request).ledger.head()
+    return {"status": "ok", "version": __version__}
+
+
+async def live() -> dict[str, Any]:
+    """Whether the process answers at all; a server that is not live is started again."""
+    return {"status": "ok"}
+
+
+def ready(request: Request) -> dict[str, Any]:
+    """Whether questions can be answered: the ledger is reached, its chain holds, data sets are loaded."""
+    service = service_of(request)
+    service.ledger.ready()
+    service.ledger.head()
+    if not service.datasets:
+        raise LedgerError("No data set is loaded.")
     return {"status": "ok", "version": __version__}
 
 

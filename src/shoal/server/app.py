@@ -26,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from shoal import __version__, errors
 from shoal.errors import ShoalError
-from shoal.server import access, api, ask, pages, publish
+from shoal.server import access, api, ask, metrics, oidc, owner_datasets, pages, publish
 from shoal.server import log as log_views
 from shoal.server.accounts import Accounts
 from shoal.server.auth import ANYONE, SignInError, require
@@ -61,6 +61,9 @@ class Way:
 # The longer of two that fit comes first.
 WAYS = (
     Way("GET", "/health", api.health, ANYONE),
+    Way("GET", "/health/live", api.live, ANYONE),
+    Way("GET", "/health/ready", api.ready, ANYONE),
+    Way("GET", "/metrics", metrics.page, ANYONE),
     Way("GET", "/api/v1/me", api.me, _SIGNED_IN),
     Way("GET", "/api/v1/datasets", api.datasets, _SIGNED_IN),
     Way("GET", "/api/v1/datasets/{dataset}/budget", api.budget, _ANALYST),
@@ -82,6 +85,8 @@ WAYS = (
     Way("GET", "/", pages.home, _SIGNED_IN),
     Way("GET", "/sign-in", pages.sign_in_page, ANYONE),
     Way("POST", "/sign-in", pages.sign_in, ANYONE),
+    Way("GET", "/oidc/start", oidc.start, ANYONE),
+    Way("GET", "/oidc/back", oidc.back, ANYONE),
     Way("POST", "/sign-out", pages.sign_out, _SIGNED_IN),
     Way("GET", "/ask", ask.choose, _ANALYST),
     Way("GET", "/ask/{dataset}/words", ask.words, _ANALYST),
@@ -90,9 +95,15 @@ WAYS = (
     Way("GET", "/ask/{dataset}", ask.ask_page, _ANALYST),
     Way("POST", "/ask/{dataset}", ask.ask, _ANALYST),
     Way("GET", "/owner", pages.owner, _OWNER),
+    Way("GET", "/owner/datasets/new", owner_datasets.new_page, _OWNER),
+    Way("POST", "/owner/datasets", owner_datasets.upload, _OWNER),
+    Way("GET", "/owner/datasets/{dataset}", owner_datasets.change, _OWNER),
+    Way("POST", "/owner/datasets/{dataset}/take-out", owner_datasets.take_out, _OWNER),
+    Way("GET", "/owner/drafts/{draft}", owner_datasets.draft_page, _OWNER),
+    Way("POST", "/owner/drafts/{draft}", owner_datasets.save, _OWNER),
+    Way("POST", "/owner/access/{dataset}/caps", access.set_caps_form, _OWNER),
     Way("GET", "/owner/access/{dataset}", access.access_page, _OWNER),
     Way("POST", "/owner/access/{dataset}", access.set_access_form, _OWNER),
-    Way("POST", "/owner/access/{dataset}/caps", access.set_caps_form, _OWNER),
     Way("GET", "/requests", access.requests_page, _ASKING),
     Way("POST", "/requests", access.wish_form, _ANALYST),
     Way("POST", "/requests/{identity}", access.decide_form, _OWNER),
@@ -163,7 +174,9 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         Buckets(config.guesses_per_minute),
     )
     app.state.hashing = anyio.CapacityLimiter(HASHING)
-    app.state.jobs, app.state.names = Jobs(jobs), Names(accounts.engine)
+    app.state.jobs, app.state.metrics = Jobs(jobs), metrics.Metrics()
+    app.state.oidc = None if config.oidc is None else oidc.SignIn(config.oidc)
+    app.state.names = Names(accounts.engine)
     app.state.requests = BudgetRequests(accounts.engine, service.ledger)
     for way in WAYS:
         is_api = way.path.startswith(("/api/", "/health"))
@@ -188,6 +201,7 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         upload_bytes=config.upload_megabytes << 20,
         tls=config.tls,
         slot=config.slot_seconds,
+        count=app.state.metrics.count,
     )
     return app
 

@@ -15,7 +15,7 @@ from shoal.server.accounts import Account
 from shoal.server.limits import TooOftenError
 
 ANYONE: frozenset[str] | None = None
-COOKIE = "shoal_visit"
+COOKIE, FORM_COOKIE = "shoal_visit", "shoal_form"
 _SAFE = ("GET", "HEAD")
 
 
@@ -39,6 +39,8 @@ def require(roles: frozenset[str] | None) -> Callable[[Request], Awaitable[None]
         if roles is ANYONE:
             return
         account, csrf = await _who(request)
+        if request.app.state.service.is_stale():
+            await run_in_threadpool(request.app.state.service.reload)
         request.state.visitor, request.state.csrf, request.state.account = account, csrf, account.name
         if not request.app.state.rate.take(account.id):
             raise TooOftenError("Too many requests; wait a moment and try again.")
@@ -65,12 +67,27 @@ async def _who(request: Request) -> tuple[Account, str | None]:
         if account is None:
             raise SignInError("The token is not known, or was revoked, or has expired.")
         return account, None
-    cookie = request.cookies.get(COOKIE)
+    cookie = request.cookies.get(cookie_name(request, COOKIE))
     found: Any = await run_in_threadpool(request.app.state.accounts.visit, cookie) if cookie else None
     if found is None:
         raise SignInError("Sign in first, or send a token as 'Authorization: Bearer ...'.")
     account, csrf = found
     return account, csrf
+
+
+async def identify(request: Request) -> Account:
+    """The account of a request outside the route table's roles."""
+    return (await _who(request))[0]
+
+
+def is_secure(request: Request) -> bool:
+    """Whether the browser came by TLS, to this server or to a proxy that is trusted."""
+    return bool(request.app.state.config.tls) or request.url.scheme == "https"
+
+
+def cookie_name(request: Request, name: str) -> str:
+    """Under TLS a name that only this very host can set a cookie under."""
+    return f"__Host-{name}" if is_secure(request) else name
 
 
 async def prove(request: Request, token: str) -> Account | None:

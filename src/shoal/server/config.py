@@ -7,6 +7,7 @@ import ipaddress
 import tomllib
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
+from urllib.parse import urlsplit
 
 from shoal.dp.anchor import Anchor
 from shoal.dp.ledger import Ledger
@@ -56,6 +57,54 @@ class Dataset:
 
 
 @dataclass(frozen=True, config=_RULES)
+class Oidc:
+    """Sign-in by an OpenID Connect provider, beside tokens: the table `[oidc]`."""
+
+    issuer: Text = Field(description="address of the provider, as it names itself")
+    client_id: Text = Field(description="what the provider calls this server")
+    redirect_url: Text = Field(
+        description="address of this server that ends in `/oidc/back`, as the provider knows it"
+    )
+    client_secret_file: Text | None = Field(
+        default=None, description="file with the secret that the provider gave, if any"
+    )
+    name_claim: Text = Field(
+        default="preferred_username", description="claim that names the account; `email` only if verified"
+    )
+    groups_claim: Text = Field(default="groups", description="claim with the user's groups")
+    roles: dict[str, Text] = Field(
+        default_factory=dict, description="group to role; the first that fits counts"
+    )
+    default_role: Text | None = Field(
+        default=None, description="role of who is in none of the groups; nobody if left open"
+    )
+    scopes: tuple[Text, ...] = Field(default=("openid", "profile", "email"), description="what is asked for")
+    label: Text = Field(default="Sign in with your organisation", description="words of the link")
+
+    def secret(self) -> str | None:
+        """The client's secret."""
+        return None if self.client_secret_file is None else Path(self.client_secret_file).read_text().strip()
+
+    def check(self) -> None:
+        """Raise a sentence about the first thing that cannot be right."""
+        for name in ("issuer", "redirect_url"):
+            parts = urlsplit(getattr(self, name))
+            if parts.scheme != "https" and not (parts.scheme == "http" and is_loopback(parts.hostname or "")):
+                raise ParameterError(
+                    f"{name!r} in [oidc] must be an https address. Got {getattr(self, name)!r}."
+                )
+        if not self.redirect_url.endswith("/oidc/back"):
+            raise ParameterError(
+                f"'redirect_url' in [oidc] must end in /oidc/back. Got {self.redirect_url!r}."
+            )
+        for role in (*self.roles.values(), *([self.default_role] if self.default_role else ())):
+            if role not in ("owner", "analyst", "auditor"):
+                raise ParameterError(f"A role in [oidc] must be owner, analyst or auditor. Got {role!r}.")
+        if self.client_secret_file is not None and not Path(self.client_secret_file).is_file():
+            raise ParameterError(f"No file {self.client_secret_file!r} of the provider's secret.")
+
+
+@dataclass(frozen=True, config=_RULES)
 class Config:
     """Everything the server goes by.
 
@@ -64,6 +113,7 @@ class Config:
     """
 
     datasets: dict[str, InstanceOf[Dataset]] = Field(default_factory=dict)
+    oidc: InstanceOf[Oidc] | None = None
     ledger: Text = Field(
         default="ledger.db",
         description="SQLite file or database URL; several servers may share one PostgreSQL",
@@ -119,6 +169,21 @@ class Config:
         default=None, description="address space of each worker; a question that needs more fails by itself"
     )
     idle_minutes: Number = Field(default=60, description="after which a session that is not used ends")
+    datasets_folder: Text = Field(
+        default="datasets", description="folder of the data sets that owners add on their page"
+    )
+    data_folders: tuple[Text, ...] = Field(
+        default=(), description="folders from which owners may take tables by their path"
+    )
+    trusted_proxies: tuple[Text, ...] = Field(
+        default=(),
+        description="addresses or networks of proxies whose word on the client and on TLS is taken; 127.0.0.1 with --behind-proxy",
+    )
+    metrics: Switch = Field(default=False, description="whether `/metrics` tells counts to owners")
+    metrics_token: Annotated[str, Field(strict=True, min_length=20)] | None = Field(
+        default=None,
+        description="a token of at least 20 characters that may read `/metrics` and nothing else",
+    )
     publish: Switch = Field(default=True, description="whether owners have the page for publishing")
     upload_megabytes: Annotated[int, Field(strict=True, ge=1, le=65535)] = Field(
         default=50, description="largest file that is uploaded"
@@ -141,13 +206,14 @@ class Config:
             raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
         except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
             raise ParameterError(f"{str(path)!r} must be a TOML file: {error}.") from None
-        unknown = sorted(set(data) - {"server", "datasets"})
+        unknown = sorted(set(data) - {"server", "datasets", "oidc"})
         if unknown:
-            raise ParameterError(f"{path} may have datasets, server. Got {unknown[0]!r}.")
+            raise ParameterError(f"{path} may have datasets, oidc, server. Got {unknown[0]!r}.")
         server, where = data.get("server", {}), f"[server] of {path}"
         _table(server, where)
-        if "datasets" in server:
-            raise ParameterError(f"{where} must not say 'datasets': each has a table of its own.")
+        for name in ("datasets", "oidc"):
+            if name in server:
+                raise ParameterError(f"{where} must not say {name!r}, which has a table of its own.")
         made(cls, server, where)  # types first: what follows takes paths for texts
         for name, shared in (("ledger", "ledger.db"), ("accounts", "accounts.db")):
             given = server.get("ledger", "") if "://" in server.get("ledger", "") else shared
@@ -157,6 +223,15 @@ class Config:
         for name in ("certificate", "certificate_key", "secret", "anchor"):
             if name in server:
                 server[name] = str(path.parent / server[name])
+        server["datasets_folder"] = str(path.parent / server.get("datasets_folder", "datasets"))
+        server["data_folders"] = tuple(str(path.parent / each) for each in server.get("data_folders", ()))
+        if "oidc" in data:
+            _table(data["oidc"], f"[oidc] of {path}")
+            facts = data["oidc"]
+            if isinstance(facts.get("client_secret_file"), str):
+                facts["client_secret_file"] = str(path.parent / facts["client_secret_file"])
+            server["oidc"] = made(Oidc, facts, f"[oidc] of {path}")
+            server["oidc"].check()
         config = made(cls, {**server, "datasets": _datasets(data.get("datasets", {}), path)}, where)
         config.check()
         return config
@@ -173,6 +248,13 @@ class Config:
         """Raise a sentence about settings that do not go together, or files that are not there."""
         if (self.certificate is None) != (self.certificate_key is None):
             raise ParameterError("'certificate' and 'certificate_key' must be given together.")
+        for each in self.trusted_proxies:
+            try:
+                ipaddress.ip_network(each, strict=False)
+            except ValueError:
+                raise ParameterError(
+                    f"'trusted_proxies' must hold addresses such as 10.0.0.7 or 10.0.0.0/8. Got {each!r}."
+                ) from None
         for file in (self.certificate, self.certificate_key):
             if file is not None and not Path(file).is_file():
                 raise ParameterError(f"No certificate file {file!r}.")

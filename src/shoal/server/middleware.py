@@ -61,6 +61,8 @@ class HttpMiddleware:
         Whether browsers may be told to come by TLS only.
     slot : float, default 0
         Times in the log are whole slots.
+    count : callable, optional
+        Told method, route and status of each request.
     """
 
     def __init__(
@@ -71,12 +73,11 @@ class HttpMiddleware:
         upload_bytes: int,
         tls: bool,
         slot: float = 0.0,
+        count: Callable[[str, str, int], None] = lambda *_: None,
     ) -> None:
         self.app, self.problem, self.upload_bytes, self.slot = app, problem, upload_bytes, slot
-        headers = dict(_HEADERS)
-        if tls:
-            headers["strict-transport-security"] = "max-age=31536000"
-        self.headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+        self.tls, self.count = tls, count
+        self.headers = [(name.encode(), value.encode()) for name, value in _HEADERS.items()]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -90,7 +91,8 @@ class HttpMiddleware:
         async def sending(message: Message) -> None:
             if message["type"] == "http.response.start":
                 told["status"] = message["status"]
-                message["headers"] = self._headers(message.get("headers", []), request_id)
+                secure = self.tls or scope.get("scheme") == "https"  # so says the proxy that is trusted
+                message["headers"] = self._headers(message.get("headers", []), request_id, secure=secure)
             await send(message)
 
         try:
@@ -104,7 +106,7 @@ class HttpMiddleware:
             self._tell(scope, request_id, told["status"], time.perf_counter() - started)
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
-        most = self.upload_bytes if scope["path"] == "/publish" else BODY_BYTES
+        most = self.upload_bytes if scope["path"] in ("/publish", "/owner/datasets") else BODY_BYTES
         stated = dict(scope["headers"]).get(b"content-length", b"0")
         if not stated.isdigit() or int(stated) > most:
             raise TooLargeError(f"The body must have at most {most} bytes.")
@@ -143,9 +145,13 @@ class HttpMiddleware:
                 raise refused[0] from None
             raise
 
-    def _headers(self, given: list[tuple[bytes, bytes]], request_id: str) -> list[tuple[bytes, bytes]]:
+    def _headers(
+        self, given: list[tuple[bytes, bytes]], request_id: str, *, secure: bool
+    ) -> list[tuple[bytes, bytes]]:
         named = {name.lower() for name, _ in given}
         own = [each for each in self.headers if each[0] not in named]
+        if secure:
+            own.append((b"strict-transport-security", b"max-age=31536000"))
         return [*given, *own, (b"x-request-id", request_id.encode())]
 
     def _tell(self, scope: Scope, request_id: str, status: int, seconds: float) -> None:
@@ -160,5 +166,7 @@ class HttpMiddleware:
             "status": status,
             "ms": round(1000 * (math.ceil(seconds / self.slot) * self.slot if self.slot else seconds), 1),
             "account": account,
+            "address": (scope.get("client") or ("-",))[0],
         }
+        self.count(scope["method"], route, status)
         log.info(json.dumps(facts))

@@ -18,10 +18,18 @@ from shoal import __version__
 from shoal.errors import ParameterError
 from shoal.server import api, pictures
 from shoal.server.accounts import ROLES, VISIT_SECONDS, Account
-from shoal.server.auth import COOKIE, ForbiddenError, address_of, prove, same_origin
+from shoal.server.auth import (
+    COOKIE,
+    FORM_COOKIE,
+    ForbiddenError,
+    address_of,
+    cookie_name,
+    is_secure,
+    prove,
+    same_origin,
+)
 from shoal.server.shown import number
 
-_FORM = "shoal_form"
 _HOMES = {"owner": "/owner", "analyst": "/ask", "auditor": "/audit"}
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
@@ -33,36 +41,37 @@ def home(request: Request) -> Response:
 
 def sign_in_page(request: Request, next: str = "/") -> Response:  # noqa: A002 - the name in the address
     """The page that takes a token."""
-    return _sign_in_page(request, _local(next))
+    return _sign_in_page(request, local(next))
 
 
 async def sign_in(request: Request) -> Response:
     """Check a token and open a visit."""
     form = await request.form(max_files=0, max_fields=10)
-    stamp, cookie = str(form.get("stamp", "")), request.cookies.get(_FORM, "")
+    stamp, cookie = str(form.get("stamp", "")), request.cookies.get(cookie_name(request, FORM_COOKIE), "")
     if not cookie or not hmac.compare_digest(stamp.encode(), cookie.encode()) or not same_origin(request):
         raise ForbiddenError("The form is out of date; go back, load the page again and repeat.")
-    target = _local(str(form.get("next", "/")))
+    target = local(str(form.get("next", "/")))
     account = await prove(request, str(form.get("token", "")).strip())
     if account is None:
         return _sign_in_page(request, target, "That token is not known, or was revoked, or has expired.", 401)
-    return await enter(request, account, target, "by token")
+    return await enter(request, account, RedirectResponse(target, 303), "by token")
 
 
-async def enter(request: Request, account: Account, target: str, how: str) -> Response:
+async def enter(request: Request, account: Account, response: Response, how: str) -> Response:
     """Open a session for an account that proved itself; the sign-in is in the ledger's log."""
     address, agent = address_of(request), request.headers.get("user-agent", "")
     request.state.account = account.name
     await run_in_threadpool(api.service_of(request).ledger.note, "sign-in", account.name, how)
     cookie = await run_in_threadpool(request.app.state.accounts.enter, account, address, agent)
-    response = RedirectResponse(target, 303)
     _set_cookie(request, response, COOKIE, cookie, VISIT_SECONDS)
     return response
 
 
 def account_page(request: Request) -> Response:
     """Where somebody is signed in."""
-    found = request.app.state.accounts.signed_in(request.state.visitor, request.cookies.get(COOKIE, ""))
+    found = request.app.state.accounts.signed_in(
+        request.state.visitor, request.cookies.get(cookie_name(request, COOKIE), "")
+    )
     idle = request.app.state.config.idle_minutes
     return render(request, "account.html.j2", sessions=found, idle=f"{idle:g}")
 
@@ -77,9 +86,9 @@ async def end_sessions(request: Request) -> Response:
 
 def sign_out(request: Request) -> Response:
     """End the visit."""
-    request.app.state.accounts.leave(request.cookies.get(COOKIE, ""))
+    request.app.state.accounts.leave(request.cookies.get(cookie_name(request, COOKIE), ""))
     response = RedirectResponse("/sign-in", 303)
-    response.delete_cookie(COOKIE, path="/")
+    response.delete_cookie(cookie_name(request, COOKIE), path="/", secure=is_secure(request))
     return response
 
 
@@ -151,24 +160,37 @@ def _owner_page(request: Request, name: str = "", token: str = "") -> Response:
         spending = service.spending(each)
         rows.append((each, facts, spending, pictures.spending(spending), service.quality(each)))
     users = request.app.state.accounts.list()
-    return render(request, "owner.html.j2", rows=rows, users=users, token=token, added=name, roles=ROLES)
+    return render(
+        request,
+        "owner.html.j2",
+        rows=rows,
+        users=users,
+        token=token,
+        added=name,
+        roles=ROLES,
+        fixed=service.config.datasets,
+    )
 
 
 def _sign_in_page(request: Request, target: str, error: str = "", status: int = 200) -> Response:
-    stamp = request.cookies.get(_FORM) or secrets.token_urlsafe(24)
-    response = render(request, "sign_in.html.j2", code=status, stamp=stamp, next=target, error=error)
-    _set_cookie(request, response, _FORM, stamp, 3600)
+    stamp = request.cookies.get(cookie_name(request, FORM_COOKIE)) or secrets.token_urlsafe(24)
+    oidc = request.app.state.config.oidc
+    provider = None if oidc is None else oidc.label
+    response = render(
+        request, "sign_in.html.j2", code=status, stamp=stamp, next=target, error=error, provider=provider
+    )
+    _set_cookie(request, response, FORM_COOKIE, stamp, 3600)
     return response
 
 
 def _set_cookie(request: Request, response: Response, name: str, value: str, seconds: int) -> None:
-    secure = request.app.state.config.tls or request.url.scheme == "https"
     response.set_cookie(
-        name, value, max_age=seconds, path="/", httponly=True, samesite="strict", secure=secure
-    )
+        cookie_name(request, name), value, max_age=seconds, path="/", httponly=True, samesite="strict",
+        secure=is_secure(request),
+    )  # fmt: skip
 
 
-def _local(target: str) -> str:
+def local(target: str) -> str:
     """A path on this site; anything else leads home."""
     plain = target.startswith("/") and not target.startswith(("//", "/\\")) and target.isprintable()
     return target if plain and len(target) < 200 else "/"

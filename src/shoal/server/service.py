@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import json
+import logging
 import math
 import os
 import secrets
 import sys
+import threading
 import time
 import warnings
 from collections.abc import Iterator
@@ -27,14 +30,16 @@ from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.sources import open_source, read_private
 from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
-from shoal.errors import BudgetError, InputError, ParameterError, QueryError
+from shoal.errors import BudgetError, InputError, ParameterError, QueryError, ShoalError
 from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.config import Config, Dataset
+from shoal.server.dataset_files import DatasetFiles
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
 from shoal.server.words import examples, name_of
 
+log = logging.getLogger("shoal.server")
 SWITCH_SECONDS = 0.0005  # for which one thread may hold up the others
 
 
@@ -69,18 +74,66 @@ class Service:
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
         self.frames: dict[str, Any] = {}  # as read, for releases of whole tables
-        self.datasets = dict(config.datasets)
-        for name, facts in self.datasets.items():
-            self.frames[name] = frame = table_of(facts)
-            self._quality[name] = quality(frame, facts.schema)
-            self._sessions[name] = open_sessions(
-                facts, frame, self.ledger, f"{run}:{name}", config.least_epsilon
-            )
-            for session in self._sessions[name].values():
-                if isinstance(session, Session):
-                    session.admit = self.large.admit
-            if most is not None:
-                self._narrow(name, micro(most))
+        self.datasets: dict[str, Dataset] = {}
+        self.files, self._most, self._run = DatasetFiles(Path(config.datasets_folder)), most, run
+        self._seen, self._loading, self._looked_at = -1, threading.Lock(), -math.inf
+        for name, facts in config.datasets.items():
+            self._open(name, facts)
+        self.reload()
+
+    def _open(self, name: str, facts: Dataset) -> None:
+        """Load a data set and open its sessions, then let them take the place of those before."""
+        frame = table_of(facts)
+        looked = quality(frame, facts.schema)
+        sessions = open_sessions(facts, frame, self.ledger, f"{self._run}:{name}", self.config.least_epsilon)
+        for session in sessions.values():
+            if isinstance(session, Session):
+                session.admit = self.large.admit
+        if self._most is not None:
+            _narrow(sessions, micro(self._most))
+        self._quality[name], self._sessions[name], self.datasets[name] = looked, sessions, facts
+        self.frames[name] = frame
+
+    def is_stale(self) -> bool:
+        """Whether owners may have changed data sets; asked about once a second."""
+        if time.monotonic() - self._looked_at <= FRESH_SECONDS:
+            return False
+        self._looked_at = time.monotonic()
+        return self.files.revision() != self._seen
+
+    def reload(self) -> None:
+        """Take over the data sets that owners saved; one that cannot be read stays as it was, and that is logged."""
+        with self._loading:
+            seen = self.files.revision()
+            if seen == self._seen:
+                return
+            found = self.files.read()
+            for name, facts in found.items():
+                if name not in self.config.datasets and self.datasets.get(name) != facts:
+                    try:
+                        self._open(name, facts)
+                    except ShoalError as error:
+                        log.error(json.dumps({"event": "data set not loaded", "error": type(error).__name__}))
+            for name in set(self.datasets) - set(found) - set(self.config.datasets):
+                for each in (self._sessions, self.datasets, self._quality, self.frames):
+                    each.pop(name, None)  # type: ignore[attr-defined]
+            self._seen = seen
+
+    def check_free(self, path: Path, budget: float | None, per_analyst: float | None) -> None:
+        """Raise a sentence where a schema's id is taken, or the ledger holds the data set to a smaller budget."""
+        schema = Schema.from_toml(path)
+        if schema.id in self.config.datasets:
+            raise ParameterError(f"Data set {schema.id!r} is declared in the configuration: change it there.")
+        caps = self.ledger.caps(schema.id)
+        wanted = (budget or schema.budget, per_analyst or schema.per_analyst)
+        for asked, held_to in zip(
+            wanted, (caps.total, caps.per_analyst) if caps else (None, None), strict=True
+        ):
+            if held_to is not None and asked is not None and micro(asked) > held_to:
+                raise ParameterError(
+                    f"The ledger holds data set {schema.id!r} to {epsilon(held_to):g}: raise it on its page of access and "
+                    f"caps first. Got {asked:g}."
+                )
 
     def session(self, dataset: str, mode: str | None = None) -> Session | Heuristic:
         """The session of a data set in one of its modes; its first mode if left open."""
@@ -247,16 +300,6 @@ class Service:
         """Let go of the ledger."""
         self.ledger.close()
 
-    def _narrow(self, dataset: str, most: int) -> None:
-        """Let no account spend more; the ledger holds its own caps besides."""
-        by_mode = self._sessions[dataset]
-        for mode, session in list(by_mode.items()):
-            if isinstance(session, Heuristic):
-                del by_mode[mode]  # it guarantees nothing, so there is nothing to cap
-                continue
-            caps = session.caps.within(session.limit)
-            session.limit = caps.within(Caps(caps.total, most, caps.currency))
-
     def _kept(self, dataset: str) -> list[Session]:
         """The sessions of a data set whose answers the ledger keeps."""
         self.session(dataset)
@@ -266,6 +309,16 @@ class Service:
         session = next((each for each in self._sessions[dataset].values() if isinstance(each, Session)), None)
         caps = self.ledger.caps(dataset) or Caps(0, 0)
         return caps if session is None else caps.within(session.limit)
+
+
+def _narrow(by_mode: dict[str, Session | Heuristic], most: int) -> None:
+    """Let no account spend more; the ledger holds its own caps besides."""
+    for mode, session in list(by_mode.items()):
+        if isinstance(session, Heuristic):
+            del by_mode[mode]  # it guarantees nothing, so there is nothing to cap
+            continue
+        caps = session.caps.within(session.limit)
+        session.limit = caps.within(Caps(caps.total, most, caps.currency))
 
 
 def table_of(facts: Dataset) -> Any:
