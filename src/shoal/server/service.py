@@ -116,7 +116,7 @@ class Service:
                         log.error(json.dumps({"event": "data set not loaded", "error": type(error).__name__}))
             for name in set(self.datasets) - set(found) - set(self.config.datasets):
                 for each in (self._sessions, self.datasets, self._quality, self.frames):
-                    each.pop(name, None)  # type: ignore[attr-defined]
+                    each.pop(name, None)
             self._seen = seen
 
     def check_free(self, path: Path, budget: float | None, per_analyst: float | None) -> None:
