@@ -138,7 +138,8 @@ def test_a_shared_key_must_be_read_alike_in_all_tables():
         Session(people, schema, budget=1.0, tables={"visits": (visits, plain)})
     same = Schema({**plain.columns, "person": reads}, id="visits")
     session = Session(people, schema, budget=1.0, tables={"visits": (visits, same)})
-    assert session._frames["visits"][UNIT].to_list() == session._frames["people"][UNIT].to_list() == ["7"]
+    frames = session._rows.frames
+    assert frames["visits"][UNIT].to_list() == frames["people"][UNIT].to_list() == ["7"]
 
 
 def test_one_row_per_household_has_the_noise_of_one():

@@ -148,7 +148,13 @@ def _server(folder: Path, data: bytes, pair: FilePair, fault: str | None) -> Ite
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = int(probe.getsockname()[1])
-    lines = ["[server]", f"port = {port}", "requests_per_minute = 60000", "publish = false"]
+    lines = [
+        "[server]",
+        f"port = {port}",
+        "requests_per_minute = 60000",
+        "refusals_per_hour = 1000000",
+        "publish = false",
+    ]
     lines += FAULTS[fault].config if fault is not None else ()
     lines += ["[datasets.table]", 'file = "table.csv"', 'schema = "schema.toml"', "budget = 1000000"]
     (folder / "shoal.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
