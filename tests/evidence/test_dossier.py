@@ -137,7 +137,8 @@ def test_a_run_of_the_page_has_a_dossier(tmp_path, method):
     survey().select("age", "region", "disease").write_csv(tmp_path / "table.csv")
     (tmp_path / "job.json").write_text(json.dumps({"ending": ".csv", "state": "running"}))
     roles = {"age": "quasi", "region": "quasi", "disease": "sensitive"}
-    wanted = {"roles": roles, "request": {"k": 4, "method": method}, "escape": False}
+    columns = {name: {"role": role} for name, role in roles.items()}
+    wanted = {"columns": columns, "request": {"k": 4, "method": method}, "escape": False}
     (tmp_path / "wanted.json").write_text(json.dumps(wanted))
     worker.run(tmp_path)
     made = dossier(tmp_path / "run.json", tmp_path / "dossier", targets=20)

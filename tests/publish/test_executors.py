@@ -327,8 +327,8 @@ def test_the_job_of_the_publish_page_gives_what_memory_gives(folder):
     shutil.copy(folder / "t.toml", job / "codebook.toml")
     write(job / "job.json", {"ending": ".csv", "state": "running"})
     schema = Schema.from_toml(folder / "t.toml")
-    roles = {name: column.role for name, column in schema.columns.items()}
-    write(job / "wanted.json", {"roles": roles, "request": ASKED, "escape": False})
+    columns = {name: {"role": column.role} for name, column in schema.columns.items()}
+    write(job / "wanted.json", {"columns": columns, "request": ASKED, "escape": False})
     worker.run(job)
     whole = protect(io.read_table(folder / "t.csv"), schema=schema, **ASKED)
     alike(whole.frame, io.read_table(job / "protected.csv"))

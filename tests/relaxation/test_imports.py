@@ -31,7 +31,7 @@ def test_any_import_that_fails_ends_a_command_with_one_sentence(monkeypatch, cap
     def broken(*_, **__):
         raise ImportError("libodd.so: undefined symbol\nsecond line", name="odd")
 
-    monkeypatch.setattr(shoal.cli, "app", broken)
+    monkeypatch.setattr(shoal.cli, "_asked", broken)
     with pytest.raises(SystemExit) as caught:
         shoal.cli.main()
     assert caught.value.code == 2

@@ -51,7 +51,7 @@ def test_with_a_certificate_the_server_speaks_tls_and_its_cookies_are_secure(tmp
             page = client.get("/sign-in")
             assert "; secure" in page.headers["set-cookie"].lower()
             assert page.headers["strict-transport-security"] == "max-age=31536000"
-            form = {"token": token, "stamp": client.cookies["shoal_form"]}
+            form = {"token": token, "stamp": client.cookies["__Host-shoal_form"]}
             entered = client.post("/sign-in", data=form)
             assert "shoal_visit" in entered.headers["set-cookie"]
             assert "; secure" in entered.headers["set-cookie"].lower()
@@ -133,7 +133,7 @@ def test_the_log_is_json_and_holds_no_data_no_query_and_no_token(tmp_path):
     events = [json.loads(line) for line in house.log.splitlines() if "serving" not in line]
     requests = [each for each in events if each["event"] == "request"]
     assert {"time", "level", "id", "method", "route", "status", "ms", "account"} <= set(requests[0])
-    assert "/api/v1/datasets/{dataset}/ask" in {each["route"] for each in requests}
+    assert "/api/v1/datasets/{dataset:path}/ask" in {each["route"] for each in requests}
     assert {each["event"] for each in events} >= {"start", "request", "stop"}
     for word in ("secret", "31337", token, owner, "income", f'"{value}"'):
         assert word not in house.log, word

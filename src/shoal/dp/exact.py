@@ -147,7 +147,9 @@ def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: 
     if not isinstance(release, Ranks) and release.fixed is not None:
         whole = pl.when(answers).then(_whole(release.column or "", release.fixed)).otherwise(0)
     square = whole * whole if not isinstance(release, Ranks) and release.powers > 1 else _ZERO
-    moments += [whole.sum().alias("first"), square.sum().alias("second")]
+    # A literal is not summed: older versions of polars cannot aggregate one.
+    added = [each if each is _ZERO else each.sum() for each in (whole, square)]
+    moments += [added[0].alias("first"), added[1].alias("second")]
     keys = {}
     if release.groups > 1:
         keys["group"] = pl.when(answers).then(group).otherwise(0).cast(pl.Int64)

@@ -81,7 +81,7 @@ class Stream:
 
     def __init__(
         self, name: str, state: State, schema: Schema, protected: Protected, plan: Plan, facts: dict[str, Any]
-    ):
+    ) -> None:
         self.name, self.question, self.periods = name, str(facts["question"]), int(facts["periods"])
         self.guarantee, self.epsilon = str(facts["guarantee"]), facts["millionths"] / MICRO
         self._state, self._schema, self._unit, self._plan, self._id = (

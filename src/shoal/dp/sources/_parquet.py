@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 import polars as pl
@@ -78,7 +79,7 @@ class ParquetSource(Source):
                     raise
                 raise InputError(f"The file {str(file)!r} cannot be read to its end.") from None
 
-    def _open(self, file: Path):  # type: ignore[no-untyped-def]
+    def _open(self, file: Path) -> Any:
         import pyarrow.parquet as pq
 
         try:
@@ -107,6 +108,6 @@ def _files(folder: Path) -> list[Path]:
     )
 
 
-def _cells(batch, words: dict[str, str | None], names: Sequence[str]) -> pl.DataFrame:  # type: ignore[no-untyped-def]
+def _cells(batch: Any, words: dict[str, str | None], names: Sequence[str]) -> pl.DataFrame:
     added = [pl.lit(value, pl.String).alias(name) for name, value in words.items() if name in names]
     return batch.with_columns(added).select(names) if added or len(names) != batch.width else batch
