@@ -20,7 +20,12 @@ def test_a_worker_may_take_its_time_to_load(monkeypatch, tmp_path):
     for name in ("SHOAL_CONFIG", "SHOAL_JOBS", "SHOAL_RUN"):
         monkeypatch.setenv(name, "")
     config = SimpleNamespace(
-        host="127.0.0.1", port=1, certificate=None, certificate_key=None, memory_megabytes=None
+        host="127.0.0.1",
+        port=1,
+        certificate=None,
+        certificate_key=None,
+        memory_megabytes=None,
+        trusted_proxies=(),
     )
     running.run(tmp_path / "shoal.toml", config, workers=2)
     assert given["timeout_worker_healthcheck"] == running.START_SECONDS >= 60

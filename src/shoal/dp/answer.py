@@ -9,6 +9,8 @@ from typing import Any, Self
 
 import polars as pl
 
+from shoal.dp.budget import rounded_up_text
+
 
 @dataclass(frozen=True)
 class Answer:
@@ -135,5 +137,5 @@ def charged_text(epsilon: float, remaining: float, rho: float | None, delta: flo
     """What was charged and what is left, in words."""
     if rho is None:
         return f"epsilon {epsilon}, remaining {remaining}"
-    alone = "" if rho == 0 else f" (alone ({epsilon:g}, {delta:g})-DP)"
+    alone = "" if rho == 0 else f" (alone ({rounded_up_text(epsilon)}, {delta:g})-DP)"
     return f"rho {rho:.6g}{alone}, remaining {remaining:.6g}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_CEILING, Context, Decimal, InvalidOperation
 from fractions import Fraction
 from typing import Any
 
@@ -95,3 +95,16 @@ def split(millionths: int, weights: tuple[int, ...]) -> tuple[int, ...]:
             f"Got {epsilon(millionths)}."
         )
     return tuple(parts)
+
+
+def rounded_up_text(value: float) -> str:
+    """Six digits of a number, never less than it.
+
+    Examples
+    --------
+    >>> from shoal.dp.budget import rounded_up_text
+    >>> rounded_up_text(12.3456412), rounded_up_text(1.0)
+    ('12.3457', '1')
+    """
+    exact = Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(repr(value)))
+    return f"{exact.normalize():f}"

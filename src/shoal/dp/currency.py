@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, Context, Decimal
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
@@ -16,6 +15,7 @@ from typing import Any, Self
 import numpy as np
 
 from shoal.dp import budget
+from shoal.dp.budget import rounded_up_text
 from shoal.dp.gaussian import Gaussian, gaussian_scale
 from shoal.dp.mechanisms import Laplace
 from shoal.dp.selection import exponential, permute_and_flip
@@ -113,19 +113,6 @@ def _epsilon(millionths: int, delta: float) -> float:
     from shoal.dp.accounting import epsilon_of_rho
 
     return epsilon_of_rho(millionths, delta)
-
-
-def rounded_up_text(value: float) -> str:
-    """Six digits of a number, never less than it.
-
-    Examples
-    --------
-    >>> from shoal.dp.currency import rounded_up_text
-    >>> rounded_up_text(12.3456412), rounded_up_text(1.0)
-    ('12.3457', '1')
-    """
-    exact = Context(prec=6, rounding=ROUND_CEILING).create_decimal(Decimal(repr(value)))
-    return f"{exact.normalize():f}"
 
 
 def sums_noise(currency: str, amount: Fraction, size: int, square: int) -> Noise:

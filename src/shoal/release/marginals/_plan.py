@@ -9,6 +9,7 @@ from fractions import Fraction
 
 from shoal.dp import budget as micros
 from shoal.dp.accounting import epsilon_of_rho, rho_of_epsilon
+from shoal.dp.budget import rounded_up_text
 from shoal.dp.check import plain_query
 from shoal.dp.claims import Caps
 from shoal.dp.correlation import Grid
@@ -82,8 +83,10 @@ class Plan:
         """What is promised, word for word."""
         if self.delta is None:
             return self.unit.stamp
-        whole = f"({epsilon_of_rho(caps.total, self.delta):g}, {self.delta:g})-DP"
-        said = self.unit.stamp.replace("epsilon-DP", f"({self.epsilon:g}, {self.delta:g})-DP", 1)
+        whole = f"({rounded_up_text(epsilon_of_rho(caps.total, self.delta))}, {self.delta:g})-DP"
+        said = self.unit.stamp.replace(
+            "epsilon-DP", f"({rounded_up_text(self.epsilon)}, {self.delta:g})-DP", 1
+        )
         return f"{said}; all answers about this data set together {whole}"
 
 
