@@ -10,7 +10,7 @@ PINNED := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 LOWEST := .venv-lowest
 EXTRAS ?= all
 
-.PHONY: help setup demo serve test test-lowest coverage mutants lint docs bench bench-server wheel release-check constraints clean
+.PHONY: help setup demo serve test test-lowest coverage lint docs bench bench-server wheel release-check constraints clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/'
@@ -43,10 +43,7 @@ test-lowest: $(FULL)  ## run the tests on the lowest versions that pyproject.tom
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n 2 -q -W default::DeprecationWarning $(TESTS)
 
 coverage: $(FULL)  ## lines and branches that the tests reach, kernels interpreted (slow)
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -q --cov --cov-report=term:skip-covered $(TESTS)
-
-mutants: $(FULL)  ## change the code of private answers and of the check line by line; list what no test notices
-	$(BIN)/python -m tools.mutants
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest -n 2 -q --cov=shoal --cov-branch --cov-report=term:skip-covered $(TESTS)
 
 lint: $(FULL)  ## style, types, import directions
 	$(BIN)/ruff check src tests benchmarks docs tools

@@ -1,1 +1,1 @@
-"""Checks around the package: the wheel by itself, what a release needs, mutants."""
+"""Checks around the package: the wheel by itself, and what a release needs."""

@@ -17,7 +17,7 @@ import shoal
 ROOT = Path(__file__).resolve().parents[1]
 # Licences under which Shoal may be used with a package. A package whose metadata names none of them is told.
 ALLOWED = re.compile(
-    r"\b(apache|bsd|mit|isc|psf|python software foundation|mpl|mozilla|zlib|hpnd|0bsd|cc0|unlicense|lgpl|lesser general)\b",
+    r"\b(apache|bsd|mit|isc|psf|python software foundation|mpl|mozilla|zlib|hpnd|0bsd|cc0|unlicense|lgpl|lesser general|permission is hereby granted, free of charge)\b",
     flags=re.I,
 )
 
