@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.dp.exact import compute
-from shoal.dp.load import load, protect_rows
-from shoal.dp.noise import add_noise, distances, histograms
-from shoal.dp.plan import make_plan
-from shoal.dp.reading import read_query
-from shoal.dp.selection import exponential
-from shoal.dp.shown import figures
+from shoal.dp.answering.exact import compute
+from shoal.dp.answering.noise import add_noise, distances, histograms
+from shoal.dp.answering.plan import make_plan
+from shoal.dp.answering.shown import figures
+from shoal.dp.loading.load import load, protect_rows
+from shoal.dp.mechanisms.selection import exponential
+from shoal.dp.sql.reading import read_query
 from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, Protected
 from shoal.schema import Column, Schema
 

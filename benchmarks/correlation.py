@@ -23,7 +23,7 @@ from sklearn.mixture import GaussianMixture
 
 from shoal.dp.correlation import GaussianMixtureModel, SelectedMixture, Spearman
 from shoal.dp.heuristic import exact_and_sensitivity
-from shoal.dp.query import Query
+from shoal.dp.sql.query import Query
 from shoal.research._correlated_queries import answering, bench, random_queries
 from shoal.schema import Schema
 

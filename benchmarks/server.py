@@ -30,7 +30,7 @@ from server.conftest import House  # noqa: E402
 from server.timing import timing_attack  # noqa: E402
 from shoal import Session  # noqa: E402
 from shoal.dp import col, count  # noqa: E402
-from shoal.dp.mechanisms import laplace  # noqa: E402
+from shoal.dp.mechanisms.discrete_laplace import laplace  # noqa: E402
 from shoal.schema import Column, Schema  # noqa: E402
 
 CAPS = {"survey": (1e5, 1e5), "last": (1.0, 1.0)}

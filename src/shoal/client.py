@@ -9,7 +9,7 @@ from typing import Any, Self
 from urllib.parse import quote
 
 from shoal import errors
-from shoal.dp.answer import Answer
+from shoal.dp.answering.answer import Answer
 from shoal.dp.heuristic import Reproduction
 from shoal.errors import InputError, MissingExtraError, ShoalError
 

@@ -14,8 +14,8 @@ import numpy as np
 import polars as pl
 import pytest
 
-from shoal.dp.entries import ENTRIES, HEAD, START
-from shoal.dp.ledger import Ledger
+from shoal.dp.ledger.entries import ENTRIES, HEAD, START
+from shoal.dp.ledger.ledger import Ledger
 from shoal.schema import Cells, Column, Schema, Unit
 
 BIN = Path("/usr/lib/postgresql/15/bin")

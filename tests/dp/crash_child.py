@@ -8,8 +8,8 @@ import sys
 
 import polars as pl
 
-from shoal.dp.answer import Answer
-from shoal.dp.ledger import Ledger
+from shoal.dp.answering.answer import Answer
+from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.session import Session
 from shoal.schema import Column, Schema
 

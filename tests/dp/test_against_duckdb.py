@@ -17,7 +17,9 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from tests.dp.queries import clinic, collection, pums
 
-from shoal.dp import Session, mechanisms, noise
+from shoal.dp import Session
+from shoal.dp.answering import noise
+from shoal.dp.mechanisms import discrete_laplace as mechanisms
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
 

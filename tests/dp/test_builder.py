@@ -6,8 +6,8 @@ import pytest
 
 from shoal import dp
 from shoal.dp import col, count, when
-from shoal.dp.check import check
-from shoal.dp.sql import parse
+from shoal.dp.meaning.check import check
+from shoal.dp.sql.parse import parse
 from shoal.errors import QueryError
 
 EQUAL = [

@@ -12,7 +12,7 @@ import polars as pl
 import pytest
 
 from shoal.dp import Session, col, count
-from shoal.dp.query import Aggregate, And, Compare, In, IsNull, Not, Or, Query
+from shoal.dp.sql.query import Aggregate, And, Compare, In, IsNull, Not, Or, Query
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema, Unit
 

@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.dp.queries import collection
 from tests.dp.queries.__main__ import sessions
 
-from shoal.dp.plan import make_plan
+from shoal.dp.answering.plan import make_plan
 from shoal.errors import QueryError
 
 ALL = collection()

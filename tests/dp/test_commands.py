@@ -15,8 +15,8 @@ import shoal.cli
 from shoal.cli import ask, audit, ledger, protect, release, workload
 from shoal.datasets import load_survey, load_survey_schema
 from shoal.dp.correlation import FrozenMixture, GivenDegrees, Groups, save_model
-from shoal.dp.ledger import Ledger
-from shoal.dp.load import load
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.loading.load import load
 
 DATA = Path(str(files("shoal.datasets"))) / "data"
 COUNT = "SELECT COUNT(*) FROM t WHERE age >= 40"

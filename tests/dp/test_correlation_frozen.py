@@ -20,8 +20,8 @@ from shoal.dp.correlation import (
     Spearman,
 )
 from shoal.dp.heuristic import exact_and_sensitivity
-from shoal.dp.load import load
-from shoal.dp.query import Aggregate
+from shoal.dp.loading.load import load
+from shoal.dp.sql.query import Aggregate
 from shoal.errors import InputError, ParameterError
 
 QUERY = "SELECT COUNT(*) FROM t WHERE age >= 30"

@@ -26,7 +26,7 @@ from shoal.dp.correlation._largest import Profiles
 from shoal.dp.correlation._mixture import choose_mixture, fit_mixture
 from shoal.dp.correlation._prepare import Preparation
 from shoal.dp.heuristic import exact_and_sensitivity
-from shoal.dp.query import Aggregate
+from shoal.dp.sql.query import Aggregate
 from shoal.errors import ParameterError
 
 

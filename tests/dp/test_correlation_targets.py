@@ -15,7 +15,7 @@ from sklearn.mixture import GaussianMixture
 
 from shoal import datasets
 from shoal.dp.correlation import BoundaryWarning, GaussianMixtureModel
-from shoal.dp.load import load
+from shoal.dp.loading.load import load
 from shoal.schema import Column, Schema
 
 

@@ -15,18 +15,18 @@ from scipy import stats
 
 from shoal.dp import AddRemoveUnit, Ledger, Records, Session
 from shoal.dp.accounting import epsilon_of_rho, rho_of_epsilon
+from shoal.dp.answering.exact import compute
+from shoal.dp.answering.noise import add_noise
+from shoal.dp.answering.past import past
+from shoal.dp.answering.plan import make_plan
+from shoal.dp.answering.releases import Limit, Sums
+from shoal.dp.answering.shown import figures
 from shoal.dp.budget import MICRO
-from shoal.dp.claims import Caps
-from shoal.dp.currency import Currency, choice_range, root_below, rounded_up_text
-from shoal.dp.exact import compute
-from shoal.dp.gaussian import Gaussian, gaussian_radius
-from shoal.dp.load import load, protect_rows
-from shoal.dp.noise import add_noise
-from shoal.dp.past import past
-from shoal.dp.plan import make_plan
-from shoal.dp.releases import Limit, Sums
-from shoal.dp.shown import figures
-from shoal.dp.sql import parse
+from shoal.dp.ledger.claims import Caps
+from shoal.dp.loading.load import load, protect_rows
+from shoal.dp.mechanisms.currency import Currency, choice_range, root_below, rounded_up_text
+from shoal.dp.mechanisms.discrete_gaussian import Gaussian, gaussian_radius
+from shoal.dp.sql.parse import parse
 from shoal.dp.unit import resolve
 from shoal.errors import BudgetError, ParameterError, ShoalError
 from shoal.schema import Column, Schema, Unit

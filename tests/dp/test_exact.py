@@ -11,16 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.dp.check import check
+from shoal.dp.answering.exact import combine, compute, finish, partial
+from shoal.dp.answering.noise import cut_sums, histograms, mean_scores, outermost
+from shoal.dp.answering.plan import make_plan
+from shoal.dp.answering.releases import Mean, Ranks
 from shoal.dp.correlation import Grid
-from shoal.dp.exact import combine, compute, finish, partial
-from shoal.dp.load import RESERVED, load, protect_rows
-from shoal.dp.noise import cut_sums, histograms, mean_scores, outermost
-from shoal.dp.plan import make_plan
-from shoal.dp.relation import UNIT
-from shoal.dp.releases import Mean, Ranks
+from shoal.dp.loading.load import RESERVED, load, protect_rows
+from shoal.dp.meaning.check import check
+from shoal.dp.meaning.relation import UNIT
 from shoal.dp.session import Session
-from shoal.dp.sql import parse
+from shoal.dp.sql.parse import parse
 from shoal.dp.unit import resolve
 from shoal.errors import SchemaError
 from shoal.schema import Column, Schema, Unit

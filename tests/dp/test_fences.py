@@ -14,12 +14,15 @@ from shoal.schema import Cells, Schema, Unit
 
 SOURCE = Path(shoal.__file__).parent
 FENCES = {
-    "opendp": {"dp/mechanisms.py", "dp/gaussian.py"},
+    "opendp": {"dp/mechanisms/discrete_laplace.py", "dp/mechanisms/discrete_gaussian.py"},
     "sqlalchemy": {
-        f"dp/{each}.py"
-        for each in ("backup", "database", "entries", "layout", "log", "past", "spending", "store")
+        "dp/answering/past.py",
+        *(
+            f"dp/ledger/{each}.py"
+            for each in ("backup", "database", "entries", "layout", "log", "spending", "store")
+        ),
     },
-    "secrets": {"dp/selection.py", "dp/secret.py"},
+    "secrets": {"dp/mechanisms/selection.py", "dp/ledger/secret.py"},
 }
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from shoal import Session
 from shoal.cli import app
 from shoal.dp import AddRemoveUnit
-from shoal.dp.frequent import level_counts, read_mode
+from shoal.dp.answering.frequent import level_counts, read_mode
 from shoal.errors import BudgetError, QueryError
 from shoal.schema import Column, Schema
 
@@ -55,7 +55,7 @@ def test_it_is_drawn_with_the_probabilities_of_permute_and_flip():
     session = Session(table, two, budget=1e6)
     from fractions import Fraction
 
-    from shoal.dp.selection import permute_and_flip
+    from shoal.dp.mechanisms.selection import permute_and_flip
 
     counts = level_counts(session._rows.frame, read_mode("SELECT MODE(region) FROM t", session), two, 1)
     drawn = permute_and_flip(counts.max() - counts, Fraction(1), 3000)

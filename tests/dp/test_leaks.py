@@ -19,12 +19,12 @@ import pytest
 
 from shoal import dp
 from shoal.dp import DependentDP, Ledger, Pufferfish, Session
-from shoal.dp.anchor import Anchor
-from shoal.dp.backup import backup, restore
-from shoal.dp.chain import replay
-from shoal.dp.claims import CLOSED, Amount, Claim, ClosedError
-from shoal.dp.entries import Entry
-from shoal.dp.past import past
+from shoal.dp.answering.past import past
+from shoal.dp.ledger.anchor import Anchor
+from shoal.dp.ledger.backup import backup, restore
+from shoal.dp.ledger.chain import replay
+from shoal.dp.ledger.claims import CLOSED, Amount, Claim, ClosedError
+from shoal.dp.ledger.entries import Entry
 from shoal.dp.pufferfish import MarkovChain, Scenario
 from shoal.dp.unit import AddRemoveRecord
 from shoal.errors import BudgetError, LedgerError, ParameterError, ShoalError
@@ -154,7 +154,7 @@ class Clock:
 def test_answers_and_refusals_leave_at_whole_slots(monkeypatch):
     """A drawn answer, a stored one and a refusal, whatever the work took; drawn ones are stored a quarter before."""
     clock, stored_at = Clock(), []
-    monkeypatch.setattr("shoal.dp.ledger.time", clock)
+    monkeypatch.setattr("shoal.dp.ledger.ledger.time", clock)
     ledger = Ledger(
         slot_seconds=0.2, _hook=lambda step: step == "settle-begun" and stored_at.append(clock.now)
     )
@@ -192,7 +192,8 @@ def test_an_answer_that_is_stored_leaves_like_one_that_is_drawn(monkeypatch):
     made = Ledger(slot_seconds=0.01, _hook=steps.append)
     made.declare("d", 10**6)
     monkeypatch.setattr(
-        "shoal.dp.ledger.time.sleep", lambda seconds: steps.append(f"sleep, {len(made._turns._turns)} held")
+        "shoal.dp.ledger.ledger.time.sleep",
+        lambda seconds: steps.append(f"sleep, {len(made._turns._turns)} held"),
     )
     for analyst in ("ann", "bob"):
         made.once(Claim("d", analyst, "q", "", Amount(1), AddRemoveRecord()), lambda: "1")
@@ -391,7 +392,7 @@ def test_a_session_cannot_raise_the_cap(tmp_path):
 
 
 def test_a_currency_is_for_life():
-    from shoal.dp.claims import Amount
+    from shoal.dp.ledger.claims import Amount
 
     ledger = Ledger()
     ledger.declare("d", 10**6, currency="zcdp")
@@ -442,7 +443,7 @@ def test_a_ledger_changed_under_our_hands_is_noticed(tmp_path, monkeypatch):
     s = session(ledger)
     for i in range(3):
         s.ask(f"SELECT COUNT(*) FROM t WHERE age > {i}", 0.1)
-    monkeypatch.setattr("shoal.dp.ledger.CHECK_SECONDS", 0.0)
+    monkeypatch.setattr("shoal.dp.ledger.ledger.CHECK_SECONDS", 0.0)
     s.ask(COUNT, 0.1)
     with sqlite3.connect(where) as raw:
         raw.execute("DELETE FROM shoal_entries WHERE seq > 6")

@@ -14,11 +14,11 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from shoal.dp.backup import backup, restore
-from shoal.dp.claims import Amount, Caps, Claim
-from shoal.dp.ledger import Ledger
+from shoal.dp.ledger.backup import backup, restore
+from shoal.dp.ledger.claims import Amount, Caps, Claim
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.store import _Job
 from shoal.dp.session import Session
-from shoal.dp.store import _Job
 from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, Records
 from shoal.errors import BudgetError, LedgerError
 from shoal.schema import Column, Schema

@@ -15,8 +15,8 @@ from typer.testing import CliRunner
 
 from shoal.cli import app
 from shoal.dp import AddRemoveUnit, Session
-from shoal.dp.load import ids_of, load, protect_rows
-from shoal.dp.sources import read_private
+from shoal.dp.loading.load import ids_of, load, protect_rows
+from shoal.dp.loading.sources import read_private
 from shoal.errors import InputError, SchemaError
 from shoal.schema import Column, FileFormat, Schema, Unit
 

@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 from shoal.dp import Ledger, Session
-from shoal.dp.log import STATES, Filters, read_log
+from shoal.dp.ledger.log import STATES, Filters, read_log
 from shoal.errors import BudgetError, ParameterError
 from shoal.schema import Column, Schema
 

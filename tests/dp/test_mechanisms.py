@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from shoal.dp.mechanisms import laplace, laplace_radius, rounded_up
+from shoal.dp.mechanisms.discrete_laplace import laplace, laplace_radius, rounded_up
 
 
 def _fits(observed: np.ndarray, probabilities: np.ndarray) -> float:

@@ -7,7 +7,7 @@ import datetime
 import polars as pl
 import pytest
 
-from shoal.dp.quality import quality
+from shoal.dp.loading.quality import quality
 from shoal.schema import Column, Schema
 
 

@@ -4,8 +4,8 @@ import pytest
 
 from shoal.dp import col, count, mean, quantile, select
 from shoal.dp import sum as total
-from shoal.dp.check import check
-from shoal.dp.sql import parse
+from shoal.dp.meaning.check import check
+from shoal.dp.sql.parse import parse
 from shoal.errors import QueryError, ShoalError
 
 SAME = [

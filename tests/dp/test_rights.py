@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from shoal import Session
 from shoal.dp import Ledger
-from shoal.dp.claims import Caps
-from shoal.dp.log import Filters, read_log
-from shoal.dp.rights import OPEN, Rights, Team
+from shoal.dp.ledger.claims import Caps
+from shoal.dp.ledger.log import Filters, read_log
+from shoal.dp.ledger.rights import OPEN, Rights, Team
 from shoal.errors import BudgetError
 from shoal.schema import Column, Schema
 

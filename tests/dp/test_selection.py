@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from shoal.dp.selection import (
+from shoal.dp.mechanisms.selection import (
     _SLACK,
     _TINY,
     _below,
@@ -26,7 +26,7 @@ from shoal.dp.selection import (
     exponential,
     permute_and_flip,
 )
-from shoal.dp.tau import STEPS, draw_tau, tau_distances
+from shoal.dp.mechanisms.tau import STEPS, draw_tau, tau_distances
 from shoal.release._quadtree import _ways
 
 

@@ -25,9 +25,9 @@ from shoal.dp import (
     col,
     correlation,
     count,
-    mechanisms,
 )
 from shoal.dp.correlation import Grid
+from shoal.dp.mechanisms import discrete_laplace as mechanisms
 from shoal.dp.session import WEAKER
 from shoal.errors import BudgetError, ParameterError, QueryError
 from shoal.schema import Cells as CellsOf
@@ -326,7 +326,7 @@ def test_factor_and_matrix_give_the_same_influence():
 
 @pytest.mark.parametrize("model", ["grid", "groups", "hashed"])
 def test_simple_models_keep_the_protocol(model, survey, schema):
-    from shoal.dp.load import load
+    from shoal.dp.loading.load import load
 
     frame = load(survey, schema)
     made = {

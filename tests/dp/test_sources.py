@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shoal.dp import Session
-from shoal.dp.rows import Held, Streamed
-from shoal.dp.sources import _duckdb, _parquet, _postgresql, open_source, without_password
+from shoal.dp.loading.rows import Held, Streamed
+from shoal.dp.loading.sources import _duckdb, _parquet, _postgresql, open_source, without_password
 from shoal.errors import InputError, SchemaError
 from shoal.schema import Column, Schema, Unit
 
@@ -408,7 +408,7 @@ def test_cells_of_a_source_are_those_of_a_frame(tmp_path):
 
 
 def test_the_most_frequent_level_and_joins_of_sources(tmp_path):
-    from shoal.dp.frequent import level_counts, read_mode
+    from shoal.dp.answering.frequent import level_counts, read_mode
 
     where, schema = in_parquet(tmp_path, people()), schema_of(Unit("who", 2))
     with Session(people(), schema, budget=9.0) as here, Session(where, schema, budget=9.0) as there:

@@ -7,8 +7,8 @@ import datetime
 import pytest
 
 from shoal.dp import Ledger
-from shoal.dp.claims import Amount, Caps, Claim
-from shoal.dp.spending import Spending, spending
+from shoal.dp.ledger.claims import Amount, Caps, Claim
+from shoal.dp.ledger.spending import Spending, spending
 from shoal.dp.unit import AddRemoveRecord
 
 NOW = datetime.datetime(2026, 3, 20, tzinfo=datetime.UTC)

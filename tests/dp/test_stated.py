@@ -28,7 +28,7 @@ from shoal.dp.pufferfish import (
     stated_model,
     w_infinity,
 )
-from shoal.dp.reading import read_query
+from shoal.dp.sql.reading import read_query
 from shoal.dp.stated import read_stated
 from shoal.errors import BudgetError, ParameterError, QueryError, SchemaError
 from shoal.schema import Column, Schema

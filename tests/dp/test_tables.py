@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.dp import Session
-from shoal.dp.exact import rows_of
-from shoal.dp.plan import make_plan
-from shoal.dp.relation import UNIT
-from shoal.dp.sql import parse
+from shoal.dp.answering.exact import rows_of
+from shoal.dp.answering.plan import make_plan
+from shoal.dp.meaning.relation import UNIT
+from shoal.dp.sql.parse import parse
 from shoal.errors import QueryError, SchemaError
 from shoal.schema import Column, Link, Schema, Unit
 

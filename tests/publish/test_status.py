@@ -99,7 +99,7 @@ def test_linkage_by_what_is_left_is_told_and_red_is_refused():
 
 
 def test_a_red_table_is_not_written_and_ends_no_total(folder):
-    from shoal.dp.ledger import Ledger
+    from shoal.dp.ledger.ledger import Ledger
 
     schema = shoal.schema.Schema({"age": shoal.schema.Column("age", "quasi", bounds=(0, 110))}, id="people")
     (folder / "t.toml").write_text(schema.to_toml())

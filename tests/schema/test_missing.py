@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.dp.load import load
+from shoal.dp.loading.load import load
 from shoal.engine.columns import read_column
 from shoal.schema import Column, Schema, decode_missing, decode_table
 

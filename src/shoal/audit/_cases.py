@@ -12,16 +12,17 @@ import polars as pl
 
 from shoal.audit._game import Mechanism
 from shoal.audit._likelihood import log_likelihood
-from shoal.dp import budget, heuristic, tau
-from shoal.dp.check import plain_query
+from shoal.dp import budget, heuristic
+from shoal.dp.answering.exact import compute
+from shoal.dp.answering.noise import add_noise
+from shoal.dp.answering.plan import Plan, make_plan
+from shoal.dp.answering.releases import Mean, Sums
 from shoal.dp.correlation import GivenDegrees, Grid
-from shoal.dp.currency import EPSILON, Currency
-from shoal.dp.exact import compute
-from shoal.dp.load import load, protect_rows
-from shoal.dp.noise import add_noise
-from shoal.dp.plan import Plan, make_plan
-from shoal.dp.releases import Mean, Sums
-from shoal.dp.sql import parse
+from shoal.dp.loading.load import load, protect_rows
+from shoal.dp.meaning.check import plain_query
+from shoal.dp.mechanisms import tau
+from shoal.dp.mechanisms.currency import EPSILON, Currency
+from shoal.dp.sql.parse import parse
 from shoal.dp.unit import resolve
 from shoal.schema import Cells, Column, Schema, Unit
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from shoal.audit._game import Mechanism
 from shoal.dp import budget
-from shoal.dp.mechanisms import laplace
+from shoal.dp.mechanisms.discrete_laplace import laplace
 from shoal.dp.pufferfish import (
     Coefficients,
     GroupScenarios,

@@ -14,8 +14,8 @@ from shoal.audit._game import Mechanism
 from shoal.audit._stated import blind_to_three, copy_not_stated
 from shoal.audit._streams import levels_forgotten, noise_drawn_again
 from shoal.audit._workloads import unsplit
-from shoal.dp.plan import Plan
-from shoal.dp.releases import Limit, Sums
+from shoal.dp.answering.plan import Plan
+from shoal.dp.answering.releases import Limit, Sums
 
 FAULTS: dict[str, Callable[[float], Mechanism]] = {}
 

@@ -15,13 +15,13 @@ import polars as pl
 from scipy import stats
 
 from shoal.audit._game import ALPHA, Verdict
-from shoal.dp.exact import compute
-from shoal.dp.load import load, protect_rows
-from shoal.dp.mechanisms import CONFIDENCE
-from shoal.dp.noise import add_noise
-from shoal.dp.plan import make_plan
-from shoal.dp.reading import read_query
-from shoal.dp.shown import Laid, figures
+from shoal.dp.answering.exact import compute
+from shoal.dp.answering.noise import add_noise
+from shoal.dp.answering.plan import make_plan
+from shoal.dp.answering.shown import Laid, figures
+from shoal.dp.loading.load import load, protect_rows
+from shoal.dp.mechanisms.discrete_laplace import CONFIDENCE
+from shoal.dp.sql.reading import read_query
 from shoal.dp.unit import resolve
 from shoal.schema import Column, Schema, Unit
 

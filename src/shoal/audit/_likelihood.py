@@ -6,9 +6,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from shoal.dp.currency import PURE
-from shoal.dp.exact import Totals
-from shoal.dp.noise import (
+from shoal.dp.answering.exact import Totals
+from shoal.dp.answering.noise import (
     contributions,
     cut_sums,
     distances,
@@ -17,9 +16,10 @@ from shoal.dp.noise import (
     outermost,
     rows_of_units,
 )
-from shoal.dp.plan import Plan
-from shoal.dp.releases import Mean, Ranks, Release, Steps, Sums
-from shoal.dp.truncation import cut_scores
+from shoal.dp.answering.plan import Plan
+from shoal.dp.answering.releases import Mean, Ranks, Release, Steps, Sums
+from shoal.dp.mechanisms.currency import PURE
+from shoal.dp.mechanisms.truncation import cut_scores
 
 Likelihood = Callable[[np.ndarray], np.ndarray]
 _NODES, _PARTS = np.polynomial.legendre.leggauss(80)

@@ -19,11 +19,11 @@ import numpy as np
 import polars as pl
 
 from shoal.audit._game import Mechanism
-from shoal.dp.expressions import Compare
-from shoal.dp.ledger import Ledger
-from shoal.dp.query import Aggregate, Query
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.loading.sources import read_private
 from shoal.dp.session import Session
-from shoal.dp.sources import read_private
+from shoal.dp.sql.expressions import Compare
+from shoal.dp.sql.query import Aggregate, Query
 from shoal.errors import ShoalError
 from shoal.schema import Column, Schema, Unit
 

@@ -13,7 +13,7 @@ import polars as pl
 
 from shoal.audit._game import Mechanism
 from shoal.audit._outside import FILES, House, beyond_the_cap, seen, timed, yesterday
-from shoal.dp.selection import exp_between, permute_and_flip
+from shoal.dp.mechanisms.selection import exp_between, permute_and_flip
 from shoal.schema import Schema
 
 _RATE_STEPS = 4000
@@ -47,8 +47,8 @@ def quantile_tables() -> list[np.ndarray]:
     """Distances of a median's candidates, without and with a person whose 300 rows all differ."""
     from fractions import Fraction
 
-    from shoal.dp.noise import distances
-    from shoal.dp.releases import Grid, Limit, Ranks
+    from shoal.dp.answering.noise import distances
+    from shoal.dp.answering.releases import Grid, Limit, Ranks
 
     release = Ranks("quantile", 1_000_000, "x", Grid(0.0, 1.0, 1001), Limit(300), 1, Fraction(1, 2))
     heap, spread = np.zeros(1001, dtype=np.int64), np.zeros(1001, dtype=np.int64)

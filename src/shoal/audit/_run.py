@@ -16,7 +16,7 @@ from shoal.audit._stated import STATED
 from shoal.audit._streams import STAGES as STREAM_STAGES
 from shoal.audit._streams import STREAMS
 from shoal.audit._workloads import workload_cases
-from shoal.dp.currency import EPSILON
+from shoal.dp.mechanisms.currency import EPSILON
 from shoal.errors import ParameterError
 
 EPSILONS = (0.5, 1.0)

@@ -9,7 +9,7 @@ import numpy as np
 
 from shoal.audit._game import Mechanism
 from shoal.dp.continual import Tree
-from shoal.dp.mechanisms import laplace
+from shoal.dp.mechanisms.discrete_laplace import laplace
 
 PERIODS = 12
 TREE = Tree(PERIODS, 5, 2)  # two levels, as long streams have; so few periods alone would have one

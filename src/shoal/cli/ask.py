@@ -13,8 +13,8 @@ import typer
 from shoal.cli._console import print_json
 
 if TYPE_CHECKING:
-    from shoal.dp.answer import Answer
-    from shoal.dp.ledger import Ledger
+    from shoal.dp.answering.answer import Answer
+    from shoal.dp.ledger.ledger import Ledger
     from shoal.dp.session import Session
     from shoal.schema import Schema
 
@@ -90,7 +90,7 @@ def ask(
     Example: shoal ask survey.csv "SELECT COUNT(*) FROM t WHERE age >= 40" --schema survey.toml --epsilon 0.1
     """
     from shoal.dp.correlation import load_model, named_model
-    from shoal.dp.ledger import Ledger
+    from shoal.dp.ledger.ledger import Ledger
     from shoal.dp.unit import STATED
     from shoal.errors import ParameterError
     from shoal.schema import Schema
@@ -129,7 +129,7 @@ def ask(
         else:
             answer = session.ask(query, epsilon, rho=rho, error=error)
             if save_run is not None:
-                from shoal.dp.sources import without_password
+                from shoal.dp.loading.sources import without_password
                 from shoal.evidence import run_of_answer
 
                 asked = {
@@ -184,7 +184,7 @@ def opened_session(
     analyst: str,
 ) -> Iterator[Session]:
     """A session on the ledger beside its schema, or on the one that is named."""
-    from shoal.dp.ledger import Ledger
+    from shoal.dp.ledger.ledger import Ledger
 
     where = ledger or str(path.with_suffix(".ledger.db"))
     opened = Ledger(where, secret=path.with_suffix(".ledger.secret") if "://" in where else None)

@@ -10,8 +10,8 @@ import typer
 from shoal.cli._console import print_json
 
 if TYPE_CHECKING:
-    from shoal.dp.chain import Check
-    from shoal.dp.ledger import Ledger
+    from shoal.dp.ledger.chain import Check
+    from shoal.dp.ledger.ledger import Ledger
 
 _Where = Annotated[str, typer.Argument(help="Ledger file or database URL.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
@@ -56,7 +56,7 @@ def backup(
     ledger: _Where, path: Annotated[Path, typer.Argument(help="File to write.")], as_json: _Json = False
 ) -> None:
     """Write all entries to a file of JSON lines."""
-    from shoal.dp import backup as saved
+    from shoal.dp.ledger import backup as saved
     from shoal.io import check_apart
 
     check_apart({"the backup": path}, [ledger])
@@ -71,8 +71,8 @@ def restore(
     ledger: _Where, path: Annotated[Path, typer.Argument(help="File to read.")], as_json: _Json = False
 ) -> None:
     """Fill an empty ledger from a backup. Charges made after the backup are not in it."""
-    from shoal.dp import backup as saved
-    from shoal.dp.ledger import Ledger
+    from shoal.dp.ledger import backup as saved
+    from shoal.dp.ledger.ledger import Ledger
 
     saved.read_backup(path)  # before a new ledger is made for it
     opened = Ledger(ledger)
@@ -98,7 +98,7 @@ def cap(
     Example: shoal ledger cap survey.ledger.db survey --budget 3
     """
     from shoal.dp.budget import epsilon, micro
-    from shoal.dp.claims import CURRENCIES
+    from shoal.dp.ledger.claims import CURRENCIES
 
     opened = _open(ledger)
     try:
@@ -141,8 +141,8 @@ def show(
 
     Example: shoal ledger show survey.ledger.db 3f1a09c2d4e5b687
     """
+    from shoal.dp.answering.past import find
     from shoal.dp.budget import epsilon
-    from shoal.dp.past import find
     from shoal.errors import InputError
 
     opened = _open(ledger)
@@ -175,7 +175,7 @@ def show(
 
 
 def _open(where: str, secret: Path | None = None) -> Ledger:
-    from shoal.dp.ledger import Ledger
+    from shoal.dp.ledger.ledger import Ledger
     from shoal.errors import InputError, LedgerError
 
     if "://" not in where:

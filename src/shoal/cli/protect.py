@@ -192,7 +192,7 @@ def end_total(request: ProtectionRequest) -> None:
     beside = Path(request.schema_file).with_suffix(".ledger.db")
     if not beside.exists():
         return
-    from shoal.dp.ledger import Ledger
+    from shoal.dp.ledger.ledger import Ledger
 
     ledger = Ledger(beside)
     try:

@@ -226,7 +226,7 @@ def _refuse_with_households(given: dict[str, Any]) -> None:
 def _households(
     wanted: _Wanted, delta: float | None, bins: Any, shared: list[str], rows: int | None
 ) -> dict[str, Any]:
-    from shoal.dp.sources import read_private
+    from shoal.dp.loading.sources import read_private
     from shoal.io import write_table
     from shoal.release import release_households
 
@@ -275,7 +275,7 @@ def _marginals(
     mode: str,
     shown: _Shown,
 ) -> dict[str, Any]:
-    from shoal.dp.sources import read_private
+    from shoal.dp.loading.sources import read_private
     from shoal.io import write_table
     from shoal.release import release_marginals, utility
 
@@ -366,7 +366,7 @@ def _sets(text: str) -> Any:
 def _microaggregated(
     wanted: _Wanted, k: int | None, method: str, association: str, shares: dict[str, int] | None
 ) -> dict[str, Any]:
-    from shoal.dp.sources import read_private
+    from shoal.dp.loading.sources import read_private
     from shoal.errors import ParameterError
     from shoal.io import write_table, write_text
     from shoal.release import SmallGroupsWarning, release_table, utility_picture

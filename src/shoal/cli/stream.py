@@ -53,7 +53,7 @@ def add(
 
     Example: shoal stream add weekly week1.csv --schema visits.toml --query "SELECT COUNT(*) FROM visits" --periods 52 --epsilon 1
     """
-    from shoal.dp.sources import open_table
+    from shoal.dp.loading.sources import open_table
     from shoal.schema import Schema
 
     facts = Schema.from_toml(schema)
@@ -117,8 +117,8 @@ def _session(schema: Path, ledger: str | None, analyst: str) -> Iterator[Session
     """A session without rows: those of a stream are handed in."""
     import polars as pl
 
+    from shoal.dp.loading.sources import wanted_columns
     from shoal.dp.session import Session
-    from shoal.dp.sources import wanted_columns
     from shoal.schema import Schema
 
     facts = Schema.from_toml(schema)

@@ -19,36 +19,36 @@ from typing import Any
 _WHERE = {
     "AddRemoveRecord": "unit",
     "AddRemoveUnit": "unit",
-    "Answer": "answer",
+    "Answer": "answering.answer",
     "Cells": "unit",
     "Cost": "session",
     "DependentDP": "pufferfish",
     "FewCellsWarning": "session",
     "Heuristic": "heuristic",
-    "Ledger": "ledger",
+    "Ledger": "ledger.ledger",
     "Pufferfish": "pufferfish",
-    "Query": "query",
+    "Query": "sql.query",
     "Records": "unit",
     "Reproduction": "heuristic",
     "Session": "session",
     "StatedSession": "stated",
-    "col": "expressions",
-    "corr": "query",
-    "count": "query",
-    "count_distinct": "query",
-    "covar": "query",
-    "max": "query",
-    "mean": "query",
-    "median": "query",
-    "min": "query",
-    "quantile": "query",
-    "select": "query",
-    "std": "query",
-    "sum": "query",
-    "var": "query",
-    "when": "query",
+    "col": "sql.expressions",
+    "corr": "sql.query",
+    "count": "sql.query",
+    "count_distinct": "sql.query",
+    "covar": "sql.query",
+    "max": "sql.query",
+    "mean": "sql.query",
+    "median": "sql.query",
+    "min": "sql.query",
+    "quantile": "sql.query",
+    "select": "sql.query",
+    "std": "sql.query",
+    "sum": "sql.query",
+    "var": "sql.query",
+    "when": "sql.query",
 }
-_ROOMS = ("correlation", "mechanisms", "pufferfish", "budget", "ledger", "query")
+_PACKAGES = ("correlation", "mechanisms", "pufferfish", "budget", "ledger")
 
 __all__ = [*_WHERE, "correlation", "mechanisms", "pufferfish"]  # noqa: PLE0604 - names only
 
@@ -58,6 +58,6 @@ def __getattr__(name: str) -> Any:
 
     if name in _WHERE:
         return getattr(importlib.import_module(f"shoal.dp.{_WHERE[name]}"), name)
-    if name in _ROOMS:
+    if name in _PACKAGES:
         return importlib.import_module(f"shoal.dp.{name}")
     raise AttributeError(f"module 'shoal.dp' has no attribute {name!r}")

@@ -18,31 +18,31 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from shoal.dp import budget as millionths
-from shoal.dp.answer import Answer
-from shoal.dp.claims import Amount, Claim, Receipt
+from shoal.dp.answering.answer import Answer
+from shoal.dp.answering.expected import amount_for, expected_error
+from shoal.dp.answering.figures import cautions
+from shoal.dp.answering.free import GAUSSIAN, LAPLACE, Bought, free_answer
+from shoal.dp.answering.frequent import ask_mode, asks_for_mode, mode_cost
+from shoal.dp.answering.noise import add_noise, as_released, released
+from shoal.dp.answering.plan import Plan, make_plan
+from shoal.dp.answering.releases import Sums
+from shoal.dp.answering.shown import figures, notes
 from shoal.dp.correlation import Grid, Model
-from shoal.dp.currency import WORDS, Currency
-from shoal.dp.expected import amount_for, expected_error
-from shoal.dp.figures import cautions
-from shoal.dp.free import GAUSSIAN, LAPLACE, Bought, free_answer
-from shoal.dp.frequent import ask_mode, asks_for_mode, mode_cost
-from shoal.dp.ledger import Ledger
-from shoal.dp.noise import add_noise, as_released, released
-from shoal.dp.plan import Plan, make_plan
-from shoal.dp.query import Query
-from shoal.dp.reading import read_query
-from shoal.dp.relation import CELL
-from shoal.dp.releases import Sums
-from shoal.dp.rows import asked_rows
-from shoal.dp.secret import random_word
-from shoal.dp.shown import figures, notes
+from shoal.dp.ledger.claims import Amount, Claim, Receipt
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.secret import random_word
+from shoal.dp.loading.rows import asked_rows
+from shoal.dp.meaning.relation import CELL
+from shoal.dp.mechanisms.currency import WORDS, Currency
+from shoal.dp.sql.query import Query
+from shoal.dp.sql.reading import read_query
 from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, read_by, resolve
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
 if TYPE_CHECKING:
     from shoal.dp.continual import State, Stream
-    from shoal.dp.stream import Drift
+    from shoal.dp.loading.stream import Drift
     from shoal.dp.workload import WorkloadAnswer
 
 LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
@@ -369,7 +369,7 @@ class Session:
         int
             A power of two; the same for whoever buys it again.
         """
-        from shoal.dp.tau import choose_tau
+        from shoal.dp.mechanisms.tau import choose_tau
 
         if self.mode != "correlated" or self.model is None:
             raise ParameterError(f"Only mode 'correlated' has a tau to buy. Got {self.mode!r}.")
@@ -419,7 +419,7 @@ class Session:
         Drift
             For the owner only: it is read from the private rows.
         """
-        from shoal.dp.stream import append
+        from shoal.dp.loading.stream import append
 
         return append(self, rows, data_version)
 

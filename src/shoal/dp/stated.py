@@ -17,22 +17,22 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget as millionths
-from shoal.dp.answer import Answer
-from shoal.dp.check import plain_query
-from shoal.dp.claims import Amount, Claim
-from shoal.dp.currency import Currency
-from shoal.dp.exact import expression
-from shoal.dp.ledger import Ledger
-from shoal.dp.load import cells_of, ids_of, load
-from shoal.dp.mechanisms import laplace, laplace_radius
+from shoal.dp.answering.answer import Answer
+from shoal.dp.answering.exact import expression
+from shoal.dp.ledger.claims import Amount, Claim
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.secret import random_word
+from shoal.dp.loading.load import cells_of, ids_of, load
+from shoal.dp.loading.sources import whole_table
+from shoal.dp.meaning.check import plain_query
+from shoal.dp.mechanisms.currency import Currency
+from shoal.dp.mechanisms.discrete_laplace import laplace, laplace_radius
 from shoal.dp.pufferfish import StatedModel, stated_model
 from shoal.dp.pufferfish._answer import check_range, spend
 from shoal.dp.pufferfish._contributions import stored_entries
-from shoal.dp.query import Query
-from shoal.dp.reading import read_query
-from shoal.dp.secret import random_word
 from shoal.dp.session import LEAST, Cost, Session, named
-from shoal.dp.sources import whole_table
+from shoal.dp.sql.query import Query
+from shoal.dp.sql.reading import read_query
 from shoal.dp.unit import ENDED, Protected, Stated
 from shoal.errors import ParameterError, SchemaError
 from shoal.schema import Column, Schema
@@ -305,8 +305,8 @@ def exact_steps(
         gains = zip(model.entries, known, strict=True)
         total = sum((counts.get(kept, 0) * exact(entry, "An entry") for entry, kept in gains), Fraction(0))
         return int(total / quantum)
-    from shoal.dp.bounds import finite_bounds
-    from shoal.dp.plan import from_zero
+    from shoal.dp.answering.plan import from_zero
+    from shoal.dp.loading.bounds import finite_bounds
 
     fixed = from_zero(finite_bounds(schema.columns[aggregate.column or ""]))
     whole = (column.cast(pl.Float64).clip(*fixed.bounds) / float(quantum)).round().cast(pl.Int64)

@@ -98,7 +98,7 @@ class AddRemoveUnit(Protected):
 
     per_row : {1, 2}, default 2
         How often an answer counts for one row of a unit that stays: the unit taken out and put back without the row, or
-        once where a plan shows that to be enough (`shoal.dp.plan.Plan.unit`).
+        once where a plan shows that to be enough (`shoal.dp.answering.plan.Plan.unit`).
     ids : str, default ""
         How ids are read where they are not opaque texts. A session takes it from the schema: ids read otherwise make
         other units, so the ledger tells them apart.

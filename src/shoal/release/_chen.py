@@ -12,8 +12,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from shoal.dp.mechanisms import laplace
-from shoal.dp.selection import exponential
+from shoal.dp.mechanisms.discrete_laplace import laplace
+from shoal.dp.mechanisms.selection import exponential
 from shoal.release._graph import Graph
 from shoal.release._quadtree import Region, leaves_of, quarter, settle
 

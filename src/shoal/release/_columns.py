@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.dp.bounds import finite_bounds
-from shoal.dp.check import has_codes, levels
-from shoal.dp.load import load
+from shoal.dp.loading.bounds import finite_bounds
+from shoal.dp.loading.load import load
+from shoal.dp.meaning.check import has_codes, levels
 from shoal.errors import SchemaError
 from shoal.schema import Column, Schema
 

@@ -8,7 +8,7 @@ from itertools import combinations
 import numpy as np
 
 from shoal.dp import budget
-from shoal.dp.mechanisms import laplace
+from shoal.dp.mechanisms.discrete_laplace import laplace
 from shoal.engine.compile import kernel
 
 

@@ -11,8 +11,8 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.dp import budget
-from shoal.dp.mechanisms import laplace
-from shoal.dp.selection import exponential
+from shoal.dp.mechanisms.discrete_laplace import laplace
+from shoal.dp.mechanisms.selection import exponential
 from shoal.release._columns import Coded
 
 _UNIT = 1 << 20  # distances are whole numbers of this share of a range

@@ -14,9 +14,9 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget as micros
-from shoal.dp.claims import Amount, Caps, Claim
-from shoal.dp.ledger import Ledger
-from shoal.dp.mechanisms import laplace
+from shoal.dp.ledger.claims import Amount, Caps, Claim
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.mechanisms.discrete_laplace import laplace
 from shoal.dp.unit import ENDED, Edges
 from shoal.errors import ParameterError
 from shoal.params import Interval, Options, Rule, check_params

@@ -12,8 +12,8 @@ from math import comb
 
 import numpy as np
 
-from shoal.dp.mechanisms import laplace
-from shoal.dp.selection import exponential
+from shoal.dp.mechanisms.discrete_laplace import laplace
+from shoal.dp.mechanisms.selection import exponential
 
 
 @dataclass

@@ -16,8 +16,8 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget as micros
-from shoal.dp.claims import Amount, Caps, Claim
-from shoal.dp.ledger import Ledger
+from shoal.dp.ledger.claims import Amount, Caps, Claim
+from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.unit import ENDED, ReplaceRecord
 from shoal.errors import ParameterError, SchemaError
 from shoal.params import Interval, Options, Rule, check_params

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.dp import budget
-from shoal.dp.mechanisms import laplace
-from shoal.dp.selection import exponential
+from shoal.dp.mechanisms.discrete_laplace import laplace
+from shoal.dp.mechanisms.selection import exponential
 from shoal.errors import ParameterError
 from shoal.measures import dld, il1
 from shoal.release._columns import coded_table

@@ -12,6 +12,9 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import Session
+from shoal.dp.answering.exact import compute
+from shoal.dp.answering.noise import add_noise
+from shoal.dp.answering.shown import figures
 from shoal.dp.correlation import (
     BoundaryWarning,
     DBSCANModel,
@@ -20,11 +23,8 @@ from shoal.dp.correlation import (
     SelectedMixture,
     Spearman,
 )
-from shoal.dp.exact import compute
 from shoal.dp.heuristic import exact_and_sensitivity
-from shoal.dp.noise import add_noise
-from shoal.dp.query import Query
-from shoal.dp.shown import figures
+from shoal.dp.sql.query import Query
 from shoal.dp.unit import resolve
 from shoal.errors import ShoalError
 from shoal.research._correlated_queries import Bench, answering, random_queries, with_figures

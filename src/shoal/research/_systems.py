@@ -14,7 +14,7 @@ from shoal import datasets
 from shoal.dp import Session
 from shoal.dp.correlation import BoundaryWarning, DBSCANModel, Pearson, SelectedMixture
 from shoal.dp.heuristic import exact_and_sensitivity, noisy
-from shoal.dp.load import load
+from shoal.dp.loading.load import load
 from shoal.dp.pufferfish import (
     DEPENDENT_GUARANTEE,
     PUFFERFISH_GUARANTEE,
@@ -23,7 +23,7 @@ from shoal.dp.pufferfish import (
     Scenario,
     StatedModel,
 )
-from shoal.dp.query import Aggregate
+from shoal.dp.sql.query import Aggregate
 from shoal.dp.unit import HEURISTIC_STAMP
 from shoal.errors import ParameterError
 from shoal.release import (

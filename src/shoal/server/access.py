@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 
 from shoal.dp.budget import epsilon, micro
-from shoal.dp.rights import Rights, Team
+from shoal.dp.ledger.rights import Rights, Team
 from shoal.errors import ParameterError
 from shoal.server import api, pages
 from shoal.server.accounts import NAME

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 
 from shoal import __version__
-from shoal.dp.answer import Answer
+from shoal.dp.answering.answer import Answer
 from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.errors import LedgerError, ShoalError

@@ -14,8 +14,8 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 
-from shoal.dp.answer import Answer
-from shoal.dp.past import Past
+from shoal.dp.answering.answer import Answer
+from shoal.dp.answering.past import Past
 from shoal.errors import ParameterError, QueryError, ShoalError
 from shoal.schema import Schema
 from shoal.server import api, builder, charts, exports, pictures, shown

@@ -237,8 +237,8 @@ def _infer() -> None:
 
 def _slow() -> None:
     """Work that goes with the number of different distances, and answers that leave at once."""
-    from shoal.dp import noise
-    from shoal.dp.currency import choose as sound
+    from shoal.dp.answering import noise
+    from shoal.dp.mechanisms.currency import choose as sound
 
     def slow(currency: str, distances: np.ndarray, *words: Any) -> np.ndarray:
         time.sleep(SLOW * len(np.unique(distances)))
@@ -249,7 +249,7 @@ def _slow() -> None:
 
 def _short() -> None:
     """A tenth of the noise."""
-    from shoal.dp import mechanisms
+    from shoal.dp.mechanisms import discrete_laplace as mechanisms
 
     sound = mechanisms.laplace
     setattr(mechanisms, "laplace", lambda values, scale: sound(values, scale / 10))  # noqa: B010 - a fault

@@ -10,9 +10,9 @@ from typing import Any
 import sqlalchemy as sa
 
 from shoal.dp.budget import epsilon
-from shoal.dp.claims import Caps
-from shoal.dp.ledger import Ledger
-from shoal.dp.rights import Rights
+from shoal.dp.ledger.claims import Caps
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.rights import Rights
 from shoal.errors import InputError, ParameterError
 
 OPEN, GRANTED, REFUSED = "open", "granted", "refused"

@@ -6,8 +6,8 @@ import socket
 import ssl
 from pathlib import Path
 
-from shoal.dp.ledger import Ledger
-from shoal.dp.quality import quality
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.loading.quality import quality
 from shoal.errors import ParameterError, ShoalError
 from shoal.server.config import Config, Dataset
 from shoal.server.service import open_sessions, table_of

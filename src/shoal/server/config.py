@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 from urllib.parse import urlsplit
 
-from shoal.dp.anchor import Anchor
-from shoal.dp.ledger import Ledger
+from shoal.dp.ledger.anchor import Anchor
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.loading.sources import located_table
 from shoal.dp.session import LEAST
-from shoal.dp.sources import located_table
 from shoal.dp.unit import MODES as SOUND
 from shoal.dp.unit import STATED
 from shoal.errors import MissingExtraError, ParameterError

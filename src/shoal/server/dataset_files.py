@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from shoal.dp.ledger import Ledger
-from shoal.dp.quality import ColumnQuality, quality
-from shoal.dp.sources import read_private
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.loading.quality import ColumnQuality, quality
+from shoal.dp.loading.sources import read_private
 from shoal.engine.guess import guess_schema
 from shoal.errors import InputError, ParameterError
 from shoal.io import FORMATS, read_source, write_text

@@ -14,10 +14,10 @@ from fastapi import Depends, Query, Request
 from fastapi.responses import Response, StreamingResponse
 
 from shoal.dp.budget import epsilon as epsilon_of
-from shoal.dp.claims import Caps
-from shoal.dp.entries import Entry
-from shoal.dp.ledger import Ledger
-from shoal.dp.log import MOST, STATES, Filters, Row, read_log
+from shoal.dp.ledger.claims import Caps
+from shoal.dp.ledger.entries import Entry
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.log import MOST, STATES, Filters, Row, read_log
 from shoal.server import api, pages
 from shoal.server.service import UnknownError
 

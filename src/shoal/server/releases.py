@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from shoal.dp.loading.sources import whole_table
 from shoal.dp.session import Session
-from shoal.dp.sources import whole_table
 from shoal.errors import QueryError
 from shoal.release import KeptReleases, MarginalRelease, release_marginals
 

@@ -16,19 +16,19 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shoal.dp.answer import Answer
+from shoal.dp.answering.answer import Answer
+from shoal.dp.answering.past import Past, held, past
 from shoal.dp.budget import epsilon, micro
-from shoal.dp.claims import Caps
 from shoal.dp.correlation import Grid, named_model
-from shoal.dp.currency import PURE
 from shoal.dp.heuristic import Heuristic, Reproduction
-from shoal.dp.ledger import Ledger
-from shoal.dp.past import Past, held, past
-from shoal.dp.quality import ColumnQuality, quality
-from shoal.dp.rights import OPEN, Rights
+from shoal.dp.ledger.claims import Caps
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.rights import OPEN, Rights
+from shoal.dp.ledger.spending import spending
+from shoal.dp.loading.quality import ColumnQuality, quality
+from shoal.dp.loading.sources import open_source, read_private
+from shoal.dp.mechanisms.currency import PURE
 from shoal.dp.session import Cost, FewCellsWarning, Session
-from shoal.dp.sources import open_source, read_private
-from shoal.dp.spending import spending
 from shoal.dp.unit import STATED
 from shoal.errors import BudgetError, InputError, ParameterError, QueryError, ShoalError
 from shoal.release import KeptReleases

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.dp.answer import Answer
+from shoal.dp.answering.answer import Answer
 from shoal.dp.heuristic import Reproduction
 
 Given = Answer | Reproduction

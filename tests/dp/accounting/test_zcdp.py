@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shoal.dp import budget
 from shoal.dp.accounting import delta_bound, epsilon_of_rho, rho_of_epsilon
-from shoal.dp.gaussian import gaussian, gaussian_scale
+from shoal.dp.mechanisms.discrete_gaussian import gaussian, gaussian_scale
 from shoal.errors import ParameterError
 
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shoal.dp.check import plain_query
-from shoal.dp.sql import parse
+from shoal.dp.meaning.check import plain_query
+from shoal.dp.sql.parse import parse
 from shoal.errors import QueryError
 from shoal.release import release_marginals
 from shoal.release.marginals._ask import CLAMPED, FREE, MODELLED
@@ -51,8 +51,8 @@ def test_a_condition_holds_where_every_value_of_a_cell_says_so(parts, word, oppo
     axes = [axis(each) for each in COLUMNS.values()]
     met = meet(query.condition, axes)
     used = [each for each in axes if each.name in met.columns]
-    from shoal.dp.exact import expression
-    from shoal.dp.load import load
+    from shoal.dp.answering.exact import expression
+    from shoal.dp.loading.load import load
 
     values = {"age": [*range(20), None], "sex": ["f", "m"], "size": ["s", "m", "l"]}
     rows = list(itertools.product(*(values[each.name] for each in used)))

@@ -176,7 +176,7 @@ AXES = st.sampled_from(
 @settings(max_examples=60, deadline=None)
 @given(AXES, st.integers(0, 2**31))
 def test_positions_come_back_from_the_cells_they_are_written_as(each, seed):
-    from shoal.dp.load import load
+    from shoal.dp.loading.load import load
 
     rng = np.random.default_rng(seed)
     codes = rng.integers(0, each.size, 40)

@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shoal.dp.database import own_only
+from shoal.dp.ledger.database import own_only
 from shoal.errors import LedgerError, ParameterError
 
 if TYPE_CHECKING:
-    from shoal.dp.ledger import Ledger
+    from shoal.dp.ledger.ledger import Ledger
 
 
 _TABLES = """

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from shoal.dp.answering.figures import labels_of
+from shoal.dp.answering.plan import Plan, make_plan
+from shoal.dp.answering.releases import Sums
 from shoal.dp.budget import MICRO
 from shoal.dp.continual._state import Period, State
 from shoal.dp.continual._toeplitz import Toeplitz, toeplitz
 from shoal.dp.continual._tree import Node, Tree, best_tree
-from shoal.dp.figures import labels_of
-from shoal.dp.gaussian import gaussian, gaussian_scale
-from shoal.dp.mechanisms import laplace
-from shoal.dp.plan import Plan, make_plan
-from shoal.dp.relation import UNIT
-from shoal.dp.releases import Sums
-from shoal.dp.rows import Held, asked_rows
-from shoal.dp.secret import random_word
+from shoal.dp.ledger.secret import random_word
+from shoal.dp.loading.rows import Held, asked_rows
+from shoal.dp.meaning.relation import UNIT
+from shoal.dp.mechanisms.discrete_gaussian import gaussian, gaussian_scale
+from shoal.dp.mechanisms.discrete_laplace import laplace
 from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, Protected
 from shoal.errors import BudgetError, ParameterError, QueryError
 

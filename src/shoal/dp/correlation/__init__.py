@@ -67,7 +67,7 @@ class Model(Protocol):
     n_cells: int
 
     def fit(self, frame: pl.DataFrame) -> Model:
-        """Learn the degrees from the loaded table (see `shoal.dp.load.load`); for `heuristic` only."""
+        """Learn the degrees from the loaded table (see `shoal.dp.loading.load.load`); for `heuristic` only."""
 
     def row_influence(self, weights: np.ndarray, answer: np.ndarray) -> np.ndarray | float:
         """(|Delta| w)_i for the answering rows i, or already their maximum; never through an n x n matrix.

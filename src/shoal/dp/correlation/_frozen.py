@@ -99,7 +99,7 @@ class FrozenMixture:
         even: bool = True,
         random_state: int = 0,
     ) -> Self:
-        """Fit on a *public* table, loaded as the private one will be (see `shoal.dp.load.load`).
+        """Fit on a *public* table, loaded as the private one will be (see `shoal.dp.loading.load.load`).
 
         Parameters
         ----------

@@ -9,8 +9,8 @@ from typing import Self
 import numpy as np
 import polars as pl
 
-from shoal.dp.bounds import finite_bounds
-from shoal.dp.check import has_codes, levels
+from shoal.dp.loading.bounds import finite_bounds
+from shoal.dp.meaning.check import has_codes, levels
 from shoal.errors import ParameterError, SchemaError
 from shoal.schema import Schema
 

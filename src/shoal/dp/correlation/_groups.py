@@ -8,8 +8,8 @@ from typing import Any, Self
 import numpy as np
 import polars as pl
 
-from shoal.dp.check import has_codes, levels
 from shoal.dp.correlation._grid import shared_weight
+from shoal.dp.meaning.check import has_codes, levels
 from shoal.errors import ParameterError, SchemaError
 from shoal.schema import Schema
 

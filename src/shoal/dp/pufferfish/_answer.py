@@ -14,15 +14,15 @@ from typing import Any
 import numpy as np
 
 from shoal.dp import budget
-from shoal.dp.answer import Answer
-from shoal.dp.claims import Amount, Claim, Receipt
-from shoal.dp.ledger import Ledger
-from shoal.dp.mechanisms import laplace, laplace_radius
+from shoal.dp.answering.answer import Answer
+from shoal.dp.ledger.claims import Amount, Claim, Receipt
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.secret import random_word
+from shoal.dp.mechanisms.discrete_laplace import laplace, laplace_radius
 from shoal.dp.pufferfish._chain import MarkovChain, chain_quilts
 from shoal.dp.pufferfish._quilt import Quilt, network_quilts, noise_per_lipschitz
 from shoal.dp.pufferfish._scenario import Scenario, Secret, exact
 from shoal.dp.pufferfish._wasserstein import w_infinity
-from shoal.dp.secret import random_word
 from shoal.dp.unit import ENDED, Stated
 from shoal.errors import ParameterError
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from shoal.dp.pufferfish._dependent import DEPENDENT_GUARANTEE
 from shoal.dp.pufferfish._scenario import Scenario, exact, holds
 from shoal.dp.pufferfish._stated import StatedModel, digest
-from shoal.dp.query import Query
+from shoal.dp.sql.query import Query
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema
 
@@ -80,8 +80,8 @@ class Coefficients(StatedModel):
 
     def noise(self, query: Query, schema: Schema, epsilon: Fraction) -> tuple[Fraction, Fraction]:
         """Quantum of the answer and scale of its noise."""
-        from shoal.dp.bounds import finite_bounds
-        from shoal.dp.plan import from_zero
+        from shoal.dp.answering.plan import from_zero
+        from shoal.dp.loading.bounds import finite_bounds
 
         if len(query.aggregates) != 1 or query.groups or query.aggregates[0].kind not in ("count", "sum"):
             raise QueryError("Mode 'dependent' answers one COUNT or SUM without GROUP BY.")

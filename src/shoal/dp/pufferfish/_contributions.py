@@ -9,11 +9,11 @@ from typing import Any
 
 import polars as pl
 
-from shoal.dp.exact import expression
-from shoal.dp.expressions import And, IsNull, Not, Or, Predicate
-from shoal.dp.load import load
+from shoal.dp.answering.exact import expression
+from shoal.dp.loading.load import load
 from shoal.dp.pufferfish._scenario import exact
-from shoal.dp.query import Query
+from shoal.dp.sql.expressions import And, IsNull, Not, Or, Predicate
+from shoal.dp.sql.query import Query
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema
 

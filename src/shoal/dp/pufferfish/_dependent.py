@@ -13,13 +13,13 @@ from typing import Any
 import numpy as np
 
 from shoal.dp import budget
-from shoal.dp.answer import Answer
-from shoal.dp.claims import Amount, Claim
-from shoal.dp.ledger import Ledger
-from shoal.dp.mechanisms import laplace, laplace_radius
+from shoal.dp.answering.answer import Answer
+from shoal.dp.ledger.claims import Amount, Claim
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.secret import random_word
+from shoal.dp.mechanisms.discrete_laplace import laplace, laplace_radius
 from shoal.dp.pufferfish._answer import check_range, spend
 from shoal.dp.pufferfish._scenario import exact
-from shoal.dp.secret import random_word
 from shoal.dp.unit import ENDED, Stated
 from shoal.errors import ParameterError
 

@@ -16,7 +16,7 @@ from shoal.dp.pufferfish._contributions import Function, contributions
 from shoal.dp.pufferfish._quilt import noise_per_lipschitz
 from shoal.dp.pufferfish._scenario import Scenario, holds
 from shoal.dp.pufferfish._wasserstein import w_infinity
-from shoal.dp.query import Query
+from shoal.dp.sql.query import Query
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema
 

@@ -12,20 +12,20 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget
-from shoal.dp.answer import charged_text
-from shoal.dp.exact import compute
-from shoal.dp.gaussian import normal_quantile
-from shoal.dp.mechanisms import CONFIDENCE
-from shoal.dp.noise import cut_sums
-from shoal.dp.query import Query, group_names
-from shoal.dp.relation import CELL, UNIT
-from shoal.dp.releases import Sums
+from shoal.dp.answering.answer import charged_text
+from shoal.dp.answering.exact import compute
+from shoal.dp.answering.noise import cut_sums
+from shoal.dp.answering.releases import Sums
+from shoal.dp.meaning.relation import CELL, UNIT
+from shoal.dp.mechanisms.discrete_gaussian import normal_quantile
+from shoal.dp.mechanisms.discrete_laplace import CONFIDENCE
+from shoal.dp.sql.query import Query, group_names
 from shoal.dp.workload._domain import MOST_QUERIES, Counted, Domain, counted, domain_of
 from shoal.dp.workload.strategy import Strategy, alone, choose_strategy
 from shoal.errors import ParameterError, QueryError
 
 if TYPE_CHECKING:
-    from shoal.dp.answer import Answer
+    from shoal.dp.answering.answer import Answer
     from shoal.dp.session import Session
 
 _QUANTILE = {"zcdp": normal_quantile(CONFIDENCE), "pure": 2.2}  # sums of Laplace noise stay within the second

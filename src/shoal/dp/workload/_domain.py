@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.dp.check import has_codes, level_code, levels, number
-from shoal.dp.exact import expression
-from shoal.dp.expressions import And, Compare, Expr, FigureOf, In, IsNull, Not, Or, Predicate
-from shoal.dp.figures import labels_of
-from shoal.dp.plan import Plan
-from shoal.dp.releases import Sums
+from shoal.dp.answering.exact import expression
+from shoal.dp.answering.figures import labels_of
+from shoal.dp.answering.plan import Plan
+from shoal.dp.answering.releases import Sums
+from shoal.dp.meaning.check import has_codes, level_code, levels, number
+from shoal.dp.sql.expressions import And, Compare, Expr, FigureOf, In, IsNull, Not, Or, Predicate
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
 

@@ -17,8 +17,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from shoal.dp.currency import PURE, Noise, sums_noise
-from shoal.dp.dyadic import depth_of, level_matrices, widths
+from shoal.dp.mechanisms.currency import PURE, Noise, sums_noise
+from shoal.dp.mechanisms.dyadic import depth_of, level_matrices, widths
 
 MOST_COMPARED = 30  # combinations of ways that are compared
 

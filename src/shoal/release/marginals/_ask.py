@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from shoal.dp.answer import Answer
-from shoal.dp.check import plain_query
-from shoal.dp.expressions import Compare, Predicate
-from shoal.dp.figures import labels_of
-from shoal.dp.query import Aggregate, Query
-from shoal.dp.sql import parse
+from shoal.dp.answering.answer import Answer
+from shoal.dp.answering.figures import labels_of
+from shoal.dp.meaning.check import plain_query
+from shoal.dp.sql.expressions import Compare, Predicate
+from shoal.dp.sql.parse import parse
+from shoal.dp.sql.query import Aggregate, Query
 from shoal.dp.unit import Protected
 from shoal.errors import QueryError
 from shoal.release.marginals._model import Model

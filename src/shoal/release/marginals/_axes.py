@@ -10,8 +10,8 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 
-from shoal.dp.bounds import finite_bounds
-from shoal.dp.check import has_codes, levels, number
+from shoal.dp.loading.bounds import finite_bounds
+from shoal.dp.meaning.check import has_codes, levels, number
 from shoal.errors import ParameterError, SchemaError
 from shoal.schema import Column, Schema
 

@@ -15,7 +15,7 @@ from itertools import combinations, product
 
 import numpy as np
 
-from shoal.dp.dyadic import depth_of, level_matrices, widths
+from shoal.dp.mechanisms.dyadic import depth_of, level_matrices, widths
 from shoal.release.marginals._mixture import simplex
 from shoal.release.marginals._residuals import Key, Sizes, count_table
 from shoal.release.marginals._spend import Measurement, Purse

@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 
 from shoal.dp import budget as micros
-from shoal.dp.claims import Amount, Claim
-from shoal.dp.ledger import Ledger
-from shoal.dp.relation import UNIT
-from shoal.dp.secret import random_word
+from shoal.dp.ledger.claims import Amount, Claim
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.secret import random_word
+from shoal.dp.meaning.relation import UNIT
 from shoal.dp.unit import ENDED, AddRemoveUnit
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Bins, axis, released

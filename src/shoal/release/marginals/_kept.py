@@ -9,10 +9,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from shoal.dp.answer import Answer
-from shoal.dp.entries import ENTRIES, name_of
-from shoal.dp.ledger import Ledger
-from shoal.dp.query import Query
+from shoal.dp.answering.answer import Answer
+from shoal.dp.ledger.entries import ENTRIES, name_of
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.sql.query import Query
 from shoal.errors import InputError
 from shoal.release.marginals._ask import CUT, ask_release, asked_of
 from shoal.release.marginals._axes import axis
@@ -172,7 +172,7 @@ def kept_release(kept: Mapping[str, Any], schema: Schema, entry: str | None = No
 def told_of(release: MarginalRelease) -> dict[str, Any]:
     """A release as a file keeps it."""
     edges = {each.name: [end.hex() for end in each.edges] for each in release.model.axes if each.edges}
-    from shoal.dp.claims import Caps
+    from shoal.dp.ledger.claims import Caps
 
     caps = Caps(release.plan.millionths, release.plan.millionths, release.plan.currency)
     facts = {**facts_of(release.schema, release.plan, release.version, caps), "stamp": release.stamp}

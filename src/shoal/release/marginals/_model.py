@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from shoal.dp.expressions import Predicate
+from shoal.dp.sql.expressions import Predicate
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Axis
 from shoal.release.marginals._haar import Joint, draw_joint, fit_joint, linear, total_of_blocks

@@ -10,12 +10,12 @@ from fractions import Fraction
 from shoal.dp import budget as micros
 from shoal.dp.accounting import epsilon_of_rho, rho_of_epsilon
 from shoal.dp.budget import rounded_up_text
-from shoal.dp.check import plain_query
-from shoal.dp.claims import Caps
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
-from shoal.dp.expressions import Predicate
-from shoal.dp.sql import parse
+from shoal.dp.ledger.claims import Caps
+from shoal.dp.meaning.check import plain_query
+from shoal.dp.sql.expressions import Predicate
+from shoal.dp.sql.parse import parse
 from shoal.dp.unit import Protected, ReplaceRecord, resolve
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Axis, Bins, axes_of, quantiles_of

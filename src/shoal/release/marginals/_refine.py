@@ -10,8 +10,8 @@ from operator import eq, ge, gt, le, lt, ne
 
 import numpy as np
 
-from shoal.dp.check import has_codes, level_code, number
-from shoal.dp.expressions import And, Compare, In, IsNull, Not, Or, Predicate
+from shoal.dp.meaning.check import has_codes, level_code, number
+from shoal.dp.sql.expressions import And, Compare, In, IsNull, Not, Or, Predicate
 from shoal.errors import QueryError
 from shoal.release.marginals._axes import Axis
 

@@ -16,16 +16,16 @@ import polars as pl
 
 from shoal.dp import budget as micros
 from shoal.dp.accounting import rho_of_epsilon
-from shoal.dp.answer import Answer
-from shoal.dp.claims import Amount, Caps, Claim
+from shoal.dp.answering.answer import Answer
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
-from shoal.dp.expressions import Predicate
-from shoal.dp.ledger import Ledger
-from shoal.dp.load import load, protect_rows
-from shoal.dp.query import Query
-from shoal.dp.relation import CELL, UNIT
-from shoal.dp.secret import random_word
+from shoal.dp.ledger.claims import Amount, Caps, Claim
+from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.secret import random_word
+from shoal.dp.loading.load import load, protect_rows
+from shoal.dp.meaning.relation import CELL, UNIT
+from shoal.dp.sql.expressions import Predicate
+from shoal.dp.sql.query import Query
 from shoal.dp.unit import ENDED
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Axis, Bins, encode

@@ -15,7 +15,7 @@ from itertools import combinations
 
 import numpy as np
 
-from shoal.dp.gaussian import gaussian, gaussian_scale
+from shoal.dp.mechanisms.discrete_gaussian import gaussian, gaussian_scale
 
 Key = tuple[int, ...]  # positions of columns, rising
 Sizes = Sequence[int]

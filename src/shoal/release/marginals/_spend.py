@@ -12,9 +12,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from shoal.dp.gaussian import gaussian, gaussian_scale
-from shoal.dp.mechanisms import laplace, rounded_up
-from shoal.dp.selection import exponential
+from shoal.dp.mechanisms.discrete_gaussian import gaussian, gaussian_scale
+from shoal.dp.mechanisms.discrete_laplace import laplace, rounded_up
+from shoal.dp.mechanisms.selection import exponential
 from shoal.errors import InternalError
 from shoal.release.marginals._residuals import (
     Key,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import polars as pl
 
-from shoal.dp.check import levels
+from shoal.dp.meaning.check import levels
 from shoal.release.marginals._axes import Axis
 from shoal.release.marginals._model import Model
 

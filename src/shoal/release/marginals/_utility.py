@@ -135,7 +135,7 @@ def _every_row() -> Any:
 
 def coded_rows(frame: Any, axes: Sequence[Axis]) -> np.ndarray:
     """Positions of the rows of any table that has the columns of some axes, read as their schema says."""
-    from shoal.dp.load import load
+    from shoal.dp.loading.load import load
     from shoal.schema import Schema as Facts
 
     return encode(load(frame, Facts({each.name: each.column for each in axes})), axes)

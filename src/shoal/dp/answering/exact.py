@@ -1,0 +1,212 @@
+"""Exact answers in three pure steps: `partial` per part of the table, `combine`, `finish`.
+
+Numbers of rows and whole-number sums, per group and unit and place on a grid; the same steps run on one machine
+or on many, and noise is added only to what `finish` gives. Every row is read and every unit laid out, whether it
+answers or not. Nothing here refuses, warns or fails because of a cell's value.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import polars as pl
+
+from shoal.dp.answering.plan import Plan
+from shoal.dp.answering.releases import Fixed, Ranks, Release, Sums
+from shoal.dp.loading.linked import single, single_frame
+from shoal.dp.meaning.check import has_codes, levels, number
+from shoal.dp.meaning.columns import scope_of
+from shoal.dp.meaning.relation import Frames
+from shoal.dp.meaning.rowwise import condition
+from shoal.dp.sql.expressions import Predicate
+from shoal.schema import Schema
+
+Partial = tuple[pl.DataFrame, ...]
+_KEYS = ["group", "unit", "bin"]
+_ZERO = pl.lit(0, pl.Int64)  # made once: making one costs as much as a small sum
+_MOMENTS = ["n", "first", "second"]
+_ZEROS = {name: _ZERO.alias(name) for name in _KEYS}
+
+
+@dataclass(frozen=True)
+class Totals:
+    """Exact whole numbers of one release, an entry per group, unit and place on the grid.
+
+    Parameters
+    ----------
+    group, unit, bin : int64 arrays
+        Positions; `unit` counts up from 0, and is 0 where no units are kept apart.
+    moments : int64 array (entries, 3)
+        Number of rows, sum of their whole numbers, sum of the squares.
+    units : int
+        How many units there are, those that do not answer included.
+    """
+
+    group: np.ndarray
+    unit: np.ndarray
+    bin: np.ndarray
+    moments: np.ndarray
+    units: int
+
+
+def compute(frame: pl.DataFrame | Frames, plan: Plan) -> tuple[Totals, ...]:
+    """The exact answer of a plan on a whole table, per release."""
+    if isinstance(frame, pl.DataFrame) and _counts_only(plan):
+        return (_count(frame, plan),)
+    return finish(combine([partial(frame, plan)]), plan)
+
+
+def rows_of(frame: pl.DataFrame | Frames, plan: Plan) -> pl.LazyFrame:
+    """The rows asked about: those of the one table, or of joins and sub-queries."""
+    relation = plan.lowered.relation
+    if relation is None:
+        return (frame if isinstance(frame, pl.DataFrame) else frame[plan.schema.id]).lazy()
+    if isinstance(frame, pl.DataFrame):
+        unit = plan.protected.column if plan.protected.kind == "column" else None
+        frame = single_frame(frame, single(plan.schema, unit, plan.protected.rows))
+    return relation.make(frame)
+
+
+def partial(frame: pl.DataFrame | Frames, plan: Plan) -> Partial:
+    """Numbers and sums of one part of a loaded table.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame, or mapping of str to polars.DataFrame
+        As `load` and `protect_rows`, or `load_linked`, give it. Joins and sub-queries need all rows of a unit in one part.
+    plan : Plan
+
+    Returns
+    -------
+    tuple of polars.DataFrame
+        Per release the columns group, unit, bin, n, first and second; parts are added by `combine`.
+    """
+    tests = [] if plan.lowered.test is None else [plan.lowered.test]
+    rows = rows_of(frame, plan)
+    if plan.lowered.computed:
+        rows = rows.with_columns(each.alias(name) for name, each in plan.lowered.computed)
+    parts = []
+    for release, chosen in zip(plan.releases, plan.sets, strict=True):
+        group = _group(plan, chosen)
+        parts.append(_partial(rows, [group.is_not_null(), *tests] if chosen else tests, group, release))
+    return (parts[0].collect(),) if len(parts) == 1 else tuple(pl.collect_all(parts))
+
+
+def _counts_only(plan: Plan) -> bool:
+    """Whether one number of rows of the one table is all that is asked."""
+    if len(plan.releases) > 1 or plan.lowered.relation is not None or plan.lowered.computed:
+        return False
+    release = plan.releases[0]
+    return (
+        isinstance(release, Sums)
+        and release.figure == "count"
+        and release.groups == 1
+        and release.limit.column is None
+    )
+
+
+def _count(frame: pl.DataFrame, plan: Plan) -> Totals:
+    """One number of rows: there is nothing here for the optimiser of a lazy frame, which costs more than the count."""
+    tests = [] if plan.lowered.test is None else [plan.lowered.test]
+    _, n = _answering(tests, plan.releases[0])
+    moments = np.array([[frame.select(n).item(), 0, 0]], dtype=np.int64)
+    zero = np.zeros(1, dtype=np.int64)
+    return Totals(zero, zero, zero, moments, 1)
+
+
+def combine(parts: Sequence[Partial]) -> Partial:
+    """Partial results of disjoint parts, added up."""
+    if len(parts) == 1:
+        return parts[0]
+    together = (pl.concat(each) for each in zip(*parts, strict=True))
+    return tuple(frame.group_by(_KEYS).agg(pl.col(_MOMENTS).sum()) for frame in together)
+
+
+def finish(total: Partial, plan: Plan) -> tuple[Totals, ...]:
+    """Typed arrays of what was added up."""
+    return tuple(_finish(frame, release) for frame, release in zip(total, plan.releases, strict=True))
+
+
+def _answering(tests: list[pl.Expr], release: Release) -> tuple[pl.Expr, pl.Expr]:
+    """Whether a row answers, and how many do."""
+    if release.column is not None:
+        tests = [*tests, pl.col(release.column).is_not_null()]
+    answers = reduce(operator.and_, tests).fill_null(False) if tests else pl.lit(True)
+    return answers, (answers.sum() if tests else pl.len()).cast(pl.Int64).alias("n")
+
+
+def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: Release) -> pl.LazyFrame:
+    """Sums over all rows, those that do not answer as nothing."""
+    answers, n = _answering(tests, release)
+    moments = [n]
+    whole = _ZERO
+    if not isinstance(release, Ranks) and release.fixed is not None:
+        whole = pl.when(answers).then(_whole(release.column or "", release.fixed)).otherwise(0)
+    square = whole * whole if not isinstance(release, Ranks) and release.powers > 1 else _ZERO
+    # A literal is not summed: older versions of polars cannot aggregate one.
+    added = [each if each is _ZERO else each.sum() for each in (whole, square)]
+    moments += [added[0].alias("first"), added[1].alias("second")]
+    keys = {}
+    if release.groups > 1:
+        keys["group"] = pl.when(answers).then(group).otherwise(0).cast(pl.Int64)
+    if release.limit.column is not None:
+        keys["unit"] = pl.col(release.limit.column)
+    if isinstance(release, Sums) and release.figure == "distinct":
+        keys["bin"] = pl.when(answers).then(pl.col(release.column or "")).otherwise(0).cast(pl.Int64)
+    if isinstance(release, Ranks):
+        keys["bin"] = pl.when(answers).then(_bin(release)).otherwise(0).cast(pl.Int64)
+    absent = [_ZEROS[name] for name in _KEYS if name not in keys]
+    if not keys:
+        return rows.select(*absent, *moments)
+    found = rows.group_by([key.alias(name) for name, key in keys.items()]).agg(moments)
+    return found.with_columns(absent).select(*_KEYS, *_MOMENTS)
+
+
+def _finish(frame: pl.DataFrame, release: Release) -> Totals:
+    unit, units = np.zeros(frame.height, dtype=np.int64), 1
+    if release.limit.column is not None:
+        alone = release.groups == 1 and not isinstance(release, Ranks) and release.figure != "distinct"
+        code = pl.int_range(pl.len()) if alone else pl.col("unit").rank("dense").cast(pl.Int64) - 1
+        unit = frame.select(code.alias("unit"))["unit"].to_numpy()
+        units = int(unit.max()) + 1 if len(unit) else 0
+    group, place = frame["group"].to_numpy(), frame["bin"].to_numpy()
+    moments = np.stack([frame[name].to_numpy() for name in _MOMENTS], axis=1)
+    if release.figure in ("units", "distinct"):  # once, however many rows
+        moments = np.minimum(moments, 1)
+    return Totals(group, unit, place, moments, units)
+
+
+def _group(plan: Plan, chosen: tuple[int, ...]) -> pl.Expr:
+    """Position of a row's combination of levels; NULL if one is missing or undeclared."""
+    code = _ZERO
+    for at in chosen:
+        name, size = str(plan.query.groups[at]), plan.shape[at]
+        column = plan.schema.columns[name]
+        each = pl.col(name)
+        if not has_codes(column):
+            values = [number(column, level) for level in levels(column) or ()]
+            each = each.replace_strict(values, list(range(size)), default=None, return_dtype=pl.Int64)
+        code = code * size + each.cast(pl.Int64)
+    return code
+
+
+def _whole(name: str, fixed: Fixed) -> pl.Expr:
+    x = pl.col(name).clip(*fixed.bounds) - fixed.offset
+    whole = (x / float(fixed.quantum)).round().cast(pl.Int64, strict=False)
+    return whole.clip(fixed.least, fixed.most)
+
+
+def _bin(release: Ranks) -> pl.Expr:
+    grid = release.grid
+    high = grid.low + grid.step * (grid.size - 1)
+    place = (pl.col(release.column).cast(pl.Float64).clip(grid.low, high) - grid.low) / grid.step
+    return place.round().cast(pl.Int64, strict=False).clip(0, grid.size - 1)
+
+
+def expression(where: Predicate, schema: Schema) -> pl.Expr:
+    """A condition as a polars expression in three-valued logic."""
+    return condition(where, scope_of(schema))

@@ -1,0 +1,78 @@
+"""The error to expect of a plan, and what an error costs: public facts, known before anything is asked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from shoal.dp import budget
+from shoal.dp.answering.plan import Plan
+from shoal.dp.answering.releases import BETA, Release, Sums
+from shoal.dp.sql.expressions import FigureOf
+from shoal.errors import ParameterError, QueryError
+
+_KNOWN = ("count", "sum", "units", "distinct")  # figures whose noise is of a scale that no row moves
+_WHICH = "'error' is for COUNT and SUM, whose noise does not depend on the data"
+
+
+def expected_error(release: Release) -> float | None:
+    """Within how much of the exact figure 95 % of the answers lie; None where it depends on the data.
+
+    Where a limit is drawn, that of the largest limit.
+
+    Examples
+    --------
+    >>> from shoal.dp.answering.expected import expected_error
+    >>> from shoal.dp.answering.releases import Limit, Sums
+    >>> expected_error(Sums("count", 100_000, None, None, ((1, 0, 0),), 1, Limit(1), False, 1))
+    30.0
+    """
+    if not isinstance(release, Sums) or release.figure not in _KNOWN:
+        return None
+    quantum = 1.0 if release.fixed is None else float(release.fixed.quantum)
+    if release.steps is None:
+        return release.noise().radius() * quantum
+    return release.noise(release.steps.limits[-1]).radius(1 - float(BETA) / 2) * quantum
+
+
+def amount_for(plan: Plan, error: Any) -> int:
+    """The least amount, in millionths of the plan's currency, for which every figure is right within an error with 95 %.
+
+    Parameters
+    ----------
+    plan : Plan
+        At any amount.
+    error : float
+        Above 0, in what the figures are counted in.
+    """
+    number = isinstance(error, (int, float)) and not isinstance(error, bool)
+    if not number or not math.isfinite(error) or error <= 0:
+        raise ParameterError(f"'error' must be a number above 0. Got {error!r}.")
+    for each in plan.lowered.outputs:
+        if not isinstance(each.value, FigureOf):
+            raise QueryError(f"{_WHICH}: {each.name!r} is made of such figures, so say what to spend on it.")
+    needed = 0
+    for aggregate, release in zip(plan.query.aggregates, plan.releases, strict=True):
+        if expected_error(release) is None:
+            raise QueryError(f"{_WHICH}. Got {aggregate.name!r}, so say what to spend on it.")
+        needed = max(needed, _least(release, float(error)))
+    return needed * len(plan.releases)
+
+
+def _least(release: Release, error: float) -> int:
+    """The least amount of one release: the error falls as the amount rises."""
+    low, high = 0, 1
+    while _error_at(release, high) > error:
+        low, high = high, high * 2
+        if high > budget.LARGEST:
+            raise ParameterError(f"'error' must be larger: no budget buys it. Got {error:g}.")
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _error_at(release, middle) <= error else (middle, high)
+    return high
+
+
+def _error_at(release: Release, micro: int) -> float:
+    found = expected_error(replace(release, micro=micro))
+    return math.inf if found is None else found

@@ -1,0 +1,1 @@
+"""Private tables read row by row by public rules, from files, frames, databases and Spark."""

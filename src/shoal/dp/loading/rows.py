@@ -1,0 +1,182 @@
+"""The rows that a session asks about: held in memory, or read from a source for each question.
+
+Either way the same steps give the exact whole numbers: `partial` per part, `combine`, `finish`. A source is read in
+batches, only the columns that a plan needs; which batches there are changes nothing, since each row is decoded by
+itself and whole numbers are added. Where the rows of a unit have to stand side by side (joins, sub-queries, the most
+frequent level), they are gathered first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from shoal.dp.answering.exact import Partial, Totals, combine, compute, finish, partial
+from shoal.dp.answering.plan import Plan
+from shoal.dp.loading.linked import Given, load_linked
+from shoal.dp.loading.load import decode, in_order, load, protect_rows, with_units
+from shoal.dp.loading.sources import Source, is_location, open_table
+from shoal.dp.meaning.relation import Catalog, Frames
+from shoal.dp.unit import Protected
+from shoal.errors import ParameterError, SchemaError
+from shoal.schema import Schema
+
+
+@dataclass
+class Held:
+    """Rows in memory, decoded once.
+
+    Parameters
+    ----------
+    frame : polars.DataFrame
+        As `protect_rows` gives it.
+    frames : mapping of str to polars.DataFrame, optional
+        All tables of a session that has several.
+    """
+
+    frame: pl.DataFrame
+    frames: Frames | None = None
+
+    def ready(self) -> None:
+        """There is nothing to reach."""
+
+    def exact(self, plan: Plan) -> tuple[Totals, ...]:
+        """The exact whole numbers of a plan."""
+        return compute(self.frame if self.frames is None else self.frames, plan)
+
+
+@dataclass(frozen=True)
+class Streamed:
+    """Rows of a source, read and decoded for each question.
+
+    Parameters
+    ----------
+    source : Source
+    schema : Schema
+    protected : Protected
+    model : Model, optional
+        Of cells.
+    """
+
+    source: Source
+    schema: Schema
+    protected: Protected
+    model: Any = None
+
+    def ready(self) -> None:
+        """Raise, before anything is charged, unless the table is there with every declared column."""
+        found = self.source.columns
+        for name in self.schema.columns:
+            if name not in found:
+                raise SchemaError(
+                    f"The schema declares column {name!r}, which the table does not have. (Of a text file, [file] of the "
+                    "schema declares encoding, separator and decimal mark.)"
+                )
+        if self._unit and self._unit not in found:
+            raise SchemaError(f"The unit is column {self._unit!r}, which the table does not have.")
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """All declared columns of all rows in memory, as `Held` has them."""
+        together = pl.concat(list(self._decoded(tuple(self.schema.columns))))
+        return in_order(together) if self.protected.kind in ("column", "cell") else together
+
+    def exact(self, plan: Plan) -> tuple[Totals, ...]:
+        """The exact whole numbers of a plan."""
+        if plan.lowered.relation is not None:
+            return compute(self.frame, plan)
+        total = _Sum()
+        with contextlib.closing(self._decoded(self._needed(plan))) as parts:
+            for rows in parts:
+                total.add(partial(rows, plan))
+        return finish(total.whole(), plan)
+
+    @property
+    def _unit(self) -> str:
+        return (self.protected.column or "") if self.protected.kind == "column" else ""
+
+    def _needed(self, plan: Plan) -> tuple[str, ...]:
+        """The declared columns that a plan reads; at least one, and all where a model sees the row."""
+        if self.protected.kind == "cell":
+            return tuple(self.schema.columns)
+        read = [] if plan.lowered.test is None else [plan.lowered.test]
+        read += [each for _, each in plan.lowered.computed]
+        named = {name for each in read for name in each.meta.root_names()}
+        named |= {str(each) for each in plan.query.groups}
+        named |= {each.column for each in plan.releases if each.column is not None}
+        return tuple(name for name in self.schema.columns if name in named)
+
+    def _decoded(self, names: tuple[str, ...]) -> Generator[pl.DataFrame]:
+        """Batches as the engine keeps them; first one without rows, so that there is always one."""
+        names = names or tuple(self.schema.columns)[:1]  # without a column the number of rows is lost
+        schema = Schema({name: self.schema.columns[name] for name in names}, id=self.schema.id)
+        wanted = list(dict.fromkeys([*names, *([self._unit] if self._unit else [])]))
+        nothing = pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
+        with contextlib.closing(
+            self.source.batches(wanted)
+        ) as batches:  # whatever happens, a database is let go
+            for batch in itertools.chain([nothing], batches):
+                yield with_units(decode(batch, schema), batch, self.schema, self.protected, self.model)
+
+
+class _Sum:
+    """Partial results as they come, added up whenever they have grown to twice what is held."""
+
+    def __init__(self) -> None:
+        self._parts: list[Partial] = []
+        self._waiting, self._held = 0, 0
+
+    def add(self, part: Partial) -> None:
+        """Take a part in."""
+        self._parts.append(part)
+        self._waiting += sum(each.height for each in part)
+        if len(self._parts) > 64 or self._waiting > max(1 << 20, 2 * self._held):
+            self._parts = [self.whole()]
+            self._held = self._waiting = sum(each.height for each in self._parts[0])
+
+    def whole(self) -> Partial:
+        """What all parts add up to."""
+        return combine(self._parts)
+
+
+def asked_rows(
+    data: Any,
+    schema: Schema,
+    tables: Mapping[str, tuple[Any, Schema | str | Path]] | None,
+    protected: Protected,
+    model: Any = None,
+) -> tuple[Catalog | None, Held | Streamed]:
+    """What a session asks about: tables that were handed in, or that are named; and a catalog where there are several.
+
+    Parameters
+    ----------
+    data : pandas.DataFrame, polars.DataFrame, pyarrow.Table, str, Path, Source or pyspark.sql.DataFrame
+    schema : Schema
+    tables : mapping of str to (data, schema), optional
+    protected : Protected
+    model : Model, optional
+    """
+    if tables:
+        if protected.kind == "cell":
+            raise ParameterError("Several tables are asked in modes 'dp' and 'group'. Got mode 'correlated'.")
+        facts = {name: Schema.of(each) for name, (_, each) in tables.items()}
+        given = {name: Given(_opened(tables[name][0], facts[name]), facts[name]) for name in tables}
+        catalog, frames = load_linked(_opened(data, schema), schema, given, protected)
+        return catalog, Held(frames[schema.id], frames)
+    if is_location(data):
+        data = open_table(data, schema)
+    if isinstance(data, Source):
+        found = Streamed(data, schema, protected, model)
+        found.ready()
+        return None, found
+    return None, Held(protect_rows(load(data, schema), data, schema, protected, model))
+
+
+def _opened(data: Any, schema: Schema) -> Any:
+    return open_table(data, schema, also=True) if is_location(data) else data

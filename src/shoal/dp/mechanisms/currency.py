@@ -1,0 +1,159 @@
+"""The two currencies of a ledger, and what an amount of each buys: noise on sums, and the rates of private choices.
+
+Pure: millionths of epsilon, discrete Laplace noise. zCDP: millionths of rho, discrete Gaussian noise, and the exponential
+mechanism by the range of its log-ratios. Proofs: docs/theory/currencies.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, Self
+
+import numpy as np
+
+from shoal.dp import budget
+from shoal.dp.budget import rounded_up_text
+from shoal.dp.mechanisms.discrete_gaussian import Gaussian, gaussian_scale
+from shoal.dp.mechanisms.discrete_laplace import Laplace
+from shoal.dp.mechanisms.selection import exponential, permute_and_flip
+from shoal.errors import ParameterError
+from shoal.schema import Schema
+
+PURE, ZCDP = "pure", "zcdp"
+WORDS = {PURE: "epsilon", ZCDP: "rho"}
+Noise = Laplace | Gaussian
+
+
+@dataclass(frozen=True)
+class Currency:
+    """What a data set is counted in, for life.
+
+    Parameters
+    ----------
+    name : {"pure", "zcdp"}
+    delta : float, optional
+        Of zCDP: the failure probability that is stated beside an epsilon.
+
+    Examples
+    --------
+    >>> from shoal.dp.mechanisms.currency import Currency
+    >>> Currency().millionths(0.5), Currency("zcdp", 1e-6).millionths(0.5)
+    (500000, 6641)
+    >>> Currency("zcdp", 1e-6).word
+    'rho'
+    """
+
+    name: str = PURE
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.name == ZCDP and self.delta is None:
+            raise ParameterError("'delta' must be declared in the schema, to count in zCDP.")
+
+    @classmethod
+    def of(cls, schema: Schema) -> Self:
+        """The currency that a schema declares."""
+        return cls(schema.currency, schema.delta) if schema.currency == ZCDP else cls()
+
+    @property
+    def word(self) -> str:
+        """What its amounts are called."""
+        return WORDS[self.name]
+
+    @property
+    def pure(self) -> bool:
+        """Whether epsilon itself is counted."""
+        return self.name == PURE
+
+    def millionths(self, epsilon: Any, name: str = "epsilon") -> int:
+        """What an epsilon comes to: itself, or the rho that implies it with the declared delta."""
+        micro = budget.micro(epsilon, name)
+        return micro if self.delta is None else _rho(micro, self.delta)
+
+    def epsilon(self, millionths: int) -> float:
+        """The epsilon of an amount alone: itself, or the one that its rho implies with the declared delta."""
+        if self.delta is None or millionths < 1:
+            return budget.epsilon(millionths)
+        return _epsilon(millionths, self.delta)
+
+    def least(self, minimum: float) -> int:
+        """The least amount of a figure: of rho what a pure answer of that epsilon costs, and a millionth at least."""
+        micro = budget.micro(minimum, "minimum")
+        return micro if self.pure else -(-(micro**2) // (2 * budget.MICRO))
+
+    def times(self, times: int) -> int:
+        """How often a cost counts for so many times the unit: of rho the square."""
+        return times if self.pure else times**2
+
+    def stamp(self, promise: str, total: int) -> str:
+        """A unit's sentence in this currency; in zCDP with the (epsilon, delta) of the data set's cap."""
+        if self.delta is None:
+            return promise
+        whole = f"({rounded_up_text(self.epsilon(total))}, {self.delta:g})-DP"
+        said = promise.replace("epsilon-DP", "rho-zCDP", 1)
+        return f"{said}; all answers about this data set together {whole}"
+
+
+EPSILON = Currency()
+"""Pure differential privacy, counted in epsilon."""
+
+
+@lru_cache(maxsize=1024)
+def _rho(micro: int, delta: float) -> int:
+    from shoal.dp.accounting import rho_of_epsilon  # loads an optimiser: only where it is needed
+
+    return rho_of_epsilon(Fraction(micro, budget.MICRO), delta)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=1024)
+def _epsilon(millionths: int, delta: float) -> float:
+    from shoal.dp.accounting import epsilon_of_rho
+
+    return epsilon_of_rho(millionths, delta)
+
+
+def sums_noise(currency: str, amount: Fraction, size: int, square: int) -> Noise:
+    """The noise on a vector of whole numbers that one unit moves by at most so much.
+
+    Parameters
+    ----------
+    currency : {"pure", "zcdp"}
+    amount : Fraction
+        Of epsilon or rho.
+    size, square : int
+        L1 length of the move, and square of its L2 length.
+    """
+    if currency == PURE:
+        return Laplace(Fraction(size) / amount)
+    return Gaussian(gaussian_scale(Fraction(square) / (2 * amount)))
+
+
+def choice_range(currency: str, amount: Fraction) -> Fraction:
+    """How far apart the log-ratios of a private choice may lie: epsilon, or sqrt(8 rho) rounded down.
+
+    An exponential mechanism whose log-ratios span a range of r is r-DP, and r^2 / 8-zCDP.
+    """
+    return amount if currency == PURE else root_below(8 * amount)
+
+
+def choose(currency: str, distances: np.ndarray, rate: Fraction, draws: int) -> np.ndarray:
+    """Positions of small distances: by permute-and-flip, whose range is unbounded, in pure differential privacy only."""
+    pick = permute_and_flip if currency == PURE else exponential
+    return pick(distances, rate, draws=draws)
+
+
+def root_below(value: Fraction) -> Fraction:
+    """A square root, rounded down to 60 bits.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from shoal.dp.mechanisms.currency import root_below
+    >>> root_below(Fraction(9, 4)), root_below(Fraction(2)) ** 2 < 2
+    (Fraction(3, 2), True)
+    """
+    shift = max(0, 60 - (value.numerator.bit_length() - value.denominator.bit_length()) // 2)
+    return Fraction(math.isqrt((value.numerator << (2 * shift)) // value.denominator), 1 << shift)
