@@ -15,8 +15,8 @@ from shoal.dp.answering.noise import add_noise, distances, histograms
 from shoal.dp.answering.plan import make_plan
 from shoal.dp.answering.shown import figures
 from shoal.dp.loading.load import load, protect_rows
+from shoal.dp.meaning.reading import read_query
 from shoal.dp.mechanisms.selection import exponential
-from shoal.dp.sql.reading import read_query
 from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, Protected
 from shoal.schema import Column, Schema
 

@@ -17,7 +17,6 @@ from shoal.dp import AddRemoveUnit, Ledger, Records, Session
 from shoal.dp.accounting import epsilon_of_rho, rho_of_epsilon
 from shoal.dp.answering.exact import compute
 from shoal.dp.answering.noise import add_noise
-from shoal.dp.answering.past import past
 from shoal.dp.answering.plan import make_plan
 from shoal.dp.answering.releases import Limit, Sums
 from shoal.dp.answering.shown import figures
@@ -26,6 +25,7 @@ from shoal.dp.ledger.claims import Caps
 from shoal.dp.loading.load import load, protect_rows
 from shoal.dp.mechanisms.currency import Currency, choice_range, root_below, rounded_up_text
 from shoal.dp.mechanisms.discrete_gaussian import Gaussian, gaussian_radius
+from shoal.dp.past import past
 from shoal.dp.sql.parse import parse
 from shoal.dp.unit import resolve
 from shoal.errors import BudgetError, ParameterError, ShoalError

@@ -16,7 +16,7 @@ SOURCE = Path(shoal.__file__).parent
 FENCES = {
     "opendp": {"dp/mechanisms/discrete_laplace.py", "dp/mechanisms/discrete_gaussian.py"},
     "sqlalchemy": {
-        "dp/answering/past.py",
+        "dp/past.py",
         *(
             f"dp/ledger/{each}.py"
             for each in ("backup", "database", "entries", "layout", "log", "spending", "store")

@@ -19,12 +19,12 @@ import pytest
 
 from shoal import dp
 from shoal.dp import DependentDP, Ledger, Pufferfish, Session
-from shoal.dp.answering.past import past
 from shoal.dp.ledger.anchor import Anchor
 from shoal.dp.ledger.backup import backup, restore
 from shoal.dp.ledger.chain import replay
 from shoal.dp.ledger.claims import CLOSED, Amount, Claim, ClosedError
 from shoal.dp.ledger.entries import Entry
+from shoal.dp.past import past
 from shoal.dp.pufferfish import MarkovChain, Scenario
 from shoal.dp.unit import AddRemoveRecord
 from shoal.errors import BudgetError, LedgerError, ParameterError, ShoalError

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from shoal.dp import Ledger, Session
-from shoal.dp.answering.past import find, held, past
+from shoal.dp.past import find, held, past
 from shoal.errors import InputError
 from shoal.schema import Column, Schema
 

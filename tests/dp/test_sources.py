@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shoal.dp import Session
-from shoal.dp.loading.rows import Held, Streamed
+from shoal.dp.answering.rows import Held, Streamed
 from shoal.dp.loading.sources import _duckdb, _parquet, _postgresql, open_source, without_password
 from shoal.errors import InputError, SchemaError
 from shoal.schema import Column, Schema, Unit

@@ -18,6 +18,7 @@ from shoal import Session
 from shoal.cli import app
 from shoal.dp import Ledger, StatedSession, col, count
 from shoal.dp import sum as total
+from shoal.dp.meaning.reading import read_query
 from shoal.dp.pufferfish import (
     Coefficients,
     GroupScenarios,
@@ -28,7 +29,6 @@ from shoal.dp.pufferfish import (
     stated_model,
     w_infinity,
 )
-from shoal.dp.sql.reading import read_query
 from shoal.dp.stated import read_stated
 from shoal.errors import BudgetError, ParameterError, QueryError, SchemaError
 from shoal.schema import Column, Schema

@@ -15,7 +15,7 @@ from shoal.dp.answering.exact import Totals
 from shoal.dp.answering.noise import cut_sums, mean_scores, width_distances
 from shoal.dp.answering.plan import from_low
 from shoal.dp.answering.releases import SCORE, Fixed, Limit, Mean, Sums
-from shoal.dp.mechanisms.truncation import cut, cut_scores, parts_of, pulls, row_weights
+from shoal.dp.answering.truncation import cut, cut_scores, parts_of, pulls, row_weights
 
 LIMITS = (1, 2, 4, 8, 16, 50)
 units = st.lists(st.integers(0, 60), min_size=1, max_size=8)

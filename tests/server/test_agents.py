@@ -18,7 +18,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from shoal.datasets import DATASETS
 from shoal.dp import Ledger
-from shoal.dp.answering.past import find
+from shoal.dp.past import find
 from shoal.server.accounts import Accounts
 
 from .conftest import free_port

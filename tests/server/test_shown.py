@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from shoal import Session
 from shoal.dp import Answer
-from shoal.dp.answering.past import Past, past
+from shoal.dp.past import Past, past
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Column, Schema
 from shoal.server.accounts import Accounts

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from shoal.dp.loading.rows import Streamed
+from shoal.dp.answering.rows import Streamed
 from shoal.errors import ParameterError
 from shoal.server.check import look_through
 from shoal.server.config import Config

@@ -20,8 +20,8 @@ from shoal.dp.answering.noise import add_noise
 from shoal.dp.answering.plan import make_plan
 from shoal.dp.answering.shown import Laid, figures
 from shoal.dp.loading.load import load, protect_rows
+from shoal.dp.meaning.reading import read_query
 from shoal.dp.mechanisms.discrete_laplace import CONFIDENCE
-from shoal.dp.sql.reading import read_query
 from shoal.dp.unit import resolve
 from shoal.schema import Column, Schema, Unit
 

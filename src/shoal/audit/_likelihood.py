@@ -18,8 +18,8 @@ from shoal.dp.answering.noise import (
 )
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import Mean, Ranks, Release, Steps, Sums
+from shoal.dp.answering.truncation import cut_scores
 from shoal.dp.mechanisms.currency import PURE
-from shoal.dp.mechanisms.truncation import cut_scores
 
 Likelihood = Callable[[np.ndarray], np.ndarray]
 _NODES, _PARTS = np.polynomial.legendre.leggauss(80)

@@ -141,8 +141,8 @@ def show(
 
     Example: shoal ledger show survey.ledger.db 3f1a09c2d4e5b687
     """
-    from shoal.dp.answering.past import find
     from shoal.dp.budget import epsilon
+    from shoal.dp.past import find
     from shoal.errors import InputError
 
     opened = _open(ledger)

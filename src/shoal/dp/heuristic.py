@@ -24,14 +24,14 @@ from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.loading.load import load
 from shoal.dp.loading.sources import whole_table
 from shoal.dp.meaning.check import has_codes, levels, number, plain_query
+from shoal.dp.meaning.reading import read_query
 from shoal.dp.sql.query import Aggregate, Query
-from shoal.dp.sql.reading import read_query
 from shoal.dp.unit import HEURISTIC_STAMP
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema
 
 if TYPE_CHECKING:
-    from shoal.dp.loading.stream import Drift
+    from shoal.dp.stream import Drift
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ class Heuristic:
 
     def append(self, rows: Any) -> Drift:
         """Take further rows in: the model takes them as they come, without a refit where it can."""
-        from shoal.dp.loading.stream import append_fitted
+        from shoal.dp.stream import append_fitted
 
         self._frame, drift = append_fitted(self.model, self._frame, load(rows, self.schema))
         return drift

@@ -26,23 +26,23 @@ from shoal.dp.answering.frequent import ask_mode, asks_for_mode, mode_cost
 from shoal.dp.answering.noise import add_noise, as_released, released
 from shoal.dp.answering.plan import Plan, make_plan
 from shoal.dp.answering.releases import Sums
+from shoal.dp.answering.rows import asked_rows
 from shoal.dp.answering.shown import figures, notes
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.ledger.claims import Amount, Claim, Receipt
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.secret import random_word
-from shoal.dp.loading.rows import asked_rows
+from shoal.dp.meaning.reading import read_query
 from shoal.dp.meaning.relation import CELL
 from shoal.dp.mechanisms.currency import WORDS, Currency
 from shoal.dp.sql.query import Query
-from shoal.dp.sql.reading import read_query
 from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, read_by, resolve
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
 if TYPE_CHECKING:
     from shoal.dp.continual import State, Stream
-    from shoal.dp.loading.stream import Drift
+    from shoal.dp.stream import Drift
     from shoal.dp.workload import WorkloadAnswer
 
 LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
@@ -419,7 +419,7 @@ class Session:
         Drift
             For the owner only: it is read from the private rows.
         """
-        from shoal.dp.loading.stream import append
+        from shoal.dp.stream import append
 
         return append(self, rows, data_version)
 

@@ -25,6 +25,7 @@ from shoal.dp.ledger.secret import random_word
 from shoal.dp.loading.load import cells_of, ids_of, load
 from shoal.dp.loading.sources import whole_table
 from shoal.dp.meaning.check import plain_query
+from shoal.dp.meaning.reading import read_query
 from shoal.dp.mechanisms.currency import Currency
 from shoal.dp.mechanisms.discrete_laplace import laplace, laplace_radius
 from shoal.dp.pufferfish import StatedModel, stated_model
@@ -32,7 +33,6 @@ from shoal.dp.pufferfish._answer import check_range, spend
 from shoal.dp.pufferfish._contributions import stored_entries
 from shoal.dp.session import LEAST, Cost, Session, named
 from shoal.dp.sql.query import Query
-from shoal.dp.sql.reading import read_query
 from shoal.dp.unit import ENDED, Protected, Stated
 from shoal.errors import ParameterError, SchemaError
 from shoal.schema import Column, Schema
@@ -306,7 +306,7 @@ def exact_steps(
         total = sum((counts.get(kept, 0) * exact(entry, "An entry") for entry, kept in gains), Fraction(0))
         return int(total / quantum)
     from shoal.dp.answering.plan import from_zero
-    from shoal.dp.loading.bounds import finite_bounds
+    from shoal.dp.meaning.bounds import finite_bounds
 
     fixed = from_zero(finite_bounds(schema.columns[aggregate.column or ""]))
     whole = (column.cast(pl.Float64).clip(*fixed.bounds) / float(quantum)).round().cast(pl.Int64)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.dp.loading.bounds import finite_bounds
 from shoal.dp.loading.load import load
+from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.meaning.check import has_codes, levels
 from shoal.errors import SchemaError
 from shoal.schema import Column, Schema

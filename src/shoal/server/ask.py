@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 
 from shoal.dp.answering.answer import Answer
-from shoal.dp.answering.past import Past
+from shoal.dp.past import Past
 from shoal.errors import ParameterError, QueryError, ShoalError
 from shoal.schema import Schema
 from shoal.server import api, builder, charts, exports, pictures, shown

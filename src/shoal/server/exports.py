@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from shoal import __version__
-from shoal.dp.answering.past import Past
+from shoal.dp.past import Past
 from shoal.server.shown import by_name, number, table_of, told_apart
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")

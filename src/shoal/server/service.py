@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from shoal.dp.answering.answer import Answer
-from shoal.dp.answering.past import Past, held, past
 from shoal.dp.budget import epsilon, micro
 from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
@@ -28,6 +27,7 @@ from shoal.dp.ledger.spending import spending
 from shoal.dp.loading.quality import ColumnQuality, quality
 from shoal.dp.loading.sources import open_source, read_private
 from shoal.dp.mechanisms.currency import PURE
+from shoal.dp.past import Past, held, past
 from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.unit import STATED
 from shoal.errors import BudgetError, InputError, ParameterError, QueryError, ShoalError

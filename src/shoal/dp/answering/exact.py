@@ -17,10 +17,9 @@ import polars as pl
 
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import Fixed, Ranks, Release, Sums
-from shoal.dp.loading.linked import single, single_frame
 from shoal.dp.meaning.check import has_codes, levels, number
 from shoal.dp.meaning.columns import scope_of
-from shoal.dp.meaning.relation import Frames
+from shoal.dp.meaning.relation import Frames, single, single_frame
 from shoal.dp.meaning.rowwise import condition
 from shoal.dp.sql.expressions import Predicate
 from shoal.schema import Schema

@@ -17,7 +17,7 @@ from shoal.dp.answering.intervals import share_interval, variance_interval
 from shoal.dp.answering.noise import Drawn
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import BETA, SCORE, Fixed, Mean, Ranks, Release, Sums
-from shoal.dp.loading.bounds import finite_bounds
+from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.meaning.check import levels
 from shoal.dp.mechanisms.currency import Noise
 from shoal.schema import Column

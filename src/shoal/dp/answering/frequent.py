@@ -21,10 +21,10 @@ from shoal.dp.answering.answer import Answer
 from shoal.dp.answering.exact import expression
 from shoal.dp.answering.figures import labels_of
 from shoal.dp.meaning.check import has_codes, levels, number
+from shoal.dp.meaning.reading import read_query
 from shoal.dp.meaning.relation import CELL, UNIT
 from shoal.dp.mechanisms.currency import choice_range, choose
 from shoal.dp.sql.query import Query
-from shoal.dp.sql.reading import read_query
 from shoal.errors import QueryError
 
 if TYPE_CHECKING:

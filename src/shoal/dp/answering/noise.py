@@ -12,9 +12,9 @@ import numpy as np
 from shoal.dp.answering.exact import Totals
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import SCORE, Mean, Ranks, Release, Sums
+from shoal.dp.answering.truncation import cut, cut_scores, parts_of, pulls, row_weights
 from shoal.dp.mechanisms.currency import choose
 from shoal.dp.mechanisms.selection import exponential
-from shoal.dp.mechanisms.truncation import cut, cut_scores, parts_of, pulls, row_weights
 
 Drawn = tuple[np.ndarray, ...]
 

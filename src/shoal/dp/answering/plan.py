@@ -14,7 +14,7 @@ import numpy as np
 
 from shoal.dp import budget
 from shoal.dp.answering.releases import LEAST_CHOSEN, Fixed, Grid, Limit, Matrix, Mean, Ranks, Release, Sums
-from shoal.dp.loading.bounds import finite_bounds
+from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.meaning.check import check, levels
 from shoal.dp.meaning.lower import Lowered
 from shoal.dp.meaning.relation import CELL, UNIT, Catalog

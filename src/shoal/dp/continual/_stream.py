@@ -16,12 +16,12 @@ import polars as pl
 from shoal.dp.answering.figures import labels_of
 from shoal.dp.answering.plan import Plan, make_plan
 from shoal.dp.answering.releases import Sums
+from shoal.dp.answering.rows import Held, asked_rows
 from shoal.dp.budget import MICRO
 from shoal.dp.continual._state import Period, State
 from shoal.dp.continual._toeplitz import Toeplitz, toeplitz
 from shoal.dp.continual._tree import Node, Tree, best_tree
 from shoal.dp.ledger.secret import random_word
-from shoal.dp.loading.rows import Held, asked_rows
 from shoal.dp.meaning.relation import UNIT
 from shoal.dp.mechanisms.discrete_gaussian import gaussian, gaussian_scale
 from shoal.dp.mechanisms.discrete_laplace import laplace

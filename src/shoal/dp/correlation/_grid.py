@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 import polars as pl
 
-from shoal.dp.loading.bounds import finite_bounds
+from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.meaning.check import has_codes, levels
 from shoal.errors import ParameterError, SchemaError
 from shoal.schema import Schema

@@ -27,21 +27,6 @@ class Given:
     schema: Schema
 
 
-def single(schema: Schema, unit: str | None, rows: int) -> Catalog:
-    """The catalog of a session with one table."""
-    keys = () if unit is None else (unit,)
-    return Catalog(schema.id, {schema.id: Facts(schema.id, schema.columns, keys)}, (), unit, rows)
-
-
-def single_frame(frame: pl.DataFrame, catalog: Catalog) -> dict[str, pl.DataFrame]:
-    """The one table of a session, with its unit as a key."""
-    if catalog.unit is not None and UNIT in frame.columns:
-        keys = [pl.col(UNIT).alias(f"{catalog.unit}{KEY}")]
-        keys += [pl.col(UNIT).alias(catalog.unit)] if catalog.unit not in frame.columns else []
-        frame = frame.with_columns(keys)
-    return {catalog.main: frame}
-
-
 def load_linked(
     data: Any, schema: Schema, tables: Mapping[str, Given], protected: Protected
 ) -> tuple[Catalog, dict[str, pl.DataFrame]]:

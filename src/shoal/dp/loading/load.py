@@ -17,7 +17,7 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 
-from shoal.dp.loading.bounds import finite_bounds
+from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.meaning.check import NUMBER, has_codes, level_text, levels
 from shoal.dp.meaning.relation import CELL, UNIT
 from shoal.dp.unit import Protected

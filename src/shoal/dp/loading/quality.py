@@ -10,9 +10,9 @@ from typing import Any
 
 import polars as pl
 
-from shoal.dp.loading.bounds import finite_bounds
 from shoal.dp.loading.load import cells_of, load
 from shoal.dp.loading.sources import Source
+from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.meaning.check import has_codes
 from shoal.schema import Column, Schema, decode_missing
 

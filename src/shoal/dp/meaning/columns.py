@@ -56,7 +56,7 @@ def _number_kind(column: Column) -> Number:
 
 
 def _ends(column: Column) -> tuple[float, float]:
-    from shoal.dp.loading.bounds import finite_bounds
+    from shoal.dp.meaning.bounds import finite_bounds
 
     return finite_bounds(column)
 

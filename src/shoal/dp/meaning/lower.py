@@ -11,11 +11,10 @@ from typing import Any
 
 import polars as pl
 
-from shoal.dp.loading.linked import single
 from shoal.dp.meaning import numbers
 from shoal.dp.meaning.columns import coded_levels, declared_as, scope_of, unknown_column
 from shoal.dp.meaning.kinds import Number, Truth
-from shoal.dp.meaning.relation import Catalog, Relation
+from shoal.dp.meaning.relation import Catalog, Relation, single
 from shoal.dp.meaning.rowwise import Scope, compiled, condition, truth_number
 from shoal.dp.meaning.tables import relate, with_queries
 from shoal.dp.sql.expressions import (

@@ -10,7 +10,7 @@ import polars as pl
 from shoal.dp.meaning.kinds import Nothing, Number, Text, Truth, Typed
 from shoal.dp.sql.expressions import col
 from shoal.errors import QueryError
-from shoal.schema import Column, Link
+from shoal.schema import Column, Link, Schema
 
 UNIT, CELL = "shoal:unit", "shoal:cell"
 KEY = "#key"
@@ -141,3 +141,18 @@ def check_names(names: list[str]) -> None:
     for each in names:
         if names.count(each) > 1:
             raise QueryError(f"A sub-query has two columns called {each!r}: name them apart by AS.")
+
+
+def single(schema: Schema, unit: str | None, rows: int) -> Catalog:
+    """The catalog of a session with one table."""
+    keys = () if unit is None else (unit,)
+    return Catalog(schema.id, {schema.id: Facts(schema.id, schema.columns, keys)}, (), unit, rows)
+
+
+def single_frame(frame: pl.DataFrame, catalog: Catalog) -> dict[str, pl.DataFrame]:
+    """The one table of a session, with its unit as a key."""
+    if catalog.unit is not None and UNIT in frame.columns:
+        keys = [pl.col(UNIT).alias(f"{catalog.unit}{KEY}")]
+        keys += [pl.col(UNIT).alias(catalog.unit)] if catalog.unit not in frame.columns else []
+        frame = frame.with_columns(keys)
+    return {catalog.main: frame}

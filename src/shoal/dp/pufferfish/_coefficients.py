@@ -81,7 +81,7 @@ class Coefficients(StatedModel):
     def noise(self, query: Query, schema: Schema, epsilon: Fraction) -> tuple[Fraction, Fraction]:
         """Quantum of the answer and scale of its noise."""
         from shoal.dp.answering.plan import from_zero
-        from shoal.dp.loading.bounds import finite_bounds
+        from shoal.dp.meaning.bounds import finite_bounds
 
         if len(query.aggregates) != 1 or query.groups or query.aggregates[0].kind not in ("count", "sum"):
             raise QueryError("Mode 'dependent' answers one COUNT or SUM without GROUP BY.")

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 
-from shoal.dp.loading.bounds import finite_bounds
+from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.meaning.check import has_codes, levels, number
 from shoal.errors import ParameterError, SchemaError
 from shoal.schema import Column, Schema

@@ -13,7 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from shoal.dp.loading.bounds import finite_bounds
+from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.mechanisms.selection import exponential
 from shoal.release.marginals._axes import Axis
 from shoal.release.marginals._spend import Purse

@@ -40,7 +40,7 @@ def read_query(
 
     Examples
     --------
-    >>> from shoal.dp.sql.reading import read_query
+    >>> from shoal.dp.meaning.reading import read_query
     >>> from shoal.schema import Column, Schema
     >>> print(read_query("SELECT COUNT(*) FROM t WHERE age > 3", Schema({"age": Column("age")})))
     SELECT COUNT(*) FROM t WHERE "age" > 3

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
+from shoal.dp.answering.rows import Held
 from shoal.dp.ledger.secret import random_word
 from shoal.dp.loading.load import load, protect_rows, row_hashes
-from shoal.dp.loading.rows import Held
 from shoal.dp.meaning.relation import CELL
 from shoal.dp.unit import resolve
 from shoal.errors import ParameterError

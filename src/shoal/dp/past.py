@@ -85,7 +85,7 @@ def past(
     --------
     >>> import polars as pl
     >>> from shoal import dp
-    >>> from shoal.dp.answering.past import past
+    >>> from shoal.dp.past import past
     >>> from shoal.schema import Column, Schema
     >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="survey")
     >>> session = dp.Session(pl.DataFrame({"age": [31, 45, 62]}), schema, budget=2.0)
