@@ -88,7 +88,7 @@ def mechanism(
     """The real load, plan, compute and noise of a case, to be played against.
 
     In zCDP `epsilon` is a rho.
-    `computed` and `drawn` change the plan by which figures are computed or noise is drawn: planted faults.
+    `computed` and `drawn` change the plan by which figures are computed or noise is drawn.
     """
     schema = schema_of(case)
     tables = [load(frame_of(rows), schema) for rows in (case.before, case.after)]

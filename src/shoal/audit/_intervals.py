@@ -1,7 +1,7 @@
 """Audits of intervals: whether "95 %" holds the figure asked for, on tables where it is hard.
 
 The claim is of coverage, not of privacy: on many draws from one table the interval may miss the exact figure in at most
-5 % of them. The planted fault takes the interval of the cut figure for that of the figure asked for.
+5 % of them.
 """
 
 from __future__ import annotations
@@ -87,15 +87,12 @@ def _stated(laid: Laid) -> Any:
     return laid.interval
 
 
-def without_bias(laid: Laid) -> Any:
-    """The planted fault: what was cut off is left out of the interval."""
-    return laid.interval if laid.cut is None else laid.cut
-
-
 def audit_intervals(
     epsilon: float = 1.0, runs: int = RUNS, alpha: float = ALPHA, chosen: Chosen = _stated
 ) -> Sequence[Verdict]:
     """A verdict for each case: how often its interval missed the exact figure, and what that says of 95 %.
+
+    `chosen` takes the interval out of an answer.
 
     Examples
     --------

@@ -8,10 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from shoal.audit._cases import CASES, MODES, RHO, mechanism
-from shoal.audit._faults import FAULTS
 from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
-from shoal.audit._intervals import audit_intervals, without_bias
-from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
+from shoal.audit._intervals import audit_intervals
+from shoal.audit._outside import OUTSIDE
 from shoal.audit._stated import STATED
 from shoal.audit._streams import STAGES as STREAM_STAGES
 from shoal.audit._streams import STREAMS
@@ -20,8 +19,6 @@ from shoal.dp.mechanisms.currency import EPSILON
 from shoal.errors import ParameterError
 
 EPSILONS = (0.5, 1.0)
-INTERVAL_FAULT = "interval-without-bias"
-_OUTSIDE_STAGES = (60, 240, 960)  # a run opens a ledger or times a draw, so there are few
 
 
 @dataclass(frozen=True)
@@ -122,21 +119,6 @@ def audit(
         if verdicts[-1].refuted and mode == "heuristic":
             break  # one witness is enough against a mechanism that claims nothing
     return _report(mode, verdicts)
-
-
-def audit_fault(
-    name: str, epsilon: float = 1.0, stages: Sequence[int] = STAGES, alpha: float = ALPHA
-) -> Report:
-    """Try to refute a mechanism with a fault planted in it."""
-    if name == INTERVAL_FAULT:
-        return _report(name, list(audit_intervals(epsilon, chosen=without_bias)))
-    if name in OUTSIDE_FAULTS:
-        return _report(name, [play(OUTSIDE_FAULTS[name](epsilon), _OUTSIDE_STAGES, alpha)])
-    if name not in FAULTS:
-        raise ParameterError(
-            f"'fault' must be one of {', '.join((*FAULTS, *OUTSIDE_FAULTS, INTERVAL_FAULT))}. Got {name!r}."
-        )
-    return _report(name, [play(FAULTS[name](epsilon), stages, alpha)])
 
 
 def audit_mechanisms(

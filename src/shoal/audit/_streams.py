@@ -22,7 +22,7 @@ def streamed(
 ) -> Mechanism:
     """The totals of a stream in which one period has a row more, or not.
 
-    `levels` (how often a row is counted in the noise) and `kept` (whether a node's noise stays) are for planted faults.
+    `levels` says how often a row is counted in the noise, `kept` whether a node's noise stays.
     """
     tree = TREE
     scale = Fraction(tree.levels if levels is None else levels) / Fraction(epsilon)
@@ -66,13 +66,3 @@ STREAMS: tuple[Callable[[float], Mechanism], ...] = (
     lambda e: streamed("a row in the middle", e, 8),
     lambda e: streamed("a row of the last period", e, PERIODS),
 )
-
-
-def levels_forgotten(epsilon: float) -> Mechanism:
-    """A planted fault: noise as if a row moved one node only."""
-    return streamed("noise for one level only", epsilon, 1, levels=1)
-
-
-def noise_drawn_again(epsilon: float) -> Mechanism:
-    """A planted fault: a stream that forgets its noise when it is opened again."""
-    return streamed("noise drawn again for each total", epsilon, 1, kept=False)

@@ -1,21 +1,27 @@
-"""Faults planted on purpose: an auditor that does not refute them is broken."""
+"""Faults planted in the way from a table to an answer: an auditor that does not refute them is broken."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
+from shoal.audit import Mechanism
 from shoal.audit._cases import RHO, Case, case_named, mechanism, with_releases
-from shoal.audit._declared import couple_declared_independent, secret_decides_who_counts
-from shoal.audit._game import Mechanism
-from shoal.audit._stated import blind_to_three, copy_not_stated
-from shoal.audit._streams import levels_forgotten, noise_drawn_again
-from shoal.audit._workloads import unsplit
+from shoal.audit._declared import COPIES as COPIES_DECLARED
+from shoal.audit._declared import CROWDED
+from shoal.audit._stated import COPIES, dependent
+from shoal.audit._streams import streamed
+from shoal.audit._workloads import WORKLOAD_COUNTS, workload_game, workload_queries
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import Limit, Sums
+from shoal.dp.answering.shown import Laid
+from shoal.dp.pufferfish import Scenario
+from shoal.dp.workload.strategy import blocks, choose_strategy
 
 FAULTS: dict[str, Callable[[float], Mechanism]] = {}
 
@@ -179,10 +185,61 @@ def _rooted(rho: float) -> Mechanism:
     return mechanism(case, rho, drawn=lambda plan: with_releases(plan, figure="units"), currency=RHO)
 
 
-_fault("workload-not-split")(unsplit)
-_fault("copy-not-stated")(copy_not_stated)
-_fault("pairs-blind-to-three")(blind_to_three)
-_fault("copy-not-declared")(couple_declared_independent)
-_fault("secret-decides-who-counts")(secret_decides_who_counts)
-_fault("stream-levels-forgotten")(levels_forgotten)
-_fault("stream-noise-drawn-again")(noise_drawn_again)
+@_fault("workload-not-split")
+def _unsplit(epsilon: float) -> Mechanism:
+    """Every block of a workload gets the whole budget."""
+    sound = choose_strategy(workload_queries(), [1] * 4 + [4, 3], "pure", Fraction(str(epsilon)))
+    ways = ("halves", "halves")
+    shares = tuple(Fraction(1) for _ in blocks(ways, WORKLOAD_COUNTS.shape))
+    strategy = replace(sound, ways=ways, shares=shares)
+    return workload_game("a workload whose blocks do not share", epsilon, strategy)
+
+
+@_fault("copy-not-stated")
+def _copy_not_stated(epsilon: float) -> Mechanism:
+    """A record has a copy, and the coefficients do not say so."""
+    return dependent("a copy that is not stated", epsilon, COPIES, [[1, 0], [0, 1]])
+
+
+@_fault("pairs-blind-to-three")
+def _blind_to_three(epsilon: float) -> Mechanism:
+    """Where pairs do not suffice: all coefficients are 0, and the loss is epsilon + ln cosh epsilon."""
+    xor = Scenario(
+        {(a, b, a ^ b): "1/4" for a in (0, 1) for b in (0, 1)}, "the third is the first xor the second"
+    )
+    return dependent("three records tied by xor", epsilon, xor, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+
+
+@_fault("copy-not-declared")
+def _couple_declared_independent(epsilon: float) -> Mechanism:
+    """A row has a copy, and the declared scenario says that it has none."""
+    return replace(CROWDED, name="SQL: a copy that is not declared", belief=COPIES_DECLARED).mechanism(
+        epsilon
+    )
+
+
+@_fault("secret-decides-who-counts")
+def _secret_decides_who_counts(epsilon: float) -> Mechanism:
+    """Of too many rows those count whose secrets come first, so that one secret moves two of them."""
+
+    def by_secret(rows):
+        return sorted(rows, key=lambda row: str(row["ill"]), reverse=rows[0]["ill"] == "yes")[:2]
+
+    return replace(CROWDED, name="SQL: rows chosen by their secret", first=by_secret).mechanism(epsilon)
+
+
+@_fault("stream-levels-forgotten")
+def _levels_forgotten(epsilon: float) -> Mechanism:
+    """Noise as if a row moved one node only."""
+    return streamed("noise for one level only", epsilon, 1, levels=1)
+
+
+@_fault("stream-noise-drawn-again")
+def _noise_drawn_again(epsilon: float) -> Mechanism:
+    """A stream that forgets its noise when it is opened again."""
+    return streamed("noise drawn again for each total", epsilon, 1, kept=False)
+
+
+def without_bias(laid: Laid) -> Any:
+    """Of intervals: what was cut off is left out."""
+    return laid.interval if laid.cut is None else laid.cut
