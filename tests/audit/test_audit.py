@@ -17,7 +17,7 @@ def test_sound_modes_are_not_refuted(mode):
     report = audit(mode, epsilons=(1.0,), stages=QUICK)
     assert not report.refuted, report.witness
     assert report.witness is None
-    assert report.epsilon_lower_bound < report.epsilon
+    assert 0 < report.epsilon_lower_bound < report.epsilon  # it sees that something is released
     assert len(report.verdicts) == len(CASES[mode])
 
 
@@ -25,10 +25,6 @@ def test_workloads_are_not_refuted():
     report = audit("workload", epsilons=(1.0,), stages=(1_000,))
     assert not report.refuted, report.witness
     assert report.epsilon_lower_bound > 0.1
-
-
-def test_the_auditor_sees_that_something_is_released():
-    assert audit("dp", epsilons=(1.0,), stages=QUICK).epsilon_lower_bound > 0
 
 
 def test_sound_modes_are_not_refuted_at_half_an_epsilon():

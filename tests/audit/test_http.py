@@ -17,7 +17,7 @@ def test_faults_of_a_server_are_found(fault):
 
     planted = server.FAULTS[fault]
     with audited.served(planted.pair, 1.0, server.command(fault), planted.settings) as game:
-        verdict = play(game, (48,))
+        verdict = play(game, (60,))
     assert verdict.refuted, verdict
 
 
