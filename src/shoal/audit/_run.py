@@ -17,6 +17,7 @@ from shoal.audit._streams import STREAMS
 from shoal.audit._workloads import workload_cases
 from shoal.dp.mechanisms.currency import EPSILON
 from shoal.errors import ParameterError
+from shoal.typing import Json
 
 EPSILONS = (0.5, 1.0)
 
@@ -46,7 +47,7 @@ class Report:
     witness: dict[str, Any] | None
     verdicts: tuple[Verdict, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "mode": self.mode,

@@ -14,6 +14,7 @@ import polars as pl
 from shoal.errors import ParameterError, ShoalError
 from shoal.publish import protect
 from shoal.schema import Schema, Steps
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.release import Axis
@@ -49,7 +50,7 @@ class TablePoint:
     lost: float
     linked: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return dict(vars(self))
 

@@ -23,7 +23,7 @@ from shoal.publish.result import Protection
 from shoal.publish.stages import check
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.identification import identification
-from shoal.publish.stages.measure import Figures
+from shoal.publish.stages.measure import Figures, LossCertificate
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import Status, status_of
 from shoal.schema import Column
@@ -79,7 +79,7 @@ def change(
         status, told = run.settled(status, made, table)
         tell("measuring", 0, 0)
         figures = _figures(table, changed, settled, recoder, exposure)
-        figures = replace(figures, rules=[each.to_dict() for each in kept.kept] or None)
+        figures = replace(figures, rules=tuple(kept.kept) or None)
         if before_giving is not None:
             before_giving()
         given = made.give(recoder.labels_)
@@ -214,10 +214,10 @@ def _figures(
         raise InternalError(f"{type(recoder).__name__} tells no losses.")
     proof = None
     if recoder.bound_ is not None and recoder.gap_ is not None:
-        proof = {
-            "bound": 100.0 * recoder.bound_, "gap": 100.0 * recoder.gap_, "proven": recoder.gap_ < 1e-9,
-            "method": "recoding programme", "seconds": 0.0, "note": "",
-        }  # fmt: skip
+        method = "recoding programme"
+        proof = LossCertificate(
+            100.0 * recoder.bound_, 100.0 * recoder.gap_, recoder.gap_ < 1e-9, method, 0.0, ""
+        )
     return Figures(
         n_records=before.height,
         n_groups=int(sizes.size),

@@ -35,6 +35,7 @@ from shoal.publish.fields import (
 )
 from shoal.publish.recoding import FIELDS
 from shoal.scenarios import RELEASE_TYPES, ReleaseType, release_type
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.schema import FileFormat, Schema
@@ -293,7 +294,7 @@ class ProtectionRequest:
         usual = {each.name: each.default for each in fields(self)} | {"method": self.default_method}
         return {name: getattr(self, name) for name in options() if getattr(self, name) != usual[name]}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The fields that differ from their default as plain values, which `from_dict` reads back."""
         told: dict[str, Any] = {}
         for name, value in self.given().items():

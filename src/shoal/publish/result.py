@@ -19,6 +19,7 @@ from shoal.publish.stages.plan import Plan
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import WORDS, Status, named, rule_of
 from shoal.schema import Schema
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.utility import Fitness
@@ -74,7 +75,7 @@ class Protection:
     published: pl.DataFrame
     proposals: int | None = None
     parts: int = 1
-    parameters: dict[str, Any] | None = None
+    parameters: Json | None = None
     source: str | None = None
     output: str | None = None
 
@@ -183,13 +184,13 @@ class Protection:
         if figures.certificate is not None:
             proof = figures.certificate
             said.append(
-                f"no partition loses less than {proof['bound']:.4f} %: at most {proof['gap']:.2f} % of this loss could "
-                f"be saved ({proof['method']}, {proof['seconds']:.0f} s)"
+                f"no partition loses less than {proof.bound:.4f} %: at most {proof.gap:.2f} % of this loss could "
+                f"be saved ({proof.method}, {proof.seconds:.0f} s)"
             )
         said += [] if self.fitness is None else self.fitness.lines()
         return [*said, *(f"note: {note}" for note in self.notes)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values, ready for JSON."""
         return (
             {"method": self.method, "k": self.request.k, "status": self.status, "reasons": list(self.reasons)}
@@ -202,7 +203,7 @@ class Protection:
             }
         )
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         """Method, parameters and roles: what is needed to repeat the run."""
         roles, request = self.roles, self.request
         return {

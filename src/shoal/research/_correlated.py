@@ -6,7 +6,6 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from shoal.errors import InputError
 from shoal.research._correlated_claims import claims_of
@@ -14,6 +13,7 @@ from shoal.research._correlated_queries import bench
 from shoal.research._correlated_rows import CorrelatedReproduction, Measured
 from shoal.research._correlated_run import Progress, Run
 from shoal.research._rows import Claim
+from shoal.typing import Json
 
 TABLES = ("adult", "ccc", "hapt")
 
@@ -96,7 +96,7 @@ class _TableResult:
     claims: tuple[Claim, ...]
     answers: dict[str, tuple[list[float], list[float]]]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "rows": [vars(row) for row in self.rows],

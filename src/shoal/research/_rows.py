@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.typing import Json
+
 CLAIM_HEADER = ["claim", "data", "holds here", "found"]
 
 
@@ -51,7 +53,7 @@ class Row:
         """What the printed figure belongs to; several readings of it share this."""
         return (self.data, self.method, self.k, self.extra.get("start"), self.extra.get("gamma0"))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "data": self.data,
@@ -153,7 +155,7 @@ class Reproduction:
         """The paper's figures as SVG, by name, where it has some."""
         return {}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "experiment": self.name,

@@ -29,6 +29,7 @@ from shoal.schema.checks import (
 )
 from shoal.schema.parts import FileFormat, Indicator, Link, Rule
 from shoal.schema.steps import Step, Steps
+from shoal.typing import Json
 
 ROLES = ("identifier", "quasi", "sensitive", "weight", "stratum", "household", "leave")
 KINDS = ("number", "ordered", "category", "date", "boolean")
@@ -392,7 +393,7 @@ class Schema:
 
         return cls(**from_dict(data, source))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The parts of the schema's file; `from_dict` reads them back."""
         from shoal.schema.toml import to_dict
 

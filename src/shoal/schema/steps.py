@@ -12,6 +12,7 @@ from shoal.params import Options
 from shoal.params import Rule as ParamRule
 from shoal.schema.checks import Finite, Limit, Maybe, Text, TextList, Truth, Whole, check_keys, shown
 from shoal.schema.parts import Checked
+from shoal.typing import Json
 
 LEVELS = ("record", "household")
 # Steps that are no microaggregation, and the fields each of them takes beside columns and level.
@@ -199,7 +200,7 @@ class Step(Checked):
         """Whether its columns are shared by k afterwards."""
         return self.is_grouping or (self.is_truthful and self.reading in (None, "strict"))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The fields that differ from their defaults, as lists and plain values."""
         told = {}
         for each in fields(self):

@@ -13,6 +13,7 @@ from shoal.engine.columns import parse_numbers
 from shoal.engine.frame import Frame
 from shoal.errors import InputError
 from shoal.schema import Indicator, Schema, decode_table
+from shoal.typing import Json
 from shoal.utility._estimates import NOTHING, Estimate, overlap, quantile, ratio, total
 from shoal.utility._formulas import coefficients, columns_of
 
@@ -55,7 +56,7 @@ class Kept:
         """For reading."""
         return f"{self.name}, {self.domain}" if self.domain else self.name
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values."""
 
         def told(each: Estimate) -> list[float | None]:
@@ -100,7 +101,7 @@ class Fitness:
                 said.append(f"{each.verdict}: {each.title}: {shown} (overlap {each.overlap:.2f})")
         return said
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {"kept": self.kept, "figures": [each.to_dict() for each in self.figures]}
 

@@ -23,6 +23,7 @@ from shoal.publish.stages.release import hidden, new_columns, shuffled
 from shoal.publish.stages.roles import Roles
 from shoal.publish.stages.solve import MEASURING, Solved, solve_part
 from shoal.publish.stages.survey import ROW, kept_rows
+from shoal.rules import Kept
 
 T = TypeVar("T")
 _CANNOT = {
@@ -136,7 +137,7 @@ class MemoryRows:
             proof = certificate(Z, plan.request.k, self.solved.labels, plan.request.certify)
         return replace(figures, identification=found, certificate=proof, rules=self._rules(plan))
 
-    def _rules(self, plan: Plan) -> list[dict[str, Any]] | None:
+    def _rules(self, plan: Plan) -> tuple[Kept, ...] | None:
         """What became of each edit rule, counted on the values of the groups before any repair."""
         if not plan.roles.schema.rules:
             return None
@@ -153,7 +154,7 @@ class MemoryRows:
         done = rules.repair(
             self.table.with_columns(new.values()), self.table, edits, plan.roles.quasi_names, [means]
         )
-        return [each.to_dict() for each in done.kept]
+        return tuple(done.kept)
 
     def give(self, plan: Plan) -> Given:
         """The same kind of frame as came in."""

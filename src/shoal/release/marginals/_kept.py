@@ -21,6 +21,7 @@ from shoal.release.marginals._plan import zeros_of
 from shoal.release.marginals._release import RELEASE, MarginalRelease, digest_of, facts_of, read_model
 from shoal.release.marginals._rules import edits_within
 from shoal.schema import Schema
+from shoal.typing import Json
 
 try:
     import sqlalchemy as sa
@@ -71,7 +72,7 @@ class KeptRelease:
         asked = asked_of(self.model, self.schema, query) if dataset == self.schema.id else None
         return None if asked is None else self.ask(asked)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """What it is and what it covers, as plain values."""
         facts = {name: self.facts[name] for name in ("stamp", "epsilon", "delta", "columns", "version")}
         return {**facts, "entry": self.entry, "measured": self.measured}
