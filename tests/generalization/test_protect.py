@@ -107,9 +107,9 @@ def test_a_command_from_spss_to_spss(tmp_path):
         "column_labels": {"sex": "sex of the person"},
     }
     source = tmp_path / "in.sav"
-    from shoal.io import Source
+    from shoal.io import ReadTable
 
-    write_table(frame, source, Source(frame, ".sav", (), labels))
+    write_table(frame, source, ReadTable(frame, ".sav", (), labels))
     folder = tmp_path / "hierarchies"
     folder.mkdir()
     (folder / "job.csv").write_text("nurse;health\ndoctor;health\ncook;food\nbaker;food\n", encoding="utf-8")

@@ -33,7 +33,7 @@ CERTIFIED = 50_000
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledChange:
     """What is decided before cells are changed.
 
     Attributes
@@ -60,7 +60,7 @@ def change(
             )
         named = [name for edit in edits for name in edit.columns]
         table = needed_table(run.rows, roles, {*roles.needed, *named})
-        settled = Settled(request, roles)
+        settled = SettledChange(request, roles)
         counted = "" if request.count == "record" else " households"
         tell(f"changing cells until every combination has {request.k}{counted}", 0, 0)
         recoder = recoder_for(settled, table).fit(_keys(table, settled))
@@ -95,7 +95,7 @@ def change(
         )
 
 
-def recoder_for(settled: Settled, table: pl.DataFrame) -> Recoder:
+def recoder_for(settled: SettledChange, table: pl.DataFrame) -> Recoder:
     """The configured method."""
     request, roles = settled.request, settled.roles
     importance = {fact.name: fact.importance for fact in roles.quasi if fact.importance != 1.0}
@@ -130,7 +130,7 @@ def hierarchy_for(fact: Column, given: dict[str, Hierarchy], cells: pl.Series) -
     return Hierarchy.flat(fact.name, cells.drop_nulls().unique().sort().cast(pl.String).to_list() or [""])
 
 
-def _apart(settled: Settled) -> str | None:
+def _apart(settled: SettledChange) -> str | None:
     """The column that k counts instead of records."""
     return settled.roles.household if settled.request.count == "household" else None
 
@@ -144,7 +144,7 @@ def _parameters(recoder: Recoder) -> dict[str, object]:
     }
 
 
-def _keys(table: pl.DataFrame, settled: Settled) -> pl.DataFrame:
+def _keys(table: pl.DataFrame, settled: SettledChange) -> pl.DataFrame:
     """The columns a method works on, texts of dates as dates."""
     roles, counted = settled.roles, _apart(settled)
     dates = [
@@ -162,7 +162,9 @@ def new_columns(table: pl.DataFrame, roles: Roles, recoder: Recoder) -> dict[str
     return new
 
 
-def _verdicts(changed: pl.DataFrame, classes: pl.DataFrame, settled: Settled) -> tuple[privacy.Verdict, ...]:
+def _verdicts(
+    changed: pl.DataFrame, classes: pl.DataFrame, settled: SettledChange
+) -> tuple[privacy.Verdict, ...]:
     """The models on what would be published; k is demanded where a missing cell is a value of its own."""
     request, roles = settled.request, settled.roles
     strict = request.method_name == "generalize" or request.reading in (None, "strict")
@@ -198,7 +200,11 @@ def _sizes(recoder: Recoder) -> np.ndarray:
 
 
 def _figures(
-    before: pl.DataFrame, after: pl.DataFrame, settled: Settled, recoder: Recoder, exposure: check.Exposure
+    before: pl.DataFrame,
+    after: pl.DataFrame,
+    settled: SettledChange,
+    recoder: Recoder,
+    exposure: check.Exposure,
 ) -> Figures:
     """What was lost, in cells; per cent of a cell's mean loss."""
     names, sizes = settled.roles.quasi_names, _sizes(recoder)
@@ -236,7 +242,7 @@ def _figures(
     )
 
 
-def _notes(settled: Settled, recoder: Recoder) -> list[str]:
+def _notes(settled: SettledChange, recoder: Recoder) -> list[str]:
     """What to know about the result as a whole."""
     roles, said = (
         settled.roles,

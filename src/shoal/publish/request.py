@@ -20,9 +20,9 @@ from shoal.publish.fields import (
     FLAG,
     PATH,
     TEXT,
+    ColumnNames,
     IsSchema,
     IsSteps,
-    Names,
     Option,
     bytes_of,
     is_number_name,
@@ -75,15 +75,15 @@ class ProtectionRequest:
         (), IsSteps(), "Several treatments in order, as TOML; else the schema's [[steps]].", "text", "--steps"
     )
     columns: tuple[str, ...] = option(
-        (), Names(), "The only columns to protect, separated by commas; others stay as they are.", "names",
+        (), ColumnNames(), "The only columns to protect, separated by commas; others stay as they are.", "names",
         "--columns",
     )  # fmt: skip
-    leave: tuple[str, ...] = option((), Names(), "Columns that stay as they are.", "names", "--leave")
+    leave: tuple[str, ...] = option((), ColumnNames(), "Columns that stay as they are.", "names", "--leave")
     sensitive: tuple[str, ...] = option(
-        (), Names(), "Columns to be kept secret: left as they are, and checked.", "names", "--sensitive"
+        (), ColumnNames(), "Columns to be kept secret: left as they are, and checked.", "names", "--sensitive"
     )
     strata: tuple[str, ...] = option(
-        (), Names(), "Columns whose values groups never cross.", "names", "--strata"
+        (), ColumnNames(), "Columns whose values groups never cross.", "names", "--strata"
     )
     weights: str | None = option(None, TEXT, "Column of survey weights.", "text", "--weights")
     households: str | None = option(

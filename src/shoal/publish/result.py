@@ -11,11 +11,11 @@ import numpy as np
 import polars as pl
 
 from shoal import privacy
-from shoal.publish.executors import Draft, Given
+from shoal.publish.executors import Draft, GivenOut
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.decode import RAW
 from shoal.publish.stages.measure import Figures
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import WORDS, Status, named, rule_of
 from shoal.schema import Schema
@@ -81,7 +81,13 @@ class Protection:
 
     @classmethod
     def of(
-        cls, plan: Plan, draft: Draft, status: Status, figures: Figures, given: Given, notes: tuple[str, ...]
+        cls,
+        plan: PublishPlan,
+        draft: Draft,
+        status: Status,
+        figures: Figures,
+        given: GivenOut,
+        notes: tuple[str, ...],
     ) -> Self:
         """Put together what the stages have found."""
         original = original_cells(draft.tally.selection()[0], plan.roles)
@@ -257,7 +263,7 @@ def original_cells(table: pl.DataFrame, roles: Roles) -> pl.DataFrame:
     return table.select(kept)
 
 
-def _notes(plan: Plan, draft: Draft, figures: Figures) -> list[str]:
+def _notes(plan: PublishPlan, draft: Draft, figures: Figures) -> list[str]:
     """What to know about the result as a whole."""
     roles, said = plan.roles, []
     if draft.tally.merged:

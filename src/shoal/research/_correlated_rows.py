@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.research._pictures import build_seconds
-from shoal.research._rows import CLAIM_HEADER, Reproduction, cell_text
+from shoal.research._rows import CLAIM_HEADER, ReproducedTable, cell_text
 from shoal.typing import Json
 
 # Ends of the names of methods over another preprocessing than min-max.
@@ -79,7 +79,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class CorrelatedReproduction(Reproduction):
+class CorrelatedReproduction(ReproducedTable):
     """The dissertation's experiments, run again.
 
     Attributes

@@ -14,8 +14,8 @@ from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.encode import sum_of_squares
 from shoal.measures import CellMeasures, cell_measures
 from shoal.publish.stages.identification import Identification
-from shoal.publish.stages.plan import Plan, original_columns
-from shoal.publish.stages.solve import Sums
+from shoal.publish.stages.plan import PublishPlan, original_columns
+from shoal.publish.stages.solve import PartSums
 from shoal.rules import Kept
 from shoal.typing import Json
 
@@ -145,7 +145,7 @@ class Figures:
 class Tally:
     """Sums over parts, and an even selection of rows before and after."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: PublishPlan) -> None:
         self.plan = plan
         self.n = self.groups = self.largest = self.false_cells = self.suppressed = self.unchanged = 0
         self.merged = 0
@@ -161,7 +161,7 @@ class Tally:
         self.pairs: list[tuple[pl.DataFrame, pl.DataFrame]] = []
         self.shown: list[pl.DataFrame] = []
 
-    def add(self, sizes: np.ndarray, sums: Sums) -> None:
+    def add(self, sizes: np.ndarray, sums: PartSums) -> None:
         """Add the groups of a part: their sizes, and what they add to the figures."""
         n = int(sizes.sum())
         self.sizes.append(sizes)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledSteps:
     """What is decided of a run of steps.
 
     Attributes
@@ -48,14 +48,14 @@ class Settled:
     keys: tuple[str, ...]
     known: tuple[str, ...]
 
-    def by_keys(self) -> Settled:
+    def by_keys(self) -> SettledSteps:
         """The same with the keys alone as quasi-identifiers."""
         facts = tuple(decoded_facts(self.roles.schema.columns[name]) for name in self.keys)
         return replace(self, roles=replace(self.roles, quasi=facts))
 
 
 def figures_of(
-    before: pl.DataFrame, after: pl.DataFrame, settled: Settled, ran: Sequence[Ran], kept: Sequence[Kept],
+    before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps, ran: Sequence[Ran], kept: Sequence[Kept],
     exposure: Exposure, labels: np.ndarray,
 ) -> Figures:  # fmt: skip
     """What was lost by column and step, and the risk by the keys before and after."""
@@ -99,7 +99,7 @@ def _told(each: Ran) -> Json:
     }  # fmt: skip
 
 
-def _numbers(before: pl.DataFrame, after: pl.DataFrame, settled: Settled) -> tuple[int, CellFigures]:
+def _numbers(before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps) -> tuple[int, CellFigures]:
     """Figures of the columns of numbers that are numbers still."""
     facts = settled.roles.schema.columns
     names = [
@@ -127,7 +127,7 @@ def _numbers(before: pl.DataFrame, after: pl.DataFrame, settled: Settled) -> tup
     return int(rows.size), CellFigures(**cell_measures(X, Y), dld=linked, linked_records=sought)
 
 
-def _false_cells(before: pl.DataFrame, after: pl.DataFrame, settled: Settled) -> int:
+def _false_cells(before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps) -> int:
     """Cells of categories that hold another value than the record's own, coarsened ones left out."""
     truthful = set(settled.keys)
     facts = settled.roles.schema.columns

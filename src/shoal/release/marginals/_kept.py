@@ -16,7 +16,7 @@ from shoal.dp.sql.query import Query
 from shoal.errors import InputError
 from shoal.release.marginals._ask import CUT, ask_release, asked_of
 from shoal.release.marginals._axes import axis
-from shoal.release.marginals._model import Model
+from shoal.release.marginals._model import BoughtModel
 from shoal.release.marginals._plan import zeros_of
 from shoal.release.marginals._release import RELEASE, MarginalRelease, digest_of, facts_of, read_model
 from shoal.release.marginals._rules import edits_within
@@ -39,7 +39,7 @@ class KeptRelease:
 
     Parameters
     ----------
-    model : Model
+    model : BoughtModel
     schema : Schema
     facts : mapping
         Columns, stamp, currency, epsilon, delta and data version.
@@ -47,7 +47,7 @@ class KeptRelease:
         What names its charge in the ledger.
     """
 
-    model: Model
+    model: BoughtModel
     schema: Schema
     facts: Mapping[str, Any]
     entry: str | None = None
