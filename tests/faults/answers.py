@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from shoal.audit import Mechanism
-from shoal.audit._cases import RHO, Case, case_named, mechanism, with_releases
+from shoal.audit._cases import RHO, AuditCase, case_named, mechanism, with_releases
 from shoal.audit._declared import COPIES as COPIES_DECLARED
 from shoal.audit._declared import CROWDED
 from shoal.audit._stated import COPIES, dependent
@@ -80,7 +80,7 @@ def _sums(plan: Plan) -> Sums:
 @_fault("rows-per-person-ignored")
 def _no_selection(epsilon: float) -> Mechanism:
     case = case_named("dp", "a person with more rows than count: count")
-    many = Case(case.name, "dp", case.sql, case.before, case.after + case.after[-1:] * 5, case.options)
+    many = AuditCase(case.name, "dp", case.sql, case.before, case.after + case.after[-1:] * 5, case.options)
     return _uncut(many, epsilon)
 
 
@@ -89,7 +89,7 @@ def _no_tau(epsilon: float) -> Mechanism:
     return _uncut(case_named("correlated", "a whole cell of tau + 5: count"), epsilon)
 
 
-def _uncut(case: Case, epsilon: float) -> Mechanism:
+def _uncut(case: AuditCase, epsilon: float) -> Mechanism:
     """Noise for the declared rows, and nothing is cut."""
 
     def whole(plan: Plan) -> Plan:
@@ -136,7 +136,7 @@ def _limit_drawn(epsilon: float) -> Mechanism:
 def _exact_denominator(epsilon: float) -> Mechanism:
     """A noisy sum over the exact count: the width of the noise tells how many rows there are."""
     one = [{"x": -20.0}]
-    case = Case("an average over an exact count", "dp", "SELECT SUM(x) FROM t", one, one + one)
+    case = AuditCase("an average over an exact count", "dp", "SELECT SUM(x) FROM t", one, one + one)
     alone = mechanism(case, epsilon)
 
     def sample(side: int, draws: int) -> np.ndarray:

@@ -6,7 +6,7 @@ It can only refute: a mechanism that it does not refute is not thereby proved. T
 from __future__ import annotations
 
 from shoal.audit._cases import CASES, MODES
-from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
+from shoal.audit._game import ALPHA, STAGES, GameVerdict, Mechanism, play
 from shoal.audit._intervals import INTERVALS, audit_intervals
 from shoal.audit._outside import FILES, OUTSIDE, FilePair, as_number
 from shoal.audit._run import Report, audit, audit_mechanisms
@@ -22,9 +22,9 @@ __all__ = [
     "STAGES",
     "STATED",
     "FilePair",
+    "GameVerdict",
     "Mechanism",
     "Report",
-    "Verdict",
     "as_number",
     "audit",
     "audit_intervals",

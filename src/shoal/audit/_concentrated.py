@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy import stats
 
-from shoal.audit._game import Event, Mechanism, Verdict, candidates, runs_of
+from shoal.audit._game import Event, GameVerdict, Mechanism, candidates, runs_of
 
 _ORDERS = 1 + np.geomspace(1e-3, 100, 40)
 
@@ -39,7 +39,7 @@ def least_rho(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 def play_rho(
     mechanism: Mechanism, stages: Sequence[int], alpha: float, coins: np.random.Generator
-) -> Verdict:
+) -> GameVerdict:
     """Try to refute a claim of rho; `epsilon` of mechanism and verdict is that rho."""
     share, best = alpha / len(stages), None
     for runs in stages:
@@ -49,7 +49,7 @@ def play_rho(
         hits, of = int((inside & (sides == guess)).sum()), int(inside.sum())
         trials = int((sides == guess).sum()), int((sides != guess).sum())
         bound = float(_bounds(np.array([hits]), np.array([of - hits]), *trials, share)[0])
-        found = Verdict(
+        found = GameVerdict(
             mechanism.name,
             mechanism.epsilon,
             bound > mechanism.epsilon,

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from shoal.audit._cases import CASES, MODES, RHO, mechanism
-from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
+from shoal.audit._game import ALPHA, STAGES, GameVerdict, Mechanism, play
 from shoal.audit._intervals import audit_intervals
 from shoal.audit._outside import OUTSIDE
 from shoal.audit._stated import STATED
@@ -17,6 +17,7 @@ from shoal.audit._streams import STREAMS
 from shoal.audit._workloads import workload_cases
 from shoal.dp.mechanisms.currency import EPSILON
 from shoal.errors import ParameterError
+from shoal.typing import Json
 
 EPSILONS = (0.5, 1.0)
 
@@ -35,7 +36,7 @@ class Report:
         What the true epsilon is at least there.
     witness : dict or None
         The event that refutes, None if there is none.
-    verdicts : tuple of Verdict
+    verdicts : tuple of GameVerdict
         All cases.
     """
 
@@ -44,9 +45,9 @@ class Report:
     epsilon: float
     epsilon_lower_bound: float
     witness: dict[str, Any] | None
-    verdicts: tuple[Verdict, ...]
+    verdicts: tuple[GameVerdict, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "mode": self.mode,
@@ -128,7 +129,7 @@ def audit_mechanisms(
     return _report(mode, [play(each, stages, alpha / len(mechanisms)) for each in mechanisms])
 
 
-def _report(mode: str, verdicts: list[Verdict]) -> Report:
+def _report(mode: str, verdicts: list[GameVerdict]) -> Report:
     worst = max(verdicts, key=lambda each: (each.refuted, each.epsilon_lower_bound - each.epsilon))
     refuted = any(each.refuted for each in verdicts)
     witness = asdict(worst) if refuted else None

@@ -74,7 +74,7 @@ def fill_front(
                 X[i, 0] = seeds[i % len(seeds)]
             return X
 
-    class Groups(Crossover):
+    class GroupCrossover(Crossover):
         """Whole groups of one parent, the rest as the other has it."""
 
         def __init__(self) -> None:
@@ -99,7 +99,7 @@ def fill_front(
     parts = {
         "pop_size": POPULATION,
         "sampling": Seeds(),
-        "crossover": Groups(),
+        "crossover": GroupCrossover(),
         "mutation": Moves(),
         "eliminate_duplicates": NoDuplicateElimination(),
     }

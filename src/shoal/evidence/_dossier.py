@@ -19,6 +19,7 @@ from shoal.evidence._saved import SavedProtection
 from shoal.report import page, write_report
 from shoal.report.attacks import attack_sections
 from shoal.scenarios import release_type
+from shoal.typing import Json
 from shoal.utility import general
 
 ALLOWED = ("attacks", "indicators", "loss")
@@ -44,7 +45,7 @@ class Dossier:
     status: str
     reasons: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values."""
         return {
             "folder": str(self.folder), "files": list(self.files), "status": self.status, "reasons": list(self.reasons),

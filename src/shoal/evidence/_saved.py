@@ -13,6 +13,7 @@ import polars as pl
 from shoal.evidence._run import Run
 from shoal.publish.status import WORDS
 from shoal.schema import Schema, decode_table
+from shoal.typing import Json
 from shoal.utility import Fitness, fitness
 
 # Rows that a report looks at.
@@ -25,7 +26,7 @@ class SavedFigures:
 
     facts: dict[str, Any]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values."""
         return self.facts
 

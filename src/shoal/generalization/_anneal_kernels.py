@@ -15,7 +15,7 @@ LARGE = 32
 TRIED = 16
 
 
-class Classes(NamedTuple):
+class ClassLists(NamedTuple):
     """Classes as linked lists of records: head of a class, after and before of a record."""
 
     head: np.ndarray
@@ -37,7 +37,7 @@ class Company(NamedTuple):
     order: np.ndarray
 
 
-class Demands(NamedTuple):
+class ClassDemands(NamedTuple):
     """Sensitive values of the records as places in a class's table, the tables, and what they must hold."""
 
     codes: np.ndarray

@@ -34,7 +34,7 @@ WINDOW = 1024
 """Rows swept several times before the next: they stay in the processor's cache."""
 
 
-class Table(NamedTuple):
+class RecordTable(NamedTuple):
     """What the search knows of the records; it does not change."""
 
     X: np.ndarray  # (n, P) float32, the numbers
@@ -44,7 +44,7 @@ class Table(NamedTuple):
     heat: np.ndarray  # (n,) float32, the temperature at a record where it is 1 in all
 
 
-class Groups(NamedTuple):
+class KernelGroups(NamedTuple):
     """A partition as the kernels want it; groups of size 0 are not in use."""
 
     labels: np.ndarray  # (n,) int32

@@ -21,7 +21,7 @@ from shoal.engine.kernels.nearest import sort_in
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation.fixed_size.plain import still_free, to_nearest_group
-from shoal.params import AnyOf, Interval, Nothing, Rule
+from shoal.params import AnyOf, Constraint, Interval, Unset
 
 
 class GSMS(Microaggregator):
@@ -57,7 +57,7 @@ class GSMS(Microaggregator):
     """
 
     name: ClassVar = "gsms"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2)}
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
@@ -105,9 +105,9 @@ class GSMST2(GSMS):
     """
 
     name: ClassVar = "gsms-t2"
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
-        "passes": AnyOf((Interval(Integral, 1), Nothing())),
+        "passes": AnyOf((Interval(Integral, 1), Unset())),
     }
 
     def __init__(self, k: int = 5, passes: int | None = None) -> None:

@@ -20,7 +20,7 @@ from shoal.dp.ledger.claims import Amount, Caps, Claim
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.unit import ENDED, ReplaceRecord
 from shoal.errors import ParameterError, SchemaError
-from shoal.params import Interval, Options, Rule, check_params
+from shoal.params import Constraint, Interval, Options, check_params
 from shoal.release._columns import Coded, coded_table
 from shoal.release._copula import copula_ranks, noisy_concordances
 from shoal.release._groups import noisy_groups, printed, total_order
@@ -57,7 +57,7 @@ class TableRelease:
         For whoever reads the stamp.
     figures : dict
         Of the owner: information_loss (per cent), dld (share); computed from the private table.
-    plan : Plan
+    plan : TablePlan
         How it was made.
     """
 
@@ -67,11 +67,11 @@ class TableRelease:
     remaining: float | None
     notes: tuple[str, ...]
     figures: dict[str, float | None]
-    plan: Plan = field(repr=False)
+    plan: TablePlan = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Plan:
+class TablePlan:
     """What is released with how much budget: fixed by the schema, n, k and epsilon alone."""
 
     method: str
@@ -201,7 +201,7 @@ def make_plan(
     method: str,
     association: str = "none",
     shares: Mapping[str, int] | None = None,
-) -> Plan:
+) -> TablePlan:
     """Split the budget; warn where k is not well above the square root of n."""
     if n < k:
         raise ParameterError(f"'k' must be at most the number of records, {n}. Got {k}.")
@@ -212,7 +212,7 @@ def make_plan(
         pairs = len(list(combinations(codes, 2)))
         micro, for_pairs = micros.split(micro, (1, 1))
         pair_micros = micros.split(for_pairs, (1,) * pairs)
-    plan = Plan(method, association, k, n, tuple(codes), micros.split(micro, weights), pair_micros)
+    plan = TablePlan(method, association, k, n, tuple(codes), micros.split(micro, weights), pair_micros)
     if method == "insensitive" and k * k < 4 * n:
         warnings.warn(
             f"k = {k} is not well above the square root of n = {n}: the noise per value is {n // k / k:.3g} times "
@@ -223,7 +223,7 @@ def make_plan(
     return plan
 
 
-def draw(plan: Plan, table: np.ndarray) -> dict[str, Any]:
+def draw(plan: TablePlan, table: np.ndarray) -> dict[str, Any]:
     """All that is drawn from the private table: noisy numbers, and the seed of the post-processing."""
     order = None if plan.ranked else total_order(table, list(plan.codes))
     noisy = []
@@ -234,7 +234,7 @@ def draw(plan: Plan, table: np.ndarray) -> dict[str, Any]:
     return {"groups": noisy, "pairs": pairs, "seed": secrets.randbits(128)}
 
 
-def numbers_of(plan: Plan, body: Mapping[str, Any], table: np.ndarray) -> np.ndarray:
+def numbers_of(plan: TablePlan, body: Mapping[str, Any], table: np.ndarray) -> np.ndarray:
     """The printed numbers, records in rows; only `as-printed` looks at the private table again."""
     sorted_columns = [
         printed(np.array(noisy, dtype=np.int64), each, plan.n, plan.k, ranked=plan.ranked)
@@ -253,7 +253,7 @@ def numbers_of(plan: Plan, body: Mapping[str, Any], table: np.ndarray) -> np.nda
 
 
 def _check(schema: Schema, k: int, method: str, association: str) -> None:
-    rules: dict[str, Rule] = {
+    rules: dict[str, Constraint] = {
         "k": Interval(Integral, 2),
         "method": Options(METHODS),
         "association": Options(ASSOCIATIONS),
@@ -290,7 +290,7 @@ def _caps(schema: Schema, total: float | None) -> tuple[int | None, int | None]:
     )
 
 
-def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Caps | None) -> Claim:
+def _claim(schema: Schema, plan: TablePlan, data: str | None, analyst: str, limit: Caps | None) -> Claim:
     text = (
         f"RELEASE {plan.method} association={plan.association} k={plan.k} "
         f"columns={','.join(each.name for each in plan.codes)} micros={plan.micros}{plan.pair_micros}"
@@ -301,7 +301,7 @@ def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Ca
     return Claim(schema.id, analyst, text, state, Amount(plan.micro), ReplaceRecord(), limit)
 
 
-def _notes(plan: Plan) -> tuple[str, ...]:
+def _notes(plan: TablePlan) -> tuple[str, ...]:
     notes = [_MISSING, _OWNER]
     if plan.association == "as-printed":
         notes.insert(

@@ -15,7 +15,14 @@ import numpy as np
 import polars as pl
 
 from shoal import __version__
-from shoal.report.columns import ColumnsFact, Comparison, Left, column_facts, compare_columns, left_columns
+from shoal.report.columns import (
+    ColumnComparison,
+    ColumnsFact,
+    Left,
+    column_facts,
+    compare_columns,
+    left_columns,
+)
 from shoal.report.repeat import settings_rows
 from shoal.report.steps import RuleFact, StepFact, rule_facts, step_facts
 from shoal.report.words import (
@@ -37,7 +44,7 @@ DRAWN_COLUMNS = 24
 OPTIMAL_GAP = 2e-4  # per cent: the tolerance of the integer programme behind a certificate
 
 
-class Protected(Protocol):
+class ProtectionLike(Protocol):
     """What a report reads of a protection."""
 
     @property
@@ -112,7 +119,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ReportFacts:
     """Everything a report says, in the order it says it."""
 
     title: str
@@ -127,7 +134,7 @@ class Facts:
     columns: tuple[ColumnsFact, ...]
     verdicts: tuple[VerdictFact, ...]
     sizes: np.ndarray
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ColumnComparison, ...]
     not_drawn: int
     loss: tuple[FigureFact, ...]
     risk: tuple[FigureFact, ...]
@@ -149,7 +156,9 @@ class Facts:
     fitness: Any
 
 
-def gather(protection: Protected, *, public: bool = False, now: datetime.datetime | None = None) -> Facts:
+def gather(
+    protection: ProtectionLike, *, public: bool = False, now: datetime.datetime | None = None
+) -> ReportFacts:
     """Collect the facts of a report.
 
     Parameters
@@ -172,7 +181,7 @@ def gather(protection: Protected, *, public: bool = False, now: datetime.datetim
     drawn = [] if public else names[:DRAWN_COLUMNS]
     notes = () if public else protection.notes
     stamp = now or datetime.datetime.now(datetime.UTC)
-    return Facts(
+    return ReportFacts(
         title=_title(protection.schema),
         public=public,
         version=__version__,
@@ -223,7 +232,7 @@ def _titled(verdict: Any) -> str:
 
 
 def _sentences(
-    protection: Protected,
+    protection: ProtectionLike,
     height: int,
     sizes: np.ndarray,
     names: list[str],

@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.research._pictures import build_seconds
-from shoal.research._rows import CLAIM_HEADER, Reproduction, cell_text
+from shoal.research._rows import CLAIM_HEADER, ReproducedTable, cell_text
+from shoal.typing import Json
 
 # Ends of the names of methods over another preprocessing than min-max.
 SUFFIXES = (" (z)", " (raw)")
@@ -62,7 +63,7 @@ class Measured:
         """What the printed figure belongs to; several readings of it share this."""
         return (self.experiment, self.data, self.figure)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "experiment": self.experiment,
@@ -78,7 +79,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class CorrelatedReproduction(Reproduction):
+class CorrelatedReproduction(ReproducedTable):
     """The dissertation's experiments, run again.
 
     Attributes
@@ -92,7 +93,7 @@ class CorrelatedReproduction(Reproduction):
     rows: tuple[Any, ...]
     answers: dict[str, dict[str, tuple[list[float], list[float]]]] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         facts = super().to_dict()
         facts["answers"] = {

@@ -42,7 +42,7 @@ BESIDES = {"adult": (" (z)",), "ccc": (" (z)",), "hapt": (" (raw)",)}
 
 
 @dataclass
-class Run:
+class TableExperiments:
     """The experiments on one table."""
 
     table: Bench

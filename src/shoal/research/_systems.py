@@ -44,7 +44,7 @@ Query = dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Task:
+class SystemsTask:
     """The table on which the systems are measured, and what each of them is given.
 
     Parameters
@@ -84,7 +84,7 @@ class Task:
     components: int
 
 
-def task(name: str) -> Task:
+def task(name: str) -> SystemsTask:
     """The table `adult`, whose bounds are those of its codebook, or the bundled `survey`."""
     if name == "survey":
         return _survey()
@@ -98,18 +98,18 @@ def task(name: str) -> Task:
         *bounds, (pl.col("income").str.strip_chars() == ">50K").cast(pl.Float64).alias(SECRET)
     )
     schema = _schema("adult", bounds, (73, 15, 49))
-    return Task(
+    return SystemsTask(
         "Adult", "an income above 50,000", _homes(frame), schema, tuple(bounds), 2000, 100, table.loaded(),
         table.features, table.eps, table.target, table.keep, 12,
     )  # fmt: skip
 
 
-def _survey() -> Task:
+def _survey() -> SystemsTask:
     bounds = {"age": (0.0, 110.0), "income": (0.0, 500_000.0), "rent": (0.0, 8000.0)}
     frame, schema = datasets.load_survey(), datasets.load_survey_schema()
     ill = (pl.col("disease") != "none").cast(pl.Float64).alias(SECRET)
     compared = ("age", "sex", "region", "income", "rent", "taxes")
-    return Task(
+    return SystemsTask(
         "the bundled survey", "a disease", _homes(frame.select(*bounds, ill)), _schema("survey", bounds, (20, 5, 5)),
         tuple(bounds), 200, 20, load(frame, schema), compared, 0.1, "disease", 4, 8,
     )  # fmt: skip
@@ -129,7 +129,7 @@ def _homes(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns((pl.int_range(pl.len()) // HOME).alias(KEY))
 
 
-def common_queries(at: Task, count: int, random_state: int) -> list[Query]:
+def common_queries(at: SystemsTask, count: int, random_state: int) -> list[Query]:
     """COUNT of rows that have the secret, within one or two random ranges that a twentieth of the rows answer."""
     rng, frame = np.random.default_rng(random_state), at.frame
     found: list[Query] = []
@@ -160,7 +160,7 @@ def stated() -> tuple[StatedModel, StatedModel]:
     return GroupScenarios(KEY, SECRET, (home,)), Coefficients((KEY,), HOME, 1)
 
 
-def models(at: Task) -> dict[str, Any]:
+def models(at: SystemsTask) -> dict[str, Any]:
     """The correlation models of mode `heuristic`, with the dissertation's parameters."""
     same: dict[str, Any] = {"columns": at.compared, "preprocessing": "min-max"}
     return {
@@ -170,7 +170,7 @@ def models(at: Task) -> dict[str, Any]:
     }
 
 
-def measured(at: Task, count: int = 40, random_state: int = 0) -> dict[str, dict[str, float | None]]:
+def measured(at: SystemsTask, count: int = 40, random_state: int = 0) -> dict[str, dict[str, float | None]]:
     """Median relative errors on a table: one query at epsilon 1, and all queries for epsilon 1.
 
     Returns
@@ -223,7 +223,7 @@ def measured(at: Task, count: int = 40, random_state: int = 0) -> dict[str, dict
 
 
 def _reproduced(
-    at: Task, queries: list[Query], model: Any, shares: tuple[float, float]
+    at: SystemsTask, queries: list[Query], model: Any, shares: tuple[float, float]
 ) -> dict[str, list[float]]:
     """Answers of mode `heuristic` at both shares; the sensitivity, which takes the time, is found once."""
     with warnings.catch_warnings():

@@ -13,6 +13,7 @@ from shoal.schema.checks import check_keys, is_text, plain, shown
 from shoal.schema.model import Cells, Column, Unit
 from shoal.schema.parts import FileFormat, Indicator, Link, Rule
 from shoal.schema.steps import Step, Steps
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.schema.model import Schema
@@ -77,7 +78,7 @@ def from_dict(data: Mapping[str, Any], source: str) -> dict[str, Any]:
     return found
 
 
-def to_dict(schema: Schema) -> dict[str, Any]:
+def to_dict(schema: Schema) -> Json:
     """The parts of the schema's file."""
     table: dict[str, Any] = {"id": schema.id, "unit": _unit_facts(schema.unit)}
     for name in ("budget", "per_analyst", "private", "version"):

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.audit import Mechanism
-from shoal.release.marginals._axes import Axis
+from shoal.release.marginals._axes import MarginalAxis
 from shoal.release.marginals._haar import block_counts, measure_blocks
 from shoal.release.marginals._measure import measure, measure_asked
 from shoal.release.marginals._quantiles import bins_by_rank
@@ -99,9 +99,11 @@ def listed(name: str, epsilon: float, choose: Callable[[np.ndarray, int], np.nda
     return Mechanism(name, epsilon, sample, ("first", "second"))
 
 
-def ranked(name: str, epsilon: float, bins: Callable[[np.ndarray, Axis], Sequence[float]]) -> Mechanism:
+def ranked(
+    name: str, epsilon: float, bins: Callable[[np.ndarray, MarginalAxis], Sequence[float]]
+) -> Mechanism:
     """Numbers with and without one at the end: the ends of their bins."""
-    axis = Axis(Column("x", bounds=(0, 8), step=1), (0.0, 8.0))
+    axis = MarginalAxis(Column("x", bounds=(0, 8), step=1), (0.0, 8.0))
     tables = [np.array([0.0, 1, 1, 6]), np.array([0.0, 1, 1, 6, 7])]
 
     def sample(side: int, draws: int) -> np.ndarray:
