@@ -31,7 +31,7 @@ MOVES = 12
 ASKED_RECORDS = 4000
 
 
-def fill_front(
+def fill_front(  # noqa: C901 - holds four small classes: pymoo is imported when it is used
     ready: Prepared, cells: Iterable[Cell], random_state: int, aim: tuple[float, float] | None = None
 ) -> list[tuple[int, np.ndarray]]:
     """New partitions on the front, each with the k it keeps; with an aim (loss in per cent, share linked) near it."""

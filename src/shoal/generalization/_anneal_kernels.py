@@ -57,7 +57,7 @@ def fill(rows, groups, classes, joined):
 
 
 @kernel()
-def anneal(rows, company, classes, demands, joined, active, k, hot, cold, moves, seed, job):
+def anneal(rows, company, classes, demands, joined, active, k, hot, cold, moves, seed, job):  # noqa: C901 - one step of a compiled search, case by case
     """Propose `moves` changes to the classes of one job, cooling down from hot to cold."""
     q, m = rows.shape[1], company.near.shape[1]
     rest_a, rest_b = np.zeros(q, np.int64), np.zeros(q, np.int64)

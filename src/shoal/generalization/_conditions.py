@@ -175,7 +175,7 @@ class Conditions:
 
 
 @kernel()
-def class_holds(counts, size, spans, limits, shares):
+def class_holds(counts, size, spans, limits, shares):  # noqa: C901 - one step of a compiled search, case by case
     """Whether a class of so many records holds the demands on its sensitive values."""
     slack = 1e-12
     for at in range(spans.shape[0]):

@@ -289,7 +289,7 @@ def _medoid_distances(X, medoids, labels, by_mean):
 
 
 @kernel()
-def _decode(X, near, medoids, k, kept):
+def _decode(X, near, medoids, k, kept):  # noqa: C901 - one step of a compiled search, case by case
     """Records to medoids: the nearest (kept 0), the nearest with room (1), then undersized groups filled (2)."""
     n, c = X.shape[0], medoids.size
     of = np.full(n, -1, np.int64)  # the group a medoid stands for

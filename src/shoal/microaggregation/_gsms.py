@@ -134,7 +134,7 @@ def _look_all(X, length):
 
 
 @kernel()
-def _gsms(X, k, near, filled):
+def _gsms(X, k, near, filled):  # noqa: C901 - one step of a compiled search, case by case
     """Groups of k, numbered as they are fixed; records left over keep the label -1."""
     n, p = X.shape
     labels = np.full(n, -1, np.int64)
@@ -240,7 +240,7 @@ def _dissolve(X, labels, k, passes):
 
 
 @kernel()
-def _dissolve_one(X, labels, centre, sizes, g, k):
+def _dissolve_one(X, labels, centre, sizes, g, k):  # noqa: C901 - one step of a compiled search, case by case
     """Try to dissolve one group; whether it was done."""
     c, p = centre.shape
     own = np.flatnonzero(labels == g)

@@ -165,7 +165,7 @@ class FDM(MicTSP):
         tour = None
         for k in ks:
             each = self.copy().set_params(k=k)
-            each._shared = tour
+            each._shared = tour  # noqa: SLF001 - a copy of itself
             yield k, each.partition(Z)
             tour = each.tour_
 

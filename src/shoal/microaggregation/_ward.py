@@ -152,7 +152,7 @@ def _two_ends(X, k):
 
 
 @kernel()
-def _merge_small(centres, sizes, k):
+def _merge_small(centres, sizes, k):  # noqa: C901 - one step of a compiled search, case by case
     """Ward merges, never of two groups of k or more, until no group is smaller; the new number of each slot.
 
     Each slot watches the slots above it only, so a pair is looked at once.

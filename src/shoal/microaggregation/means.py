@@ -234,7 +234,7 @@ def _k_means(X, labels, c, least_to_leave):
 
 
 @kernel()
-def _h_means(X, labels, c, least_to_leave):
+def _h_means(X, labels, c, least_to_leave):  # noqa: C901 - one step of a compiled search, case by case
     """Best single relocations in place, from groups of at least `least_to_leave` records."""
     n, p = X.shape
     centres, sizes = group_centres(X, labels, c)

@@ -360,7 +360,7 @@ def _may_join(D, pi, pair_start, pair_other, pair_third, s, S, m, v, degree, ins
 
 
 @kernel()
-def _search(
+def _search(  # noqa: C901 - one step of a compiled search, case by case
     D,
     pi,
     pair_start,

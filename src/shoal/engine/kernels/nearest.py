@@ -111,7 +111,7 @@ def neighbour_lists(
 
 
 @kernel()
-def _nearest_within(rows, p, inside, near, distance, fresh):
+def _nearest_within(rows, p, inside, near, distance, fresh):  # noqa: C901 - one step of a compiled search, case by case
     """Find the nearest of some rows among themselves; merge them into the lists, or begin these."""
     X, codes, worth = rows.X, rows.codes, rows.worth
     q, m = inside.size, near.shape[1]
