@@ -36,8 +36,8 @@ def test_the_heuristic_is_refuted_with_its_witness():
         report = audit("heuristic", epsilons=(epsilon,))
         assert report.refuted
         assert report.epsilon_lower_bound > epsilon
-        assert report.witness["name"] == "two rows of degree 0.9 against one"
-        assert report.witness["runs"] <= 16_000
+        assert report.witness.name == "two rows of degree 0.9 against one"
+        assert report.witness.runs <= 16_000
 
 
 @pytest.mark.parametrize("case", CASES["heuristic"][1:], ids=lambda case: case.name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -89,7 +88,7 @@ class Attack:
 
     def to_dict(self) -> Json:
         """As plain values."""
-        told: dict[str, Any] = {"name": self.name, "title": self.title, "criterion": self.criterion}
+        told: Json = {"name": self.name, "title": self.title, "criterion": self.criterion}
         told |= self.rate.to_dict()
         told["baseline"] = self.baseline.value
         told["compared"] = None if self.compared is None else self.compared.value

@@ -25,9 +25,10 @@ from shoal.dp.mechanisms.currency import EPSILON, Currency
 from shoal.dp.sql.parse import parse
 from shoal.dp.unit import resolve
 from shoal.schema import Cells, Column, Schema, Unit
+from shoal.typing import Keywords, Record
 
 MODES = ("dp", "group", "correlated", "heuristic", "zcdp")
-Rows = list[dict[str, Any]]
+Rows = list[Record]
 Changed = Callable[[Plan], Plan]
 
 
@@ -54,7 +55,7 @@ class AuditCase:
     sql: str
     before: Rows
     after: Rows
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Keywords = field(default_factory=dict)
     row: bool = False
 
 

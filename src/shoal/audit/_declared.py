@@ -28,9 +28,10 @@ from shoal.dp.pufferfish import (
 )
 from shoal.dp.stated import StatedSession, exact_steps
 from shoal.schema import Column, Schema
+from shoal.typing import Record
 
 Sides = list[dict[Any, Fraction]]
-Row = dict[str, Any]
+Row = Record
 _SCHEMA = Schema(
     {
         "ill": Column("ill", kind="category", levels=("no", "yes")),

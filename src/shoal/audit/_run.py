@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from shoal.audit._cases import CASES, MODES, RHO, mechanism
 from shoal.audit._game import ALPHA, STAGES, GameVerdict, Mechanism, play
@@ -34,8 +33,8 @@ class Report:
         Claimed by the most telling case.
     epsilon_lower_bound : float
         What the true epsilon is at least there.
-    witness : dict or None
-        The event that refutes, None if there is none.
+    witness : GameVerdict or None
+        The case that refutes, None if there is none.
     verdicts : tuple of GameVerdict
         All cases.
     """
@@ -44,7 +43,7 @@ class Report:
     refuted: bool
     epsilon: float
     epsilon_lower_bound: float
-    witness: dict[str, Any] | None
+    witness: GameVerdict | None
     verdicts: tuple[GameVerdict, ...]
 
     def to_dict(self) -> Json:
@@ -54,7 +53,7 @@ class Report:
             "epsilon": self.epsilon,
             "epsilon_lower_bound": self.epsilon_lower_bound,
             "refuted": self.refuted,
-            "witness": self.witness,
+            "witness": None if self.witness is None else asdict(self.witness),
             "cases": len(self.verdicts),
         }
 
@@ -132,5 +131,5 @@ def audit_mechanisms(
 def _report(mode: str, verdicts: list[GameVerdict]) -> Report:
     worst = max(verdicts, key=lambda each: (each.refuted, each.epsilon_lower_bound - each.epsilon))
     refuted = any(each.refuted for each in verdicts)
-    witness = asdict(worst) if refuted else None
+    witness = worst if refuted else None
     return Report(mode, refuted, worst.epsilon, worst.epsilon_lower_bound, witness, tuple(verdicts))

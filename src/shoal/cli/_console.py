@@ -10,6 +10,8 @@ from typing import Any
 
 import typer
 
+from shoal.typing import Json
+
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
@@ -34,7 +36,7 @@ def stages() -> Iterator[Callable[[str, float, float], None]]:
         yield tell
 
 
-def print_json(facts: dict[str, Any]) -> None:
+def print_json(facts: Json) -> None:
     """One object on the output stream."""
     typer.echo(json.dumps(facts, default=_plain, allow_nan=False))
 

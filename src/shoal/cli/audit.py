@@ -67,9 +67,7 @@ def audit_mechanism(
     elif report.witness is not None and report.mode == "intervals":
         seen = report.witness
         typer.echo(f"{report.mode}: refuted. An interval of 95 % may miss in 5 % of answers.")
-        typer.echo(
-            f"witness: {seen['name']}: missed in {seen['hits']} of {seen['of']} (p = {seen['p_value']:.2g})"
-        )
+        typer.echo(f"witness: {seen.name}: missed in {seen.hits} of {seen.of} (p = {seen.p_value:.2g})")
     elif report.mode == "intervals":
         typer.echo(f"intervals: not refuted in {len(report.verdicts)} cases. This proves nothing.")
     elif report.witness is not None:
@@ -80,8 +78,8 @@ def audit_mechanism(
             f"{report.epsilon_lower_bound:.3f}."
         )
         typer.echo(
-            f"witness: {seen['name']}: if {seen['event']}, guess table {seen['guess']}: right in {seen['hits']} "
-            f"of {seen['of']} cases ({seen['runs']} fresh runs, p = {seen['p_value']:.2g})"
+            f"witness: {seen.name}: if {seen.event}, guess table {seen.guess}: right in {seen.hits} "
+            f"of {seen.of} cases ({seen.runs} fresh runs, p = {seen.p_value:.2g})"
         )
     else:
         typer.echo(

@@ -14,7 +14,7 @@ import polars as pl
 from shoal.errors import ParameterError, ShoalError
 from shoal.publish import protect
 from shoal.schema import Schema, Steps
-from shoal.typing import Json
+from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
     from shoal.release import MarginalAxis
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 TARGETS = 400
 MICROAGGREGATION, GENERALISATION, PRIVATE = "microaggregation", "generalisation", "private tables"
 
-FAMILIES: dict[str, dict[str, Any]] = {
+FAMILIES: dict[str, Keywords] = {
     MICROAGGREGATION: {"method": "mdav"},
     GENERALISATION: {"method": "generalize", "recoding": "global"},
 }

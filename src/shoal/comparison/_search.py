@@ -19,6 +19,7 @@ from shoal.engine.encode import group_means, sum_of_squares
 from shoal.errors import MissingExtraError
 from shoal.measures import linked_share
 from shoal.microaggregation import repair
+from shoal.typing import Keywords
 
 if TYPE_CHECKING:
     from shoal.comparison._result import Cell
@@ -59,7 +60,7 @@ def fill_front(  # noqa: C901 - holds four small classes: pymoo is imported when
         def __init__(self) -> None:
             super().__init__(n_var=1, n_obj=2)
 
-        def _evaluate(self, x: Any, out: dict[str, Any], *_: Any, **__: Any) -> None:
+        def _evaluate(self, x: Any, out: Keywords, *_: Any, **__: Any) -> None:
             labels = x[0][1]
             Y = group_means(Z, labels)[labels]
             found = sum_of_squares(Z, labels) / total, linked_share(Z, Y, max_records=ASKED_RECORDS)

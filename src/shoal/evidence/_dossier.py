@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from shoal import __version__, io
 from shoal.errors import InputError
@@ -194,5 +193,5 @@ def _abstract(found: Evidence) -> str:
     return str(run.facts.get("stamp", ""))
 
 
-def _json(told: dict[str, Any]) -> str:
+def _json(told: Json) -> str:
     return json.dumps(told, indent=2, default=str, allow_nan=False) + "\n"

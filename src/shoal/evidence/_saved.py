@@ -24,7 +24,7 @@ SHOWN_ROWS = 20_000
 class SavedFigures:
     """The figures of a saved run."""
 
-    facts: dict[str, Any]
+    facts: Json
 
     def to_dict(self) -> Json:
         """As plain values."""
@@ -108,7 +108,7 @@ class SavedProtection:
             return None
         return fitness(self.before, self.after, self.schema)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         """What is needed to repeat the run."""
         return dict(self.run.facts.get("settings", {}))
 

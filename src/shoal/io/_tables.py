@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -14,6 +13,7 @@ from shoal.io._files import atomic, check_folder, first_line
 from shoal.io._foreign import lost_in, read_excel, read_statistical, write_foreign
 from shoal.io._text import TextWriter, read_text, written_marks
 from shoal.schema import FileFormat
+from shoal.typing import Json
 
 TEXT = (".csv", ".tsv", ".txt")
 STATISTICAL = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
@@ -40,7 +40,7 @@ class ReadTable:
     frame: pl.DataFrame
     format: str
     notes: tuple[str, ...] = ()
-    labels: dict[str, Any] = field(default_factory=dict)
+    labels: Json = field(default_factory=dict)
     file: FileFormat | None = None
 
     def labelled(self) -> list[str]:

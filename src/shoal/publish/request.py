@@ -35,7 +35,7 @@ from shoal.publish.fields import (
 )
 from shoal.publish.recoding import FIELDS
 from shoal.scenarios import RELEASE_TYPES, ReleaseType, release_type
-from shoal.typing import Json
+from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
     from shoal.schema import FileFormat, Schema
@@ -289,14 +289,14 @@ class ProtectionRequest:
         """How the bytes of a text file are read, where the schema declares it."""
         return None if self.schema is None else self.schema.file
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> Keywords:
         """The fields that differ from their default."""
         usual = {each.name: each.default for each in fields(self)} | {"method": self.default_method}
         return {name: getattr(self, name) for name in options() if getattr(self, name) != usual[name]}
 
     def to_dict(self) -> Json:
         """The fields that differ from their default as plain values, which `from_dict` reads back."""
-        told: dict[str, Any] = {}
+        told: Json = {}
         for name, value in self.given().items():
             if name == "schema":
                 told[name] = self.schema.to_toml() if self.schema is not None else None

@@ -26,6 +26,7 @@ from shoal.release._copula import copula_ranks, noisy_concordances
 from shoal.release._groups import noisy_groups, printed, total_order
 from shoal.release._utility import owner_figures
 from shoal.schema import Schema
+from shoal.typing import Json
 
 METHODS = ("insensitive", "individual-ranking")
 ASSOCIATIONS = ("none", "copula", "as-printed")
@@ -223,7 +224,7 @@ def make_plan(
     return plan
 
 
-def draw(plan: TablePlan, table: np.ndarray) -> dict[str, Any]:
+def draw(plan: TablePlan, table: np.ndarray) -> Json:
     """All that is drawn from the private table: noisy numbers, and the seed of the post-processing."""
     order = None if plan.ranked else total_order(table, list(plan.codes))
     noisy = []

@@ -39,6 +39,7 @@ from shoal.report.words import (
     verdict_meaning,
 )
 from shoal.schema import Schema
+from shoal.typing import Json
 
 DRAWN_COLUMNS = 24
 OPTIMAL_GAP = 2e-4  # per cent: the tolerance of the integer programme behind a certificate
@@ -69,7 +70,7 @@ class ProtectionLike(Protocol):
     def original(self) -> pl.DataFrame: ...  # noqa: D102
     @property
     def published(self) -> pl.DataFrame: ...  # noqa: D102
-    def settings(self) -> dict[str, Any]: ...  # noqa: D102
+    def settings(self) -> Json: ...  # noqa: D102
     def command(self) -> str: ...  # noqa: D102
     def python(self, *, public: bool = False) -> str: ...  # noqa: D102
 
@@ -421,7 +422,7 @@ def _certificate(figures: Mapping[str, Any]) -> Certificate | None:
     return Certificate(sentence, tuple(rows))
 
 
-def _public(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _public(settings: Mapping[str, Any]) -> Json:
     """The settings without where the files lie and without the seed."""
     hidden = ("source", "command", "random_state")
     told = {name: value for name, value in settings.items() if name not in hidden}

@@ -22,6 +22,7 @@ from shoal.engine.encode import standardise
 from shoal.errors import InputError
 from shoal.microaggregation import Microaggregator, methods
 from shoal.research._rows import PaperRow
+from shoal.typing import Json, Keywords
 
 Progress = Callable[[str], None]
 LOADERS: dict[str, Callable[[], Any]] = {
@@ -96,7 +97,7 @@ class MethodRun:
     seconds: float
     kept: bool
     spread: float | None = None
-    found: dict[str, Any] = field(default_factory=dict)
+    found: Json = field(default_factory=dict)
 
 
 class Resumed:
@@ -142,7 +143,7 @@ def run_cells(
 def configured(name: str, k: int) -> Microaggregator:
     """A method as it is run for a table of all methods; what it may do is counted in work, never in seconds."""
     method = methods()[name]
-    options: dict[str, Any] = {"random_state": 0} if method.takes("random_state") else {}
+    options: Keywords = {"random_state": 0} if method.takes("random_state") else {}
     if name in ("md", "md-mhm"):
         options["grow"] = "record"
     if method.takes("n_init"):
@@ -165,7 +166,7 @@ def _compiled(name: str) -> None:
 
 def _measure(cell: PaperCell) -> MethodRun:
     X, method = matrix(cell.data), cell.method
-    extra: dict[str, Any] = {}
+    extra: Json = {}
     losses, objectives, kept = [], [], True
     _compiled(method.name)
     start = time.perf_counter()

@@ -48,7 +48,7 @@ class Measured:
     x: float | None
     ours: float
     guarantee: str = "none"
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Json = field(default_factory=dict)
     published: float | None = None
 
     @property
@@ -123,7 +123,7 @@ class CorrelatedReproduction(ReproducedTable):
             for row in self.rows
         ]
 
-    def pictures(self) -> dict[str, Any]:
+    def pictures(self) -> Json:
         """The pictures as SVG, by name: error against epsilon and eps, true against noisy, seconds."""
         from shoal.report.figures import lines
 
@@ -158,7 +158,7 @@ class CorrelatedReproduction(ReproducedTable):
                 made[f"{data}-figure-19"] = build_seconds(self.rows, data)
         return made
 
-    def _answers(self, data: str) -> dict[str, Any]:
+    def _answers(self, data: str) -> Json:
         """Figures 13, 15 and 18: answers plus absolute noise against true answers, two methods at a time; the sound modes apart."""
         from shoal.report.figures import Series, lines
 

@@ -41,7 +41,7 @@ class PaperRow:
     seconds: float
     sizes_kept: bool
     spread: float | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Json = field(default_factory=dict)
 
     @property
     def difference(self) -> float | None:
@@ -151,7 +151,7 @@ class ReproducedTable:
     seconds: float
     claims: tuple[PaperClaim, ...] = ()
 
-    def pictures(self) -> dict[str, Any]:
+    def pictures(self) -> Json:
         """The paper's figures as SVG, by name, where it has some."""
         return {}
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from shoal.microaggregation import KC, KCKW
 from shoal.research._cells import PaperCell, Progress, Resumed, configured, matrix, run_cells
 from shoal.research._published import SPLIT_RANKS, SPLIT_SUMS
 from shoal.research._rows import PaperClaim, PaperRow, ReproducedTable, ranks
+from shoal.typing import Json
 
 SEEDS = 5
 # Numbers of centres, as multiples of n / k, at which KC and KCKW are compared.
@@ -24,7 +24,7 @@ K = 3
 class SplitReproduction(ReproducedTable):
     """The ranks and the sweep, with the paper's figures 3 to 5 drawn from our losses."""
 
-    def pictures(self) -> dict[str, Any]:
+    def pictures(self) -> Json:
         """Losses of the methods on each table (figures 3 to 5), and of KC and KCKW over the number of centres."""
         from shoal.report.figures import Series, lines
         from shoal.research._pictures import losses_by_method

@@ -12,7 +12,7 @@ import polars as pl
 
 from shoal import datasets
 from shoal.dp import Session
-from shoal.dp.correlation import BoundaryWarning, DBSCANModel, Pearson, SelectedMixture
+from shoal.dp.correlation import BoundaryWarning, DBSCANModel, Model, Pearson, SelectedMixture
 from shoal.dp.heuristic import exact_and_sensitivity, noisy
 from shoal.dp.loading.load import load
 from shoal.dp.pufferfish import (
@@ -35,6 +35,7 @@ from shoal.release import (
     release_table,
 )
 from shoal.schema import Cells, Column, Schema
+from shoal.typing import Keywords
 
 EPSILON = 1.0
 HOME = 6  # rows that belong together
@@ -160,9 +161,9 @@ def stated() -> tuple[StatedModel, StatedModel]:
     return GroupScenarios(KEY, SECRET, (home,)), Coefficients((KEY,), HOME, 1)
 
 
-def models(at: SystemsTask) -> dict[str, Any]:
+def models(at: SystemsTask) -> dict[str, Model]:
     """The correlation models of mode `heuristic`, with the dissertation's parameters."""
-    same: dict[str, Any] = {"columns": at.compared, "preprocessing": "min-max"}
+    same: Keywords = {"columns": at.compared, "preprocessing": "min-max"}
     return {
         "zhu": Pearson(**same),
         "mendonca": DBSCANModel(at.eps, **same),
@@ -206,8 +207,8 @@ def measured(at: SystemsTask, count: int = 40, random_state: int = 0) -> dict[st
         found[model.mode] = {"one": error(answers), "all": None}
     cut = graph_figures(release_graph(datasets.load_graph(), 3, EPSILON))["released"]["cut_error"]
     found["graph"] = {"one": cut, "all": cut}
-    for name, model in models(at).items():
-        drawn = _reproduced(at, queries, model, (EPSILON, EPSILON / count))
+    for name, each in models(at).items():
+        drawn = _reproduced(at, queries, each, (EPSILON, EPSILON / count))
         found[name] = {part: error(answers) for part, answers in drawn.items()}
     for name, options in (
         ("insensitive", {"k": at.k}),

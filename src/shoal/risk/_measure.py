@@ -94,7 +94,7 @@ class Risk:
 
     def to_dict(self) -> Json:
         """The figures without the records, every one of them finite."""
-        figures: dict[str, Any] = {
+        figures: Json = {
             "expected_reidentifications": self.expected_reidentifications,
             "unique": self.unique,
             **{f"below_{size}": count for size, count in self.below.items()},

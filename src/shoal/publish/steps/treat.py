@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -22,6 +21,7 @@ from shoal.publish.stages.survey import weights_of
 from shoal.publish.steps.perturb import PERTURBING, column_losses
 from shoal.publish.steps.task import StepTask, Treated
 from shoal.schema import Column, Step
+from shoal.typing import Json
 
 
 def treat(task: StepTask) -> Treated:
@@ -62,7 +62,7 @@ def _coarsened(task: StepTask) -> Treated:
         for name in step.columns
     }
     loss = sum(part * each.loss_ for part, each in zip(share, fitted, strict=True))
-    facts: dict[str, Any] = {"loss": loss, "classes": sum(each.n_groups_ for each in fitted)}
+    facts: Json = {"loss": loss, "classes": sum(each.n_groups_ for each in fitted)}
     if all(each.bound_ is not None for each in fitted):
         bound = sum(part * float(each.bound_ or 0.0) for part, each in zip(share, fitted, strict=True))
         facts |= {"bound": bound, "gap": 0.0 if loss <= 0 else max(0.0, (loss - bound) / loss)}

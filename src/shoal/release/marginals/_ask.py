@@ -21,6 +21,7 @@ from shoal.errors import QueryError
 from shoal.release.marginals._model import BoughtModel
 from shoal.release.marginals._refine import Met, leaves, meet
 from shoal.schema import Schema
+from shoal.typing import Record
 
 FREE = "answered from a release that was bought before: costs nothing"
 MODELLED = "not measured together: read from the fitted model, whose error is not known"
@@ -129,14 +130,14 @@ def _check_released(query: Query, model: BoughtModel) -> None:
             raise QueryError(f"Column {name!r} is not in the release. It has: {', '.join(model.names)}.")
 
 
-def _groups(query: Query, schema: Schema) -> list[tuple[Predicate | None, dict[str, Any]]]:
+def _groups(query: Query, schema: Schema) -> list[tuple[Predicate | None, Record]]:
     """The condition of each group and its labels; one group without GROUP BY."""
     if not query.groups:
         return [(query.condition, {})]
     levels = [labels_of(schema.columns[name]) for name in query.groups]
     if math.prod(len(each) for each in levels) > _MOST_GROUPS:
         raise QueryError(f"GROUP BY on a release may make at most {_MOST_GROUPS} groups.")
-    found: list[tuple[Predicate | None, dict[str, Any]]] = []
+    found: list[tuple[Predicate | None, Record]] = []
     for chosen in product(*levels):
         label = dict(zip(query.groups, chosen, strict=True))
         condition = query.condition
@@ -217,9 +218,7 @@ def _laid(
     return np.transpose(out, order) if order else out
 
 
-def _laid_out(
-    query: Query, rows: Sequence[tuple[dict[str, Any], dict[str, MarginalFigure]]]
-) -> tuple[Any, Any]:
+def _laid_out(query: Query, rows: Sequence[tuple[Record, dict[str, MarginalFigure]]]) -> tuple[Any, Any]:
     """Values and intervals in the shape of an `Answer`."""
     values = [{**label, **{name: each.value for name, each in found.items()}} for label, found in rows]
     known = any(each.interval is not None for _, found in rows for each in found.values())

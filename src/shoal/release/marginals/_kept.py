@@ -170,7 +170,7 @@ def kept_release(kept: Mapping[str, Any], schema: Schema, entry: str | None = No
     return KeptRelease(read_model(kept, axes, zeros, edits), schema, kept["facts"], entry)
 
 
-def told_of(release: MarginalRelease) -> dict[str, Any]:
+def told_of(release: MarginalRelease) -> Json:
     """A release as a file keeps it."""
     edges = {each.name: [end.hex() for end in each.edges] for each in release.model.axes if each.edges}
     from shoal.dp.ledger.claims import Caps

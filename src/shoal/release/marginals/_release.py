@@ -37,6 +37,7 @@ from shoal.release.marginals._quantiles import SHARE, quantile_axes
 from shoal.release.marginals._spend import Measurement, Purse
 from shoal.rules import Edit
 from shoal.schema import Schema, Unit
+from shoal.typing import Json
 
 RELEASE = "RELEASE marginals"  # how the ledger's entries of releases begin
 _MISSING = "Missing cells of columns that declare none count as the middle bin of the declared range, of levels as the first."
@@ -255,7 +256,7 @@ def load_codes(frame: Any, schema: Schema, plan: MarginalPlan, cells: Cells | No
     return encode(load_rows(frame, schema, plan, cells), plan.axes)
 
 
-def facts_of(schema: Schema, plan: MarginalPlan, version: str, caps: Caps) -> dict[str, Any]:
+def facts_of(schema: Schema, plan: MarginalPlan, version: str, caps: Caps) -> Json:
     """What a kept release says about itself, so that it can be asked again: public, all of it."""
     return {
         "columns": [each.name for each in plan.axes],
