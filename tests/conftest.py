@@ -31,6 +31,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
 )
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config, log):
     """Files go to one worker each, so that what a file shares (a server, a protection, compiled kernels) is made once."""
     from xdist.scheduler import LoadScopeScheduling
