@@ -20,7 +20,7 @@ from shoal.dp.ledger.claims import Amount, Caps, Claim
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.unit import ENDED, ReplaceRecord
 from shoal.errors import ParameterError, SchemaError
-from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
+from shoal.params import AnyOf, Constraint, Interval, Options, Unset, check_params
 from shoal.release._columns import Coded, coded_table
 from shoal.release._copula import copula_ranks, noisy_concordances
 from shoal.release._groups import best_size, noisy_groups, printed, total_order
@@ -266,8 +266,8 @@ def numbers_of(plan: TablePlan, body: Mapping[str, Any], table: np.ndarray) -> n
 
 
 def _check(schema: Schema, k: int | None, method: str, association: str, order: str) -> None:
-    rules: dict[str, Rule] = {
-        "k": AnyOf((Nothing(), Interval(Integral, 2))),
+    rules: dict[str, Constraint] = {
+        "k": AnyOf((Unset(), Interval(Integral, 2))),
         "method": Options(METHODS),
         "association": Options(ASSOCIATIONS),
         "order": Options(ORDERS),
