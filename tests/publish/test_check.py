@@ -50,6 +50,8 @@ def test_what_stands_alone_is_at_risk_on_all_open_columns():
     # The two of (20, a) differ in their illness; everyone else has one illness in the class.
     assert found.attributes == {"ill": pytest.approx(4 / 6)}
     assert check.exposure_of(classes(TABLE, plan), decided(3)).at_risk == 1.0
+    one = TABLE.head(1)
+    assert check.exposure_of(classes(one, plan), plan).at_risk == 1.0
     nobody = check.exposure_of(classes(TABLE, plan).head(0), plan)
     assert (nobody.at_risk, nobody.attributes) == (0.0, {"ill": 0.0})
 
