@@ -14,8 +14,9 @@ from shoal.audit import Mechanism
 from shoal.audit._cases import RHO, AuditCase, case_named, mechanism, with_releases
 from shoal.audit._declared import COPIES as COPIES_DECLARED
 from shoal.audit._declared import CROWDED
+from shoal.audit._keys import MOST_KEYS, OWN_KEYS, SHARED_KEYS, key_game
 from shoal.audit._stated import COPIES, dependent
-from shoal.audit._streams import streamed
+from shoal.audit._streams import streamed, streamed_rho
 from shoal.audit._workloads import WORKLOAD_COUNTS, workload_game, workload_queries
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import Limit, Sums
@@ -163,17 +164,23 @@ def _rho_scale(rho: float) -> Mechanism:
     return _rho_short("one row against none", rho, 4)
 
 
+@_fault("rho-noise-short-by-a-tenth")
+def _rho_tenth(rho: float) -> Mechanism:
+    """Gaussian noise that is a tenth too small."""
+    return _rho_short("one row against none", rho, 1.21)
+
+
 @_fault("rho-range-not-rooted")
 def _rho_range(rho: float) -> Mechanism:
     """A choice whose log-ratios span a range of 8 rho in the place of its root."""
     return _rho_short("a median between two heaps", rho, 8)
 
 
-def _rho_short(name: str, rho: float, factor: int) -> Mechanism:
+def _rho_short(name: str, rho: float, factor: float) -> Mechanism:
     case = case_named("zcdp", name)
 
     def more(plan: Plan) -> Plan:
-        return with_releases(plan, micro=factor * plan.releases[0].micro)
+        return with_releases(plan, micro=round(factor * plan.releases[0].micro))
 
     return mechanism(case, rho, drawn=more, currency=RHO)
 
@@ -238,6 +245,36 @@ def _levels_forgotten(epsilon: float) -> Mechanism:
 def _noise_drawn_again(epsilon: float) -> Mechanism:
     """A stream that forgets its noise when it is opened again."""
     return streamed("noise drawn again for each total", epsilon, 1, kept=False)
+
+
+@_fault("stream-noise-short-by-a-tenth")
+def _noise_short(epsilon: float) -> Mechanism:
+    """Noise of a stream that is a tenth too small."""
+    return streamed("noise short by a tenth", epsilon, 8, short=1.1)
+
+
+@_fault("stream-noise-short-by-a-tenth-in-rho")
+def _noise_short_rho(rho: float) -> Mechanism:
+    """Noise of a stream counted in rho that is a tenth too small."""
+    return streamed_rho("noise short by a tenth, in rho", rho, 1, short=1.1)
+
+
+@_fault("stream-weights-forgotten")
+def _weights_forgotten(rho: float) -> Mechanism:
+    """Noise as if a row counted in its own period only."""
+    return streamed_rho("noise for one period only", rho, 1, weights=False)
+
+
+@_fault("key-threshold-too-low")
+def _threshold_too_low(rho: float) -> Mechanism:
+    """The threshold of a delta that is far above what is claimed."""
+    return key_game("a threshold that is too low", rho, OWN_KEYS[:MOST_KEYS], delta=0.9)
+
+
+@_fault("keys-of-a-unit-not-bounded")
+def _keys_not_bounded(rho: float) -> Mechanism:
+    """A unit counts for all of its keys."""
+    return key_game("a unit's keys not bounded", rho, SHARED_KEYS, most=len(SHARED_KEYS))
 
 
 def without_bias(laid: Laid) -> Any:
