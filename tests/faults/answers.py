@@ -250,13 +250,13 @@ def _noise_drawn_again(epsilon: float) -> Mechanism:
 @_fault("stream-noise-short-by-a-tenth")
 def _noise_short(epsilon: float) -> Mechanism:
     """Noise of a stream that is a tenth too small."""
-    return streamed("noise short by a tenth", epsilon, 8, short=1.1)
+    return streamed("noise short by a tenth", epsilon, 1, short=1.1)
 
 
-@_fault("stream-noise-short-by-a-tenth-in-rho")
+@_fault("stream-noise-short-by-a-sixth-in-rho")
 def _noise_short_rho(rho: float) -> Mechanism:
-    """Noise of a stream counted in rho that is a tenth too small."""
-    return streamed_rho("noise short by a tenth, in rho", rho, 1, short=1.1)
+    """Noise of a stream counted in rho that is a sixth too small."""
+    return streamed_rho("noise short by a sixth, in rho", rho, 1, short=1.2)
 
 
 @_fault("stream-weights-forgotten")
