@@ -16,6 +16,7 @@ from pages import Page
 from shoal.errors import InputError
 from shoal.privacy import Verdict
 from shoal.publish.stages.check import Exposure
+from shoal.publish.stages.measure import LossCertificate
 from shoal.publish.status import status_of
 from shoal.report import write_report
 from shoal.report.build import gather
@@ -23,7 +24,9 @@ from shoal.report.html import render_report
 from shoal.schema import Column, Schema
 
 NOW = datetime(2024, 2, 29, 12, 0, tzinfo=UTC)
-CERTIFICATE = {"bound": 4.6, "gap": 1.4, "proven": True, "method": "column generation", "seconds": 12.3}
+CERTIFICATE = LossCertificate(
+    method="column generation", seconds=12.3, note="", bound=4.6, gap=1.4, proven=True
+)
 
 
 def page_of(protection, **options) -> Page:
@@ -215,17 +218,22 @@ def test_report_is_written_whole_or_not_at_all(plain, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ({"bound": 4.6, "gap": 0.0, "proven": True}, "proven to be optimal"),
-        ({"bound": 4.6, "gap": 0.5, "proven": True}, "can lose less than 4.6 %"),
-        ({"bound": 4.6, "gap": 0.0, "proven": False}, "found but not proven"),
-        ({"bound": None, "gap": None, "proven": False}, "nothing is said about the optimum"),
+        ((4.6, 0.0, True), "proven to be optimal"),
+        ((4.6, 0.5, True), "can lose less than 4.6 %"),
+        ((4.6, 0.0, False), "found but not proven"),
+        ((None, None, False), "nothing is said about the optimum"),
     ],
 )
 def test_certificate_says_what_is_proven(plain, given, words):
-    facts = gather(replace(plain, figures=replace(plain.figures, certificate=given)))
+    facts = gather(
+        replace(
+            plain,
+            figures=replace(plain.figures, certificate=LossCertificate(*given, "linear programme", 1.0, "")),
+        )
+    )
     assert facts.certificate is not None
     assert words in facts.certificate.sentence
-    assert dict(facts.certificate.rows)["Bound proven"] == ("yes" if given["proven"] else "no")
+    assert dict(facts.certificate.rows)["Bound proven"] == ("yes" if given[2] else "no")
 
 
 def test_failed_demand_is_red_and_said(plain):
