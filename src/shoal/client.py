@@ -74,14 +74,15 @@ class Client:
         sql: str,
         epsilon: float | None = None,
         *,
+        rho: float | None = None,
         error: float | None = None,
         dataset: str | None = None,
         mode: str | None = None,
     ) -> Answer:
-        """One private answer, charged to your budget: for an epsilon, or for what a wanted error takes."""
+        """One private answer, charged to your budget: for an epsilon, a rho (of a data set counted in it), or a wanted error."""
         if mode == "heuristic":
             raise InputError("Mode 'heuristic' gives no private answers: ask for it with 'reproduce'.")
-        return Answer.from_dict(self._post("ask", sql, epsilon, dataset, mode, error))
+        return Answer.from_dict(self._post("ask", sql, epsilon, dataset, mode, error, rho))
 
     def reproduce(self, sql: str, noise_parameter: float, *, dataset: str | None = None) -> Reproduction:
         """What the dissertation's mechanism gives, where the owner offers it: nothing is guaranteed."""
@@ -92,12 +93,13 @@ class Client:
         sql: str,
         epsilon: float | None = None,
         *,
+        rho: float | None = None,
         error: float | None = None,
         dataset: str | None = None,
         mode: str | None = None,
     ) -> dict[str, Any]:
         """What an answer would cost, how exact it would be, and how it is split; free."""
-        found: dict[str, Any] = self._post("cost", sql, epsilon, dataset, mode, error)
+        found: dict[str, Any] = self._post("cost", sql, epsilon, dataset, mode, error, rho)
         return found
 
     def datasets(self) -> list[dict[str, Any]]:
@@ -106,8 +108,13 @@ class Client:
         return found
 
     def remaining(self, dataset: str | None = None) -> float:
-        """Epsilon that you can still spend."""
-        return float(self._send("GET", f"{self._at(dataset)}/budget")["remaining"])
+        """What you can still spend: epsilon, or rho of a data set counted in it (`budget` says which)."""
+        return float(self.budget(dataset)["remaining"])
+
+    def budget(self, dataset: str | None = None) -> dict[str, Any]:
+        """What you may spend, spent and can still spend, in what the data set is counted in."""
+        found: dict[str, Any] = self._send("GET", f"{self._at(dataset)}/budget")
+        return found
 
     def answers(self, dataset: str | None = None) -> list[dict[str, Any]]:
         """Your past answers, newest first."""
@@ -141,8 +148,10 @@ class Client:
         dataset: str | None,
         mode: str | None,
         error: float | None = None,
+        rho: float | None = None,
     ) -> Any:
-        amount = {"epsilon": epsilon} if error is None else {"error": error}
+        given = {"epsilon": epsilon, "error": error, "rho": rho}
+        amount = {name: value for name, value in given.items() if value is not None}
         question = {"sql": sql, "mode": mode, **amount}
         return self._send("POST", f"{self._at(dataset)}/{what}", json=question)
 

@@ -26,6 +26,8 @@ from shoal.server.service import UnknownError
 from shoal.server.words import words_of
 
 HISTORY = 30
+USUAL = {"epsilon": "0.1", "rho": "0.001"}
+"""What stands in the form before anything was typed."""
 _ENTRY = re.compile("[0-9a-f]{16}")
 _ENDINGS = {
     "csv": "text/csv; charset=utf-8",
@@ -39,7 +41,7 @@ class Typed:
     """What stands in the forms of the page."""
 
     sql: str = ""
-    epsilon: str = "0.1"
+    amount: str = ""
     error: str = ""
     mode: str = ""
     choice: Choice = field(default_factory=Choice)
@@ -61,7 +63,7 @@ def ask_page(request: Request, dataset: str, again: str = "", find: str = "", be
     typed = Typed()
     if again:
         past = api.service_of(request).held(dataset, request.state.visitor.name, again)
-        typed = Typed(past.query, f"{past.asked or 0.1:g}", mode=past.mode or "")
+        typed = Typed(past.query, f"{past.asked.value:g}" if past.asked else "", mode=past.mode or "")
     return _ask_page(request, dataset, typed, find=find, before=before)
 
 
@@ -75,7 +77,7 @@ async def ask(request: Request, dataset: str) -> Response:
         service.session(dataset)
         if typed.built:
             typed = replace(typed, sql=typed.choice.sql(_schema(request, dataset)))
-        question = _question(typed)
+        question = _question(typed, service.currency(dataset).word)
         if wants_price:
             told = await run_in_threadpool(
                 api.forecast_of, service, dataset, question, request.state.visitor.name
@@ -113,7 +115,7 @@ def answer(request: Request, dataset: str, name: str) -> Response:
     if stem == "all" and ending in ("csv", "json"):
         chosen = service.past(dataset, who, 1000)
         text = (
-            exports.long_csv(chosen)
+            exports.long_csv(chosen, service.currency(dataset).word)
             if ending == "csv"
             else json.dumps([exports.facts_of(each) for each in chosen], indent=1)
         )
@@ -142,8 +144,7 @@ def _as(past: Past, request: Request, dataset: str, ending: str) -> str:
         return json.dumps(exports.facts_of(past), indent=1)
     if ending == "csv":
         return exports.csv_of(past)
-    asked = replace(past, epsilon=past.asked or past.epsilon)
-    return exports.notebook_of(asked, _site(request), dataset, past.mode)
+    return exports.notebook_of(past, _site(request), dataset, past.mode)
 
 
 def _file(text: str, stem: str, ending: str) -> Response:
@@ -191,6 +192,7 @@ def _ask_page(
         find=find, names=names, past=past, called=names.get(entry or "", ""), slot=service.config.slot_seconds,
         figures=builder.FIGURES, operators=builder.OPERATORS, numbers=builder.numbers(schema),
         groups=builder.grouped(schema), lines=_lines(typed.choice), dataset=dataset,
+        usual=USUAL[facts["counted_in"]],
         **(_taken(request, dataset, past) if past else {}),
     )  # fmt: skip
 
@@ -215,9 +217,8 @@ def _taken(request: Request, dataset: str, past: Past) -> dict[str, Any]:
     """The same question in other words, and how to quote its answer."""
     if past.answer is None:
         return {}
-    asked = replace(past, epsilon=past.asked or past.epsilon)
     return {
-        "python": exports.python_of(asked, _site(request), dataset, past.mode),
+        "python": exports.python_of(past, _site(request), dataset, past.mode),
         "citation": exports.citation(past, dataset),
     }
 
@@ -235,20 +236,25 @@ def _schema(request: Request, dataset: str) -> Schema:
 def _typed(form: FormData) -> Typed:
     fields = [(name, str(value)) for name, value in form.multi_items()]
     named = dict(fields)
-    texts = {name: named.get(name, "") for name in ("sql", "epsilon", "error", "mode")}
-    return Typed(**texts, choice=Choice.of_form(fields), built="figure" in named)
+    texts = {name: named.get(name, "") for name in ("sql", "error", "mode")}
+    return Typed(
+        **texts,
+        amount=named.get("rho") or named.get("epsilon", ""),
+        choice=Choice.of_form(fields),
+        built="figure" in named,
+    )
 
 
-def _question(typed: Typed) -> api.Question:
+def _question(typed: Typed, word: str) -> api.Question:
     if len(typed.sql) > api.LONGEST:
         raise QueryError(f"A query must be a text of at most {api.LONGEST} characters.")
-    wanted = {"error": typed.error} if typed.error.strip() else {"epsilon": typed.epsilon}
+    wanted = {"error": typed.error} if typed.error.strip() else {word: typed.amount}
     amounts = {name: _amount(name, text) for name, text in wanted.items()}
     try:
         return api.Question(sql=typed.sql, mode=typed.mode or None, **amounts)
     except ValidationError as error:
         first = error.errors()[0]
-        where = str(first["loc"][0]) if first["loc"] else "epsilon"
+        where = str(first["loc"][0]) if first["loc"] else word
         raise ParameterError(f"{where!r} is not as expected: {first['msg']}.") from None
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.dp.answering.answer import Answer
-from shoal.dp.budget import epsilon, micro
+from shoal.dp.budget import epsilon
 from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.ledger.claims import Caps
@@ -26,7 +26,7 @@ from shoal.dp.ledger.rights import OPEN, Rights
 from shoal.dp.ledger.spending import spending
 from shoal.dp.loading.quality import ColumnQuality, quality
 from shoal.dp.loading.sources import open_source, read_private
-from shoal.dp.mechanisms.currency import PURE
+from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
 from shoal.dp.past import Past, held, past
 from shoal.dp.session import Cost, FewCellsWarning, Session
 from shoal.dp.unit import STATED
@@ -34,6 +34,7 @@ from shoal.errors import BudgetError, InputError, ParameterError, QueryError, Sh
 from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
+from shoal.server.budgets import Budget, Left, counted
 from shoal.server.config import Config, Dataset
 from shoal.server.dataset_files import DatasetFiles
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
@@ -90,7 +91,7 @@ class Service:
             if isinstance(session, Session):
                 session.admit = self.large.admit
         if self._most is not None:
-            _narrow(sessions, micro(self._most))
+            _narrow(sessions, Currency.of(facts.schema).millionths(self._most))
         self._quality[name], self._sessions[name], self.datasets[name] = looked, sessions, facts
         self.frames[name] = frame
 
@@ -124,15 +125,15 @@ class Service:
         schema = Schema.from_toml(path)
         if schema.id in self.config.datasets:
             raise ParameterError(f"Data set {schema.id!r} is declared in the configuration: change it there.")
-        caps = self.ledger.caps(schema.id)
+        caps, currency = self.ledger.caps(schema.id), Currency.of(schema)
         wanted = (budget or schema.budget, per_analyst or schema.per_analyst)
         for asked, held_to in zip(
             wanted, (caps.total, caps.per_analyst) if caps else (None, None), strict=True
         ):
-            if held_to is not None and asked is not None and micro(asked) > held_to:
+            if held_to is not None and asked is not None and currency.millionths(asked) > held_to:
                 raise ParameterError(
-                    f"The ledger holds data set {schema.id!r} to {epsilon(held_to):g}: raise it on its page of access and "
-                    f"caps first. Got {asked:g}."
+                    f"The ledger holds data set {schema.id!r} to {CurrencyAmount(held_to, currency).text}: raise it on its "
+                    f"page of access and caps first. Got epsilon {asked:g}."
                 )
 
     def session(self, dataset: str, mode: str | None = None) -> Session | Heuristic:
@@ -180,13 +181,14 @@ class Service:
         mode: str | None,
         analyst: str,
         error: float | None = None,
+        rho: float | None = None,
     ) -> Answer | Reproduction:
-        """One answer, charged to the analyst: for an epsilon, or for what a wanted error takes."""
+        """One answer, charged to the analyst: for an epsilon, a rho, or for what a wanted error takes."""
         self.require(dataset, analyst)
         session = self.session(dataset, mode)
         with self.refusing(analyst):
             if isinstance(session, Session):
-                return session.ask(sql, amount, error=error, analyst=analyst)
+                return session.ask(sql, amount, rho=rho, error=error, analyst=analyst)
             if amount is None:
                 raise QueryError("Mode 'heuristic' takes a noise parameter, not an error.")
             return session.ask(sql, amount, analyst=analyst)
@@ -210,13 +212,14 @@ class Service:
         mode: str | None,
         analyst: str,
         error: float | None = None,
+        rho: float | None = None,
     ) -> Cost:
         """What that answer would cost."""
         self.require(dataset, analyst)
         session = self.session(dataset, mode)
         if isinstance(session, Heuristic):
             raise QueryError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
-        return session.cost(sql, amount, error=error, analyst=analyst)
+        return session.cost(sql, amount, rho=rho, error=error, analyst=analyst)
 
     def past(
         self, dataset: str, analyst: str, last: int = 100, *, text: str = "", before: str | None = None
@@ -235,7 +238,16 @@ class Service:
             raise UnknownError("There is no such answer of yours.")
         return found
 
-    def budget(self, dataset: str, analyst: str) -> dict[str, Any]:
+    def currency(self, dataset: str) -> Currency:
+        """What a data set is counted in."""
+        self.session(dataset)
+        return Currency.of(self.datasets[dataset].schema)
+
+    def amount(self, dataset: str, millionths: int) -> CurrencyAmount:
+        """An amount of a data set's budget, with what it is counted in."""
+        return CurrencyAmount(millionths, self.currency(dataset))
+
+    def budget(self, dataset: str, analyst: str) -> Budget:
         """What an analyst spent on a data set and can still spend.
 
         What others spent is not told.
@@ -243,24 +255,24 @@ class Service:
         self.require(dataset, analyst)
         limit = self._caps(dataset)
         caps = self.ledger.caps_of(dataset, analyst, limit) or limit
-        return {
-            "dataset": dataset,
-            "analyst": analyst,
-            "cap": epsilon(min(caps.per_analyst, caps.total)),
-            "spent": epsilon(self.ledger.spent(dataset, analyst)),
-            "remaining": epsilon(self.ledger.remaining(dataset, analyst, limit)),
-        }
+        amounts = (
+            min(caps.per_analyst, caps.total),
+            self.ledger.spent(dataset, analyst),
+            self.ledger.remaining(dataset, analyst, limit),
+        )
+        return Budget(dataset, analyst, *(self.amount(dataset, each) for each in amounts))
 
-    def budget_of(self, dataset: str, analyst: str) -> dict[str, float]:
+    def budget_of(self, dataset: str, analyst: str) -> Left:
         """For the owner: what an analyst has left, and what the data set has."""
         caps = self._caps(dataset)
         own = self.ledger.caps_of(dataset, analyst, caps) or Caps(caps.total, 0)
-        return {
-            "cap": epsilon(min(own.per_analyst, own.total)),
-            "remaining": epsilon(self.ledger.remaining(dataset, analyst, caps)),
-            "total": epsilon(caps.total),
-            "total_left": epsilon(max(0, caps.total - self.ledger.spent(dataset))),
-        }
+        amounts = (
+            min(own.per_analyst, own.total),
+            self.ledger.remaining(dataset, analyst, caps),
+            caps.total,
+            max(0, caps.total - self.ledger.spent(dataset)),
+        )
+        return Left(*(self.amount(dataset, each) for each in amounts))
 
     def public(self, dataset: str) -> dict[str, Any]:
         """The public facts of a data set."""
@@ -272,6 +284,7 @@ class Service:
             "modes": list(self._sessions[dataset]),
             "model": facts.model if facts.model is None or ":" in facts.model else Path(facts.model).name,
             "unit": _unit(schema),
+            **_counted(schema),
             "columns": [_column(each) for each in schema.columns.values()],
             "examples": examples(schema),
         }
@@ -282,6 +295,8 @@ class Service:
         caps, spent = self._caps(dataset), spending(self.ledger, dataset)
         over = spent.exhausted(caps.total)
         return {
+            **counted(self.amount(dataset, caps.total)),
+            "meaning": self.amount(dataset, caps.total).meaning,
             "cap": epsilon(caps.total),
             "per_analyst": epsilon(caps.per_analyst),
             "spent": epsilon(self.ledger.spent(dataset)),
@@ -332,13 +347,6 @@ def open_sessions(
     facts: Dataset, frame: Any, ledger: Ledger, version: str, minimum: float
 ) -> dict[str, Session | Heuristic]:
     """A session for each mode of a data set, on one ledger."""
-    if (
-        facts.schema.currency != PURE
-    ):  # caps, grants and pages of the server are in epsilon: rho must not pass for it
-        raise ParameterError(
-            f"A data set that is served must be counted in pure epsilon. Got currency = {facts.schema.currency!r}: "
-            "ask it by `shoal ask` or a `Session`."
-        )
     sessions: dict[str, Session | Heuristic] = {}
     for mode in facts.modes:
         if mode == "heuristic":
@@ -374,6 +382,12 @@ def _column(column: Column) -> dict[str, Any]:
     if column.step is not None:
         facts["step"] = column.step
     return facts
+
+
+def _counted(schema: Schema) -> dict[str, Any]:
+    """In what the answers are counted: public facts."""
+    currency = Currency.of(schema)
+    return {"counted_in": currency.word} | ({} if currency.pure else {"delta": currency.delta})
 
 
 def _unit(schema: Schema) -> str:
