@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from shoal.dp.ledger.anchor import Anchor
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.loading.sources import located_table
-from shoal.dp.session import LEAST
+from shoal.dp.opening import LEAST
 from shoal.dp.unit import MODES as SOUND
 from shoal.dp.unit import STATED
 from shoal.errors import MissingExtraError, ParameterError
@@ -44,7 +44,8 @@ class Dataset:
     schema: InstanceOf[Schema] = Field(description="path of its schema")
     modes: tuple[Text, ...] = Field(default=("dp",), description="modes in which it is answered")
     budget: Number | None = Field(
-        default=None, description="epsilon of the data set, against everyone together; of one counted in zCDP, with its delta"
+        default=None,
+        description="epsilon of the data set, against everyone together; of one counted in zCDP, with its delta",
     )
     per_analyst: Number | None = Field(default=None, description="epsilon of each analyst")
     tau: Count | None = Field(default=None, description="rows of a cell that count, in mode `correlated`")
@@ -146,7 +147,8 @@ class Config:
     )
     least_epsilon: Number = Field(default=LEAST, description="least epsilon of each figure")
     agent_epsilon: Number = Field(
-        default=0.5, description="epsilon that each agent may spend on a data set, within the cap of each analyst"
+        default=0.5,
+        description="epsilon that each agent may spend on a data set, within the cap of each analyst",
     )
     requests_per_minute: Count = Field(default=600, description="requests of one account")
     guesses_per_minute: Count = Field(default=20, description="wrong tokens from one address")
