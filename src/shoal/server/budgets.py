@@ -61,6 +61,7 @@ class Left:
     remaining: CurrencyAmount
     total: CurrencyAmount
     total_left: CurrencyAmount
+    team_left: CurrencyAmount | None = None
 
 
 class Words:

@@ -265,7 +265,7 @@ class Service:
         return Budget(dataset, analyst, *(self.amount(dataset, each) for each in amounts))
 
     def budget_of(self, dataset: str, analyst: str) -> Left:
-        """For the owner: what an analyst has left, and what the data set has."""
+        """For the owner: what an analyst has left, and what the data set and the analyst's team have."""
         caps = self._caps(dataset)
         own = self.ledger.caps_of(dataset, analyst, caps) or Caps(caps.total, 0)
         amounts = (
@@ -274,7 +274,9 @@ class Service:
             caps.total,
             max(0, caps.total - self.ledger.spent(dataset)),
         )
-        return Left(*(self.amount(dataset, each) for each in amounts))
+        left = self.ledger.team_left(dataset, analyst)
+        team = None if left is None else self.amount(dataset, left)
+        return Left(*(self.amount(dataset, each) for each in amounts), team)
 
     def public(self, dataset: str) -> dict[str, Any]:
         """The public facts of a data set."""
