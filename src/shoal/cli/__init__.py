@@ -34,6 +34,8 @@ COMMANDS = (
     "workload",
     "stream",
     "release",
+    "release_graph",
+    "systems",
     "ledger",
     "serve",
     "audit",
