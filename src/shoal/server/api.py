@@ -223,7 +223,8 @@ def log_of(service: Service, last: int) -> list[dict[str, Any]]:
     """Entries of the ledger as an auditor sees them: the chain can be checked, stored answers cannot be guessed."""
     words = Words(service.ledger)
     return [
-        asdict(each.shown()) | {words.of(each.dataset): epsilon_of(each.micro)}
+        asdict(each.shown())
+        | {words.of(each.dataset): epsilon_of(each.micro) if each.kind in ("charge", "receipt") else 0.0}
         for each in service.ledger.entries(last=last)
     ]
 

@@ -37,6 +37,7 @@ _COLUMNS = (
     "entry",
     "hash",
 )
+SPENDING = ("charge", "receipt")  # kinds whose amount is one of the budget
 Text = Annotated[str, Query(max_length=200)]
 Before = Annotated[int | None, Query(ge=1, le=2**62, description="'older' of the page before.")]
 
@@ -126,7 +127,7 @@ def _shown(row: Row, word: str) -> dict[str, Any]:
         "dataset": entry.dataset,
         "analyst": entry.analyst,
         "counted_in": word,
-        "spent": epsilon_of(entry.micro),
+        "spent": epsilon_of(entry.micro) if entry.kind in SPENDING else 0.0,
         "total": epsilon_of(entry.dataset_total),
         "unit": entry.unit,
         "text": _words(entry),
@@ -142,6 +143,10 @@ def _words(entry: Entry) -> str:
         word = WORDS[caps.currency]
         return (
             f"budget {word} {epsilon_of(caps.total):g}, per analyst {word} {epsilon_of(caps.per_analyst):g}"
+        )
+    if entry.kind == "delta":
+        return (
+            f"delta {entry.micro / 1e18:g} of groups that nobody declared, {int(entry.body) / 1e18:g} so far"
         )
     return "mark of the ledger's secret" if entry.kind == "secret" else entry.body
 

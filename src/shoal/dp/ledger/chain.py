@@ -38,6 +38,7 @@ class Replay:
     _by_analyst: dict[tuple[str, str], int] = field(default_factory=dict)
     _caps: dict[str, Caps] = field(default_factory=dict)
     _rights: dict[str, Rights] = field(default_factory=dict)
+    _delta: dict[str, int] = field(default_factory=dict)
     _closed: set[tuple[str, str, str]] = field(default_factory=set)
     _met: bool = False
 
@@ -95,6 +96,12 @@ class Replay:
             )
             if spent > caps.total or beyond:
                 return f"entry {entry.seq} was charged beyond its cap"
+        if entry.kind == "delta":
+            self._delta[dataset] = self._delta.get(dataset, 0) + entry.micro
+            if entry.body != str(self._delta[dataset]):
+                return f"the totals of entry {entry.seq} do not add up"
+            if caps is not None and self._delta[dataset] > caps.keys:
+                return f"entry {entry.seq} took more delta than is reserved"
         closed = any((*owner, key) in self._closed for key in (CLOSED_KEY, TEAM_CLOSED_KEY))
         if entry.kind in ("charge", "receipt") and closed:
             return f"entry {entry.seq} was charged to an analyst for whom the data set was closed"
