@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -11,6 +12,7 @@ from urllib.parse import quote
 from shoal import errors
 from shoal.dp.answering.answer import Answer
 from shoal.dp.heuristic import Reproduction
+from shoal.dp.workload import WorkloadAnswer
 from shoal.errors import InputError, MissingExtraError, ShoalError
 
 try:
@@ -101,6 +103,77 @@ class Client:
         """What an answer would cost, how exact it would be, and how it is split; free."""
         found: dict[str, Any] = self._post("cost", sql, epsilon, dataset, mode, error, rho)
         return found
+
+    def workload(
+        self,
+        queries: Sequence[str],
+        epsilon: float | None = None,
+        *,
+        rho: float | None = None,
+        dataset: str | None = None,
+        mode: str | None = None,
+    ) -> WorkloadAnswer:
+        """Counting queries answered together, for one charge (`Session.workload`)."""
+        return WorkloadAnswer.from_dict(self._post_all("workload", queries, epsilon, rho, dataset, mode))
+
+    def workload_cost(
+        self,
+        queries: Sequence[str],
+        epsilon: float | None = None,
+        *,
+        rho: float | None = None,
+        dataset: str | None = None,
+        mode: str | None = None,
+    ) -> dict[str, Any]:
+        """What queries asked together would cost, once for all, and the error to expect of each; free."""
+        found: dict[str, Any] = self._post_all("workload/cost", queries, epsilon, rho, dataset, mode)
+        return found
+
+    def stream(
+        self,
+        name: str,
+        sql: str,
+        periods: int,
+        epsilon: float | None = None,
+        *,
+        rho: float | None = None,
+        dataset: str | None = None,
+        mode: str | None = None,
+    ) -> dict[str, Any]:
+        """Open a stream for one charge now; the same words open it again, with the totals told so far, for nothing."""
+        amount = {"epsilon": epsilon} if rho is None else {"rho": rho}
+        wanted = {"name": name, "sql": sql, "periods": periods, "mode": mode, **amount}
+        found: dict[str, Any] = self._send("POST", f"{self._at(dataset)}/streams", json=wanted)
+        return found
+
+    def streams(self, dataset: str | None = None) -> list[dict[str, Any]]:
+        """The streams that you paid for, with all totals told so far; everybody's for an owner."""
+        found: list[dict[str, Any]] = self._send("GET", f"{self._at(dataset)}/streams")
+        return found
+
+    def add_period(
+        self, stream: str, table: str | Path, period: int | None = None, *, dataset: str | None = None
+    ) -> dict[str, Any]:
+        """For owners: send the rows of a stream's next period, a file of one's own. Another `period` than the next is refused."""
+        path, fields = Path(table), {} if period is None else {"period": str(period)}
+        where = f"{self._at(dataset)}/streams/{quote(stream, safe='')}/periods"
+        with path.open("rb") as file:
+            sent = self._send("POST", where, files={"table": (path.name, file)}, data=fields)
+        found: dict[str, Any] = sent
+        return found
+
+    def _post_all(
+        self,
+        what: str,
+        queries: Sequence[str],
+        epsilon: float | None,
+        rho: float | None,
+        dataset: str | None,
+        mode: str | None,
+    ) -> Any:
+        amount = {"epsilon": epsilon} if rho is None else {"rho": rho}
+        wanted = {"queries": list(queries), "mode": mode, **amount}
+        return self._send("POST", f"{self._at(dataset)}/{what}", json=wanted)
 
     def datasets(self) -> list[dict[str, Any]]:
         """The data sets and their public facts."""

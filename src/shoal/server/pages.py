@@ -17,6 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from shoal import __version__
 from shoal.dp.answering.answer import Answer
 from shoal.dp.budget import rounded_up_text
+from shoal.dp.workload import WorkloadAnswer
 from shoal.errors import ParameterError
 from shoal.server import api, pictures
 from shoal.server.accounts import ROLES, VISIT_SECONDS, Account
@@ -212,7 +213,7 @@ def _address(name: str) -> str:
     return quote(name, safe="")
 
 
-def _charged(answer: Answer) -> str:
+def _charged(answer: Answer | WorkloadAnswer) -> str:
     """What an answer cost, in what its data set is counted in."""
     if answer.rho is None or answer.delta is None:
         return f"epsilon {answer.epsilon:g}"

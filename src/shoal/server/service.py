@@ -13,12 +13,14 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from shoal.dp.answering.answer import Answer
 from shoal.dp.answering.cost import Cost
 from shoal.dp.budget import epsilon
+from shoal.dp.continual import state_of
 from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.ledger.claims import Caps
@@ -26,7 +28,7 @@ from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.rights import OPEN, Rights
 from shoal.dp.ledger.spending import spending
 from shoal.dp.loading.quality import ColumnQuality, quality
-from shoal.dp.loading.sources import open_source, read_private
+from shoal.dp.loading.sources import open_source, open_table, read_private
 from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
 from shoal.dp.opening import FewCellsWarning
 from shoal.dp.past import Past, held, past
@@ -37,12 +39,14 @@ from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.budgets import Budget, Left, counted
-from shoal.server.config import Config, Dataset
+from shoal.server.config import Config, Dataset, LinkedTable
 from shoal.server.dataset_files import DatasetFiles
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
-from shoal.server.words import examples, name_of
+from shoal.server.words import examples, joins, name_of
 
 log = logging.getLogger("shoal.server")
+Further = dict[str, tuple[Any, Schema]]
+"""Tables beside the first, by name: cells or a source, and the schema."""
 SWITCH_SECONDS = 0.0005  # for which one thread may hold up the others
 
 
@@ -76,6 +80,7 @@ class Service:
         self._rights: dict[str, tuple[float, Rights]] = {}
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
+        self.streams = state_of(self.ledger, config.streams)
         self.frames: dict[str, Any] = {}  # as read, for releases of whole tables
         self.datasets: dict[str, Dataset] = {}
         self.files, self._most, self._run = DatasetFiles(Path(config.datasets_folder)), most, run
@@ -86,9 +91,11 @@ class Service:
 
     def _open(self, name: str, facts: Dataset) -> None:
         """Load a data set and open its sessions, then let them take the place of those before."""
-        frame = table_of(facts)
-        looked = quality(frame, facts.schema)
-        sessions = open_sessions(facts, frame, self.ledger, f"{self._run}:{name}", self.config.least_epsilon)
+        frame, further = table_of(facts), further_tables(facts)
+        looked = all_quality(facts, frame, further)
+        sessions = open_sessions(
+            facts, frame, self.ledger, f"{self._run}:{name}", self.config.least_epsilon, further
+        )
         for session in sessions.values():
             if isinstance(session, Session):
                 session.admit = self.large.admit
@@ -290,7 +297,8 @@ class Service:
             "unit": _unit(schema),
             **_counted(schema),
             "columns": [_column(each) for each in schema.columns.values()],
-            "examples": examples(schema),
+            "tables": [_table(name, each, schema) for name, each in (facts.tables or {}).items()],
+            "examples": [*examples(schema), *joins(schema)],
         }
 
     def spending(self, dataset: str) -> dict[str, Any]:
@@ -316,7 +324,8 @@ class Service:
         return self._quality[dataset]
 
     def close(self) -> None:
-        """Let go of the ledger."""
+        """Let go of the ledger and the streams."""
+        self.streams.close()
         self.ledger.close()
 
     def _kept(self, dataset: str) -> list[Session]:
@@ -342,13 +351,31 @@ def _narrow(by_mode: dict[str, Session | Heuristic], most: int) -> None:
 
 def table_of(facts: Dataset) -> Any:
     """The cells of a file, or a source that is read when it is asked: a folder of Parquet files, or a database."""
+    if facts.tables:
+        return open_table(facts.file, facts.schema, also=True)  # keys need not be declared
     if isinstance(facts.file, Path) and facts.file.is_file():
         return read_private(facts.file, facts.schema)
     return open_source(facts.file, facts.schema)
 
 
+def further_tables(facts: Dataset) -> Further:
+    """The further tables of a data set with their schemas, read or ready to be read."""
+    return {
+        name: (open_table(each.file, each.schema, also=True), each.schema)
+        for name, each in (facts.tables or {}).items()
+    }
+
+
+def all_quality(facts: Dataset, frame: Any, further: Further) -> tuple[ColumnQuality, ...]:
+    """How the cells of all tables were understood; columns of further ones after the names of their tables."""
+    found = list(quality(frame, facts.schema))
+    for name, (data, schema) in further.items():
+        found += [replace(each, name=f"{name}.{each.name}") for each in quality(data, schema)]
+    return tuple(found)
+
+
 def open_sessions(
-    facts: Dataset, frame: Any, ledger: Ledger, version: str, minimum: float
+    facts: Dataset, frame: Any, ledger: Ledger, version: str, minimum: float, further: Further | None = None
 ) -> dict[str, Session | Heuristic]:
     """A session for each mode of a data set, on one ledger."""
     sessions: dict[str, Session | Heuristic] = {}
@@ -372,7 +399,8 @@ def open_sessions(
                 model=facts.model if mode in STATED else None,
                 data_version=facts.version or facts.schema.version or version,
                 minimum=minimum,
-                releases=() if mode in STATED else (KeptReleases(ledger, facts.schema),),
+                releases=() if mode in STATED or further else (KeptReleases(ledger, facts.schema),),
+                **({"tables": further} if further else {}),
             )
     return sessions
 
@@ -386,6 +414,18 @@ def _column(column: Column) -> dict[str, Any]:
     if column.step is not None:
         facts["step"] = column.step
     return facts
+
+
+def _table(name: str, table: LinkedTable, schema: Schema) -> dict[str, Any]:
+    """The public facts of a further table: its columns, and by which keys it is joined."""
+    links = [each for each in schema.links if name in (each.from_table, each.to_table)]
+    return {
+        "name": name,
+        "sql": name_of(name),
+        "keys": sorted({key for link in links for key in link.key}),
+        "public": any(link.public and link.to_table == name for link in links),
+        "columns": [_column(each) for each in table.schema.columns.values()],
+    }
 
 
 def _counted(schema: Schema) -> dict[str, Any]:
