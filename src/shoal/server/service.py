@@ -283,7 +283,7 @@ class Service:
         )
         left = self.ledger.team_left(dataset, analyst)
         team = None if left is None else self.amount(dataset, left)
-        return Left(*(self.amount(dataset, each) for each in amounts), team)
+        return Left(*(self.amount(dataset, each) for each in amounts), team_left=team)
 
     def public(self, dataset: str) -> dict[str, Any]:
         """The public facts of a data set."""
@@ -379,6 +379,7 @@ def open_sessions(
 ) -> dict[str, Session | Heuristic]:
     """A session for each mode of a data set, on one ledger."""
     sessions: dict[str, Session | Heuristic] = {}
+    more: dict[str, Any] = {"tables": further} if further else {}
     for mode in facts.modes:
         if mode == "heuristic":
             model = Grid.of_schema(facts.schema) if facts.schema.cells else None
@@ -400,7 +401,7 @@ def open_sessions(
                 data_version=facts.version or facts.schema.version or version,
                 minimum=minimum,
                 releases=() if mode in STATED or further else (KeptReleases(ledger, facts.schema),),
-                **({"tables": further} if further else {}),
+                **more,
             )
     return sessions
 
