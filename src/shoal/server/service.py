@@ -273,17 +273,15 @@ class Service:
 
     def budget_of(self, dataset: str, analyst: str) -> Left:
         """For the owner: what an analyst has left, and what the data set and the analyst's team have."""
-        caps = self._caps(dataset)
+        caps, team = self._caps(dataset), self.ledger.team_left(dataset, analyst)
         own = self.ledger.caps_of(dataset, analyst, caps) or Caps(caps.total, 0)
-        amounts = (
-            min(own.per_analyst, own.total),
-            self.ledger.remaining(dataset, analyst, caps),
-            caps.total,
-            max(0, caps.total - self.ledger.spent(dataset)),
+        return Left(
+            cap=self.amount(dataset, min(own.per_analyst, own.total)),
+            remaining=self.amount(dataset, self.ledger.remaining(dataset, analyst, caps)),
+            total=self.amount(dataset, caps.total),
+            total_left=self.amount(dataset, max(0, caps.total - self.ledger.spent(dataset))),
+            team_left=None if team is None else self.amount(dataset, team),
         )
-        left = self.ledger.team_left(dataset, analyst)
-        team = None if left is None else self.amount(dataset, left)
-        return Left(*(self.amount(dataset, each) for each in amounts), team_left=team)
 
     def public(self, dataset: str) -> dict[str, Any]:
         """The public facts of a data set."""
