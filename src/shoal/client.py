@@ -14,6 +14,7 @@ from shoal.dp.answering.answer import Answer
 from shoal.dp.heuristic import Reproduction
 from shoal.dp.workload import WorkloadAnswer
 from shoal.errors import InputError, MissingExtraError, ShoalError
+from shoal.typing import Json
 
 try:
     import httpx
@@ -99,9 +100,9 @@ class Client:
         error: float | None = None,
         dataset: str | None = None,
         mode: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """What an answer would cost, how exact it would be, and how it is split; free."""
-        found: dict[str, Any] = self._post("cost", sql, epsilon, dataset, mode, error, rho)
+        found: Json = self._post("cost", sql, epsilon, dataset, mode, error, rho)
         return found
 
     def workload(
@@ -124,9 +125,9 @@ class Client:
         rho: float | None = None,
         dataset: str | None = None,
         mode: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """What queries asked together would cost, once for all, and the error to expect of each; free."""
-        found: dict[str, Any] = self._post_all("workload/cost", queries, epsilon, rho, dataset, mode)
+        found: Json = self._post_all("workload/cost", queries, epsilon, rho, dataset, mode)
         return found
 
     def stream(
@@ -139,27 +140,27 @@ class Client:
         rho: float | None = None,
         dataset: str | None = None,
         mode: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """Open a stream for one charge now; the same words open it again, with the totals told so far, for nothing."""
         amount = {"epsilon": epsilon} if rho is None else {"rho": rho}
         wanted = {"name": name, "sql": sql, "periods": periods, "mode": mode, **amount}
-        found: dict[str, Any] = self._send("POST", f"{self._at(dataset)}/streams", json=wanted)
+        found: Json = self._send("POST", f"{self._at(dataset)}/streams", json=wanted)
         return found
 
-    def streams(self, dataset: str | None = None) -> list[dict[str, Any]]:
+    def streams(self, dataset: str | None = None) -> list[Json]:
         """The streams that you paid for, with all totals told so far; everybody's for an owner."""
-        found: list[dict[str, Any]] = self._send("GET", f"{self._at(dataset)}/streams")
+        found: list[Json] = self._send("GET", f"{self._at(dataset)}/streams")
         return found
 
     def add_period(
         self, stream: str, table: str | Path, period: int | None = None, *, dataset: str | None = None
-    ) -> dict[str, Any]:
+    ) -> Json:
         """For owners: send the rows of a stream's next period, a file of one's own. Another `period` than the next is refused."""
         path, fields = Path(table), {} if period is None else {"period": str(period)}
         where = f"{self._at(dataset)}/streams/{quote(stream, safe='')}/periods"
         with path.open("rb") as file:
             sent = self._send("POST", where, files={"table": (path.name, file)}, data=fields)
-        found: dict[str, Any] = sent
+        found: Json = sent
         return found
 
     def _post_all(
@@ -175,23 +176,23 @@ class Client:
         wanted = {"queries": list(queries), "mode": mode, **amount}
         return self._send("POST", f"{self._at(dataset)}/{what}", json=wanted)
 
-    def datasets(self) -> list[dict[str, Any]]:
+    def datasets(self) -> list[Json]:
         """The data sets and their public facts."""
-        found: list[dict[str, Any]] = self._send("GET", "/datasets")
+        found: list[Json] = self._send("GET", "/datasets")
         return found
 
     def remaining(self, dataset: str | None = None) -> float:
         """What you can still spend: epsilon, or rho of a data set counted in it (`budget` says which)."""
         return float(self.budget(dataset)["remaining"])
 
-    def budget(self, dataset: str | None = None) -> dict[str, Any]:
+    def budget(self, dataset: str | None = None) -> Json:
         """What you may spend, spent and can still spend, in what the data set is counted in."""
-        found: dict[str, Any] = self._send("GET", f"{self._at(dataset)}/budget")
+        found: Json = self._send("GET", f"{self._at(dataset)}/budget")
         return found
 
-    def answers(self, dataset: str | None = None) -> list[dict[str, Any]]:
+    def answers(self, dataset: str | None = None) -> list[Json]:
         """Your past answers, newest first."""
-        found: list[dict[str, Any]] = self._send("GET", f"{self._at(dataset)}/answers")
+        found: list[Json] = self._send("GET", f"{self._at(dataset)}/answers")
         return found
 
     def close(self) -> None:
