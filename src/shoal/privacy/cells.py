@@ -25,7 +25,7 @@ _SPARSE = 16
 
 
 @dataclass(frozen=True)
-class Cells:
+class CodedCells:
     """One column as codes 0..span-1.
 
     Parameters
@@ -87,14 +87,14 @@ def opened(data: Any, names: Sequence[str], what: str = "table") -> Frame:
     return frame
 
 
-def cells_of(frame: Frame, names: Sequence[str], *, dense: bool = False) -> list[Cells]:
+def cells_of(frame: Frame, names: Sequence[str], *, dense: bool = False) -> list[CodedCells]:
     """Code some columns; `dense` makes every code occur, and gives its value."""
     arrays = [_arrow(frame, name) for name in names]
     with ThreadPoolExecutor(max_workers=2) as pool:
         return list(pool.map(_coded, names, arrays, [dense] * len(arrays)))
 
 
-def cells_of_both(one: Frame, other: Frame, names: Sequence[str]) -> list[Cells]:
+def cells_of_both(one: Frame, other: Frame, names: Sequence[str]) -> list[CodedCells]:
     """Code the columns of two frames alike, the records of the second after those of the first."""
     together = []
     for name in names:
@@ -139,7 +139,7 @@ def _joined(first: Any, second: Any, name: str) -> Any:
         ) from None
 
 
-def _coded(name: str, array: Any, dense: bool) -> Cells:
+def _coded(name: str, array: Any, dense: bool) -> CodedCells:
     if isinstance(array, list):
         return _coded_list(name, array)
     kind = array.type
@@ -152,7 +152,7 @@ def _coded(name: str, array: Any, dense: bool) -> Cells:
         values = _values(array)
         low, high = int(values.min()), int(values.max())
         if high - low < max(_SPARSE * len(values), 4096):
-            return Cells(name, values, low, high - low + 1, None, array)
+            return CodedCells(name, values, low, high - low + 1, None, array)
     try:
         return _coded_dictionary(name, array)
     except _ARROW_ERRORS:
@@ -169,16 +169,16 @@ def _zero(kind: Any) -> Any:
     return pa.Array.from_buffers(kind, 1, [None, pa.py_buffer(bytes(8))])[0]
 
 
-def _coded_dictionary(name: str, array: pa.Array) -> Cells:
+def _coded_dictionary(name: str, array: pa.Array) -> CodedCells:
     if pa.types.is_dictionary(array.type):
         return _coded_levels(name, array)
     encoded = array.dictionary_encode(null_encoding="encode")
     codes = _values(encoded.indices)
     missing = _values(array.is_null()) if array.null_count else None
-    return Cells(name, codes, 0, len(encoded.dictionary), missing, array, encoded.dictionary)
+    return CodedCells(name, codes, 0, len(encoded.dictionary), missing, array, encoded.dictionary)
 
 
-def _coded_levels(name: str, array: pa.Array) -> Cells:
+def _coded_levels(name: str, array: pa.Array) -> CodedCells:
     """Code a category by the levels that occur, in the order of the levels; a null level is missing."""
     plain = array.dictionary
     n_levels = len(plain)
@@ -196,10 +196,10 @@ def _coded_levels(name: str, array: pa.Array) -> Cells:
     missing = codes == code[n_levels] if used[n_levels] else None
     first = {alike_to: at for at, alike_to in reversed(list(enumerate(alike[:n_levels].tolist())))}
     values = [plain[first[each]].as_py() if each < n_levels else None for each in kept.tolist()]
-    return Cells(name, codes, 0, len(values), missing, array, values)
+    return CodedCells(name, codes, 0, len(values), missing, array, values)
 
 
-def _coded_list(name: str, cells: list[Any]) -> Cells:
+def _coded_list(name: str, cells: list[Any]) -> CodedCells:
     """Code cells of several types; a truth value differs from the number it equals."""
     known: dict[Any, int] = {}
     values: list[Any] = []
@@ -216,7 +216,7 @@ def _coded_list(name: str, cells: list[Any]) -> Cells:
             ) from None
         if len(known) > len(values):
             values.append(None if missing[row] else cell)
-    return Cells(name, codes, 0, len(known), missing if missing.any() else None, cells, values)
+    return CodedCells(name, codes, 0, len(known), missing if missing.any() else None, cells, values)
 
 
 _MISSING = object()
