@@ -18,7 +18,7 @@ from shoal import __version__
 from shoal.report.columns import (
     ColumnComparison,
     ColumnsFact,
-    Left,
+    LeftColumn,
     column_facts,
     compare_columns,
     left_columns,
@@ -145,7 +145,7 @@ class ReportFacts:
     riskiest: str
     measured: str
     loss_per_column: tuple[ColumnLoss, ...]
-    left: tuple[Left, ...]
+    left: tuple[LeftColumn, ...]
     left_together: str
     notes: tuple[str, ...]
     readings: tuple[str, ...]
@@ -237,7 +237,7 @@ def _sentences(
     height: int,
     sizes: np.ndarray,
     names: list[str],
-    left: tuple[Left, ...],
+    left: tuple[LeftColumn, ...],
     figures: Mapping[str, Any],
 ) -> tuple[str, ...]:
     """What happened, what could be found out, what is not covered: a sentence each."""
@@ -380,7 +380,7 @@ def _losses(per_column: Mapping[str, float]) -> tuple[ColumnLoss, ...]:
     )
 
 
-def _together(left: tuple[Left, ...], share: float, height: int) -> str:
+def _together(left: tuple[LeftColumn, ...], share: float, height: int) -> str:
     untouched = [each.name for each in left if each.role == "leave"]
     if len(untouched) < 2:
         return ""

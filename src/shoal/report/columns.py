@@ -31,7 +31,7 @@ _ROLES = {
 
 
 @dataclass(frozen=True)
-class Left:
+class LeftColumn:
     """A column published as it is: its role, its different values, and the records alone with theirs."""
 
     name: str
@@ -86,13 +86,13 @@ def left_roles(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
 
 
-def left_columns(table: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[tuple[Left, ...], float]:
+def left_columns(table: pl.DataFrame, settings: Mapping[str, Any]) -> tuple[tuple[LeftColumn, ...], float]:
     """The unprotected columns of the published table, and the share of records that those left by name single out."""
     left = []
     for name, role in left_roles(settings):
         if name in table.columns:
             distinct, alone = _singled_out(table, [name])
-            left.append(Left(name, role, distinct, alone, _left_meaning(role, alone, table.height)))
+            left.append(LeftColumn(name, role, distinct, alone, _left_meaning(role, alone, table.height)))
     plain = [each.name for each in left if each.role == "leave"]
     together = _singled_out(table, plain)[1] / max(table.height, 1) if plain else 0.0
     return tuple(left), together
