@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from shoal.engine.compile import needs_compiling
+from shoal.engine.compile import tell_compiling
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
@@ -24,12 +24,6 @@ from shoal.microaggregation._univariate import Univariate
 from shoal.microaggregation._work import Progress, Shape, Work
 from shoal.microaggregation.fixed_size.plain import plain_mdav
 from shoal.params import AnyOf, Instance, Interval, Nothing, Rule
-
-KERNELS = {
-    True: ("shoal.microaggregation._anneal_kernels", "shoal.microaggregation._regions"),
-    False: ("shoal.microaggregation._global_kernels", "shoal.engine.kernels.nearest"),
-}
-"""Modules whose kernels a search of one block, and a global one, compiles when it is first used."""
 
 
 class Anneal(Microaggregator):
@@ -159,9 +153,7 @@ class Anneal(Microaggregator):
             return self._optimum(Z)
         shape = Shape.of(Z.shape[0], self.k, Z.shape[1], self._categories)
         whole = shape.one_block
-        if self.progress is not None and any(needs_compiling(module) for module in KERNELS[whole]):
-            self.progress("compiling, once after the installation: about 20 s", 0.0, 1.0)
-        _compile(whole)
+        self._compile(whole)
         Z = Z - Z.mean(axis=0)  # the kernels' float32 is finest around zero
         work = self._work(shape)
         mixed = Mixed.of(Z, self._categories)
@@ -195,6 +187,18 @@ class Anneal(Microaggregator):
         self.start_loss_ = 100.0 * mixed.loss(labels) / total if total > 0 else 0.0
         self.n_proposals_ = 1
         return labels
+
+    def _compile(self, whole: bool) -> None:
+        """Run every kernel once on a small table, so that the clock starts with all of them at hand."""
+        Z = np.random.default_rng(0).normal(size=(24, 2))
+        with tell_compiling(self._tell_compiling), ThreadPoolExecutor(1) as workers:
+            labels = plain_mdav(Z, 2) if whole else start_in_blocks(Z, 2, workers)
+            search = Search if whole else GlobalSearch
+            search(Z, 2, labels, Work(None, 2_000), workers, np.random.default_rng(0), lambda _: None).run()
+
+    def _tell_compiling(self) -> None:
+        if self.progress is not None:
+            self.progress("compiling, once after the installation: about 20 s", 0.0, 1.0)
 
     def _work(self, shape: Shape) -> Work:
         if self.max_proposals is None and self.time_limit is None:
@@ -240,15 +244,6 @@ class Anneal(Microaggregator):
 
 
 @cache
-def _compile(whole: bool) -> None:
-    """Run every kernel once on a small table, so that the clock starts with all of them at hand."""
-    Z = np.random.default_rng(0).normal(size=(24, 2))
-    with ThreadPoolExecutor(1) as workers:
-        labels = plain_mdav(Z, 2) if whole else start_in_blocks(Z, 2, workers)
-        search = Search if whole else GlobalSearch
-        search(Z, 2, labels, Work(None, 2_000), workers, np.random.default_rng(0), lambda _: None).run()
-
-
 class _Report:
     """Passes how far the search is to the user's function, at most five times a second."""
 
