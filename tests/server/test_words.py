@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal import Session
-from shoal.dp.sql.parser import RESERVED, TYPES, UNITS
+from shoal.dp.sql.words import RESERVED, TYPES, UNITS
 from shoal.schema import Column, Schema
 from shoal.server.words import constant_of, examples, name_of, words_of
 

@@ -161,7 +161,8 @@ def _tables(given: list[str]) -> dict[str, Any]:
 
 
 def _session(file: str, schema: Schema, mode: str, ledger: Ledger, given: dict[str, Any]) -> Session:
-    from shoal.dp.session import FewCellsWarning, Session
+    from shoal.dp.opening import FewCellsWarning
+    from shoal.dp.session import Session
     from shoal.dp.unit import STATED
 
     if mode not in STATED and not given["tables"]:

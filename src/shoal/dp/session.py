@@ -6,12 +6,10 @@ and the ledger; after the charge nothing is refused.
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import json
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,24 +17,25 @@ import numpy as np
 
 from shoal.dp import budget as millionths
 from shoal.dp.answering.answer import Answer
-from shoal.dp.answering.expected import amount_for, expected_error
+from shoal.dp.answering.cost import Cost, parts_of
+from shoal.dp.answering.expected import amount_for
 from shoal.dp.answering.figures import cautions
 from shoal.dp.answering.free import GAUSSIAN, LAPLACE, Bought, free_answer
 from shoal.dp.answering.frequent import ask_mode, asks_for_mode, mode_cost
 from shoal.dp.answering.noise import add_noise, as_released, released
 from shoal.dp.answering.plan import Plan, make_plan
-from shoal.dp.answering.releases import Sums
 from shoal.dp.answering.rows import asked_rows
 from shoal.dp.answering.shown import figures, notes
-from shoal.dp.correlation import Grid, Model
+from shoal.dp.correlation import Model
 from shoal.dp.ledger.claims import Amount, Claim, Receipt
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.secret import random_word
 from shoal.dp.meaning.reading import read_query
 from shoal.dp.meaning.relation import CELL
-from shoal.dp.mechanisms.currency import WORDS, Currency
+from shoal.dp.mechanisms.currency import Currency
+from shoal.dp.opening import LEAST, Admit, FewCellsWarning, at_once, caps_of, digest, named, unit_of
 from shoal.dp.sql.query import Query
-from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected, read_by, resolve
+from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
@@ -47,55 +46,9 @@ if TYPE_CHECKING:
 
 LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
 MOST_PARTS = 10_000  # releases of a query, so that an amount of so many can be split
-LEAST = 0.001  # of epsilon per figure, so that repeats are not free
 WEAKER = (
     "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
 )
-
-
-Admit = Callable[[int, str], contextlib.AbstractContextManager[None]]
-"""Lets a question of so many numbers by an analyst in, makes it wait, or raises; it knows nothing about the data."""
-
-
-class FewCellsWarning(UserWarning):
-    """A map to so few cells that answers in mode `correlated` will be poor."""
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What queries would cost, before anything is charged.
-
-    Parameters
-    ----------
-    epsilon : float
-        In all; answers this analyst already holds cost nothing. Of a data set counted in zCDP, what `rho` implies with
-        the declared delta.
-    remaining : float
-        What this analyst can still spend: epsilon, or rho.
-    parts : tuple of dict
-        Per release its query, figure, kind, epsilon (or rho), share of the query, and, where they do not depend on the
-        data, noise scale and `error`: 95 % of the answers lie within it.
-    rho : float, optional
-        In all, of a data set counted in zCDP.
-    questions_left : int, optional
-        About how many such questions this analyst can still pay for; None where this one costs nothing.
-    """
-
-    epsilon: float
-    remaining: float
-    parts: tuple[dict[str, Any], ...]
-    rho: float | None = None
-    questions_left: int | None = None
-
-    @property
-    def spent(self) -> float:
-        """In the data set's currency."""
-        return self.epsilon if self.rho is None else self.rho
-
-    @property
-    def affordable(self) -> bool:
-        """Whether the budget allows it."""
-        return self.spent <= self.remaining
 
 
 class Session:
@@ -191,7 +144,7 @@ class Session:
         self.analyst, self._hook = named(analyst), _hook or (lambda step: None)
         self.currency, self.releases = Currency.of(schema), tuple(releases)
         self._least = self.currency.least(minimum)
-        self.model, self.protected = _unit_of(self.mode, schema, unit, model, tau)
+        self.model, self.protected = unit_of(self.mode, schema, unit, model, tau)
         asked = caps_of(schema, self.currency, budget, per_analyst)
         self._own = not isinstance(ledger, Ledger)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, _hook=_hook)
@@ -202,13 +155,13 @@ class Session:
         others = [
             f"{name}\n{Schema.of(each).to_toml()}" for name, (_, each) in sorted((tables or {}).items())
         ]
-        self._facts = _digest("\n".join([replace(schema, budget=None, per_analyst=None).to_toml(), *others]))
+        self._facts = digest("\n".join([replace(schema, budget=None, per_analyst=None).to_toml(), *others]))
         if self.mode == "correlated" and self.model is not None and self.model.n_cells < 300:
             warnings.warn(
                 f"{self.model.n_cells} cells are few: expect large errors below 300.", FewCellsWarning, 2
             )
         self.caps, self.limit = self.ledger.declare(schema.id, *asked)
-        self.admit: Admit = _at_once
+        self.admit: Admit = at_once
 
     def ask(
         self,
@@ -257,7 +210,7 @@ class Session:
             return None
         quantile = LAPLACE if self.currency.pure else GAUSSIAN
         widths = {
-            each["figure"]: quantile * each["noise_scale"] for each in _parts(plan) if "noise_scale" in each
+            each["figure"]: quantile * each["noise_scale"] for each in parts_of(plan) if "noise_scale" in each
         }
         return free_answer(
             self.releases, query, self.schema.id, who, self._version, widths, self.remaining(who)
@@ -294,7 +247,7 @@ class Session:
                 times = 1 if kept is None else max(1, plan.unit.times(kept))
                 total += plan.micro * self.currency.times(times)
             held.add(claim.facts)
-            parts += _parts(plan)
+            parts += parts_of(plan)
         spent = None if self.currency.pure else millionths.epsilon(total)
         left = self.ledger.remaining(self.schema.id, who, self.limit)
         more = left // total if total else None
@@ -587,64 +540,3 @@ class Session:
             None if self.currency.pure else millionths.epsilon(receipt.charged),
             self.currency.delta,
         )
-
-
-def _unit_of(
-    mode: str, schema: Schema, unit: Protected | None, model: Model | None, tau: int | None
-) -> tuple[Model | None, Protected | None]:
-    """The model and unit of a session; no unit where tau has to be bought first."""
-    if unit is not None:
-        return (unit.model if isinstance(unit, Cells) else model), read_by(unit, schema)
-    if mode != "correlated":
-        return model, resolve(mode, schema)
-    if model is None and schema.cells is not None:
-        model = Grid.of_schema(schema)
-    tau = tau if tau is not None or schema.cells is None else schema.cells.tau
-    bought = resolve(mode, schema, None, model, 1 if tau is None else tau)
-    return model, None if tau is None else bought
-
-
-def caps_of(
-    schema: Schema, currency: Currency, total: float | None = None, per_analyst: float | None = None
-) -> tuple[int | None, int | None, str]:
-    """What the data set and each analyst may spend, in millionths of the currency, and its name; the schema's if left open."""
-    total = schema.budget if total is None else total
-    per_analyst = schema.per_analyst if per_analyst is None else per_analyst
-    cap = None if total is None else currency.millionths(total, "budget")
-    own = None if per_analyst is None else currency.millionths(per_analyst, "per_analyst")
-    return cap, own, currency.name
-
-
-def _parts(plan: Plan) -> list[dict[str, Any]]:
-    shown = []
-    for aggregate, release in zip(plan.query.aggregates, plan.releases, strict=True):
-        part = {
-            "query": str(plan.lowered.asked),
-            "figure": aggregate.name,
-            "release": release.figure,
-            WORDS[release.currency]: millionths.epsilon(release.micro),
-            "share": release.micro / plan.micro,
-        }
-        if isinstance(release, Sums) and release.steps is None and release.figure in ("count", "sum"):
-            quantum = 1.0 if release.fixed is None else float(release.fixed.quantum)
-            part["noise_scale"] = float(release.scale()) * quantum
-        error = expected_error(release)
-        if error is not None:
-            part["error"] = error
-        shown.append(part)
-    return shown
-
-
-def named(analyst: str) -> str:
-    """The name of an analyst, checked."""
-    if not isinstance(analyst, str) or not analyst.strip() or len(analyst) > 200:
-        raise ParameterError(f"'analyst' must be a non-empty text. Got {analyst!r}.")
-    return analyst
-
-
-def _at_once(_size: int, _who: str) -> contextlib.AbstractContextManager[None]:
-    return contextlib.nullcontext()
-
-
-def _digest(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()

@@ -18,6 +18,7 @@ import polars as pl
 
 from shoal.dp import budget as millionths
 from shoal.dp.answering.answer import Answer
+from shoal.dp.answering.cost import Cost
 from shoal.dp.answering.exact import expression
 from shoal.dp.ledger.claims import Amount, Claim
 from shoal.dp.ledger.ledger import Ledger
@@ -28,10 +29,11 @@ from shoal.dp.meaning.check import plain_query
 from shoal.dp.meaning.reading import read_query
 from shoal.dp.mechanisms.currency import Currency
 from shoal.dp.mechanisms.discrete_laplace import laplace, laplace_radius
+from shoal.dp.opening import LEAST, named
 from shoal.dp.pufferfish import StatedModel, stated_model
 from shoal.dp.pufferfish._answer import check_range, spend
 from shoal.dp.pufferfish._contributions import stored_entries
-from shoal.dp.session import LEAST, Cost, Session, named
+from shoal.dp.session import Session
 from shoal.dp.sql.query import Query
 from shoal.dp.unit import ENDED, Protected, Stated
 from shoal.errors import ParameterError, SchemaError

@@ -6,6 +6,7 @@ keeps, and `keep` which of the two is kept for life (docs/theory/composition.md)
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -20,7 +21,7 @@ REPLACED = "record, replaced"  # the unit of releases whose number of records is
 ENDED = "; the ledger total of this data set has ended"
 
 
-class Protected:
+class Protected(ABC):
     """What all units have in common.
 
     Attributes
@@ -38,14 +39,14 @@ class Protected:
     n_cells: int = 0
 
     @property
+    @abstractmethod
     def stamp(self) -> str:
         """What is promised, word for word."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def key(self) -> str:
         """The unit as the ledger knows it; how many of its rows are counted is the mechanism's affair."""
-        raise NotImplementedError
 
     def times(self, kept: str) -> int:
         """How often an answer's cost counts in the unit a ledger keeps; 0 if it promises nothing there."""

@@ -10,9 +10,10 @@ import polars as pl
 from shoal import datasets
 from shoal.dp.answering.exact import expression
 from shoal.dp.loading.load import load
-from shoal.dp.sql import query as asked
+from shoal.dp.sql import build as asked
+from shoal.dp.sql.build import count
 from shoal.dp.sql.expressions import Predicate, col
-from shoal.dp.sql.query import Query, count
+from shoal.dp.sql.query import Query
 from shoal.schema import Column, Schema, Unit
 
 LEAST = 0.01  # share of the rows that must answer, since a relative error is undefined at 0

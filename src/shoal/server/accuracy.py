@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.dp.session import Cost
+from shoal.dp.answering.cost import Cost
 from shoal.server.shown import number
 
 UNKNOWN = "How exact depends on how many rows answer, which nobody is told; the answer has its interval"
@@ -26,7 +26,7 @@ class Forecast:
 
     Examples
     --------
-    >>> from shoal.dp.session import Cost
+    >>> from shoal.dp.answering.cost import Cost
     >>> from shoal.server.accuracy import Forecast
     >>> Forecast(Cost(0.1, 2.0, ({"figure": "count", "error": 30.0},), questions_left=20)).sentence
     'Within ±30 with 95 %: costs epsilon 0.1; about 20 such questions left.'

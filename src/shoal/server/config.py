@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from shoal.dp.ledger.anchor import Anchor
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.loading.sources import located_table
-from shoal.dp.session import LEAST
+from shoal.dp.opening import LEAST
 from shoal.dp.unit import MODES as SOUND
 from shoal.dp.unit import STATED
 from shoal.errors import MissingExtraError, ParameterError

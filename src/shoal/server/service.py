@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.dp.answering.answer import Answer
+from shoal.dp.answering.cost import Cost
 from shoal.dp.budget import epsilon, micro
 from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
@@ -27,8 +28,9 @@ from shoal.dp.ledger.spending import spending
 from shoal.dp.loading.quality import ColumnQuality, quality
 from shoal.dp.loading.sources import open_source, read_private
 from shoal.dp.mechanisms.currency import PURE
+from shoal.dp.opening import FewCellsWarning
 from shoal.dp.past import Past, held, past
-from shoal.dp.session import Cost, FewCellsWarning, Session
+from shoal.dp.session import Session
 from shoal.dp.unit import STATED
 from shoal.errors import BudgetError, InputError, ParameterError, QueryError, ShoalError
 from shoal.release import KeptReleases

@@ -6,9 +6,9 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.dp.sql.calls import ALIASES, FIGURES, SCALARS
 from shoal.dp.sql.expressions import Literal, name_text
-from shoal.dp.sql.parser import RESERVED, TYPES, UNITS
+from shoal.dp.sql.names import ALIASES, FIGURES, SCALARS
+from shoal.dp.sql.words import RESERVED, TYPES, UNITS
 from shoal.schema import Column, Schema
 
 _PLAIN = re.compile("[A-Za-z_][A-Za-z0-9_]*")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from shoal.dp.ledger.chain import Check, replay
-from shoal.dp.ledger.entries import ENTRIES, START, Entry, Head, Writer
+from shoal.dp.ledger.entries import ENTRIES, START, Entry, Head
+from shoal.dp.ledger.writer import Writer
 from shoal.errors import LedgerError
 from shoal.io import atomic, check_folder
 

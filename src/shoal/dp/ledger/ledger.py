@@ -21,25 +21,12 @@ from shoal.dp.ledger.anchor import Anchor
 from shoal.dp.ledger.chain import Check, Replay
 from shoal.dp.ledger.claims import CURRENCIES, NO_UNIT, Caps, Charge, Claim, Last, Receipt, left_over
 from shoal.dp.ledger.database import file_of
-from shoal.dp.ledger.entries import (
-    CAPS_KEY,
-    IS_CLOSED,
-    LAST_BODY,
-    LAST_OF_ANALYST,
-    LAST_OF_DATASET,
-    OWN,
-    RIGHTS_KEY,
-    SECRET_KEY,
-    STORED,
-    Entry,
-    Head,
-    Writer,
-    store_answer,
-    take_charge,
-)
+from shoal.dp.ledger.entries import CAPS_KEY, RIGHTS_KEY, SECRET_KEY, Entry, Head
 from shoal.dp.ledger.rights import OPEN, Rights
 from shoal.dp.ledger.secret import Secret
+from shoal.dp.ledger.statements import IS_CLOSED, LAST_BODY, LAST_OF_ANALYST, LAST_OF_DATASET, OWN, STORED
 from shoal.dp.ledger.store import Store, Turns
+from shoal.dp.ledger.writer import Writer, store_answer, take_charge
 from shoal.errors import BudgetError, LedgerError, ParameterError
 
 CHECK_SECONDS = 60.0  # new entries are replayed so often

@@ -13,7 +13,9 @@ import sqlalchemy as sa
 
 from shoal.dp.ledger import layout
 from shoal.dp.ledger.database import make_engine, reason_of, transaction
-from shoal.dp.ledger.entries import ENTRIES, READ_HEAD, START, Entry, Head, Known, Statement, Writer
+from shoal.dp.ledger.entries import ENTRIES, START, Entry, Head
+from shoal.dp.ledger.statements import READ_HEAD, Statement
+from shoal.dp.ledger.writer import Known, Writer
 from shoal.errors import BudgetError, LedgerError
 
 _PIECE = 10_000

@@ -13,21 +13,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.dp.meaning.outputs import check_output
-from shoal.dp.sql.expressions import (
-    OPERATORS,
-    And,
-    Compare,
-    Expr,
-    In,
-    IsNull,
-    Not,
-    Or,
-    Predicate,
-    children,
-    walk,
-)
+from shoal.dp.sql.expressions import OPERATORS, And, Compare, Expr, In, IsNull, Not, Or, Predicate
 from shoal.dp.sql.query import KINDS, MADE, Aggregate, Query, group_names, share
 from shoal.dp.sql.statement import InSelect
+from shoal.dp.sql.tree import children, walk
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema, Unit
 

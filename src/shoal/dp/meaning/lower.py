@@ -17,19 +17,10 @@ from shoal.dp.meaning.kinds import Number, Truth
 from shoal.dp.meaning.relation import Catalog, Relation, single
 from shoal.dp.meaning.rowwise import Scope, compiled, condition, truth_number
 from shoal.dp.meaning.tables import relate, with_queries
-from shoal.dp.sql.expressions import (
-    Call,
-    Expr,
-    FigureOf,
-    LabelOf,
-    Literal,
-    col,
-    mapped,
-    plain_name,
-    walk,
-)
+from shoal.dp.sql.expressions import Call, Expr, FigureOf, LabelOf, Literal, col, plain_name
 from shoal.dp.sql.query import MADE, Aggregate, Order, Output, Query, group_names
 from shoal.dp.sql.statement import InSelect, Table
+from shoal.dp.sql.tree import mapped, walk
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
 
@@ -140,7 +131,7 @@ def _check_size(query: Query) -> None:
             for each in (getattr(one, "column", None), getattr(one, "other", None))
             if isinstance(each, Expr)
         ]
-    from shoal.dp.sql.expressions import children
+    from shoal.dp.sql.tree import children
 
     waiting, seen = [(each, 1) for each in roots], 0
     while waiting:

@@ -26,9 +26,9 @@ from shoal.dp.sql.expressions import (
     Or,
     Test,
     subject,
-    walk,
 )
 from shoal.dp.sql.query import Order
+from shoal.dp.sql.tree import walk
 from shoal.errors import QueryError
 
 Ends = tuple[float, float] | None

@@ -25,9 +25,10 @@ from shoal.dp.meaning.relation import (
     stored,
 )
 from shoal.dp.meaning.rowwise import compiled, condition, truth_number
-from shoal.dp.sql.expressions import Expr, FigureOf, as_predicate, col, mapped, subject
+from shoal.dp.sql.expressions import Expr, FigureOf, as_predicate, col, subject
 from shoal.dp.sql.query import Aggregate
 from shoal.dp.sql.statement import SubSelect
+from shoal.dp.sql.tree import mapped
 from shoal.errors import QueryError
 
 _BITS = 40  # of a row's whole number: 2^22 rows of a unit add up within int64

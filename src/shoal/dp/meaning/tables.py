@@ -30,19 +30,9 @@ from shoal.dp.meaning.relation import (
 )
 from shoal.dp.meaning.rowwise import compiled, condition
 from shoal.dp.meaning.texts import looked_up
-from shoal.dp.sql.expressions import (
-    And,
-    Compare,
-    Expr,
-    FigureOf,
-    Test,
-    as_predicate,
-    col,
-    mapped,
-    subject,
-    walk,
-)
+from shoal.dp.sql.expressions import And, Compare, Expr, FigureOf, Test, as_predicate, col, subject
 from shoal.dp.sql.statement import InSelect, Item, Join, Source, SubSelect, Table
+from shoal.dp.sql.tree import mapped, walk
 from shoal.errors import QueryError
 
 LEAST_KEPT = 64  # rows of a unit that enter a join, at least, whatever is declared

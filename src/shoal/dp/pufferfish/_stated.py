@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -24,7 +25,7 @@ MOST_CASES = 300_000  # worlds times what rows may add, looked at for one query
 LONGEST = 100_000
 
 
-class StatedModel:
+class StatedModel(ABC):
     """What a declared model says, all of it public.
 
     Attributes
@@ -37,14 +38,14 @@ class StatedModel:
     stamp: ClassVar[str]
 
     @property
+    @abstractmethod
     def keys(self) -> tuple[str, ...]:
         """Columns that say which rows belong together; of two, their unordered pair."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def most(self) -> int:
         """At most this many rows that belong together count."""
-        raise NotImplementedError
 
     @property
     def ordered_by(self) -> str | None:
@@ -61,13 +62,13 @@ class StatedModel:
         """Every entry of the secret column that is allowed for."""
         return ()
 
+    @abstractmethod
     def noise(self, query: Query, schema: Schema, epsilon: Fraction) -> tuple[Fraction, Fraction]:
         """Quantum of the answer and scale of its noise, in units of the answer."""
-        raise NotImplementedError
 
+    @abstractmethod
     def fingerprint(self) -> str:
         """A digest of what is stated."""
-        raise NotImplementedError
 
 
 def quantum_of(functions: set[Function]) -> Fraction:

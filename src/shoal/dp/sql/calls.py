@@ -5,120 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.dp.sql.expressions import Call, Case, Expr, FigureOf, Literal, as_predicate, plain_name, walk
-from shoal.dp.sql.parser import UNITS, Parser, cast_to
+from shoal.dp.sql.expressions import Call, Case, Expr, FigureOf, Literal, as_predicate, plain_name
+from shoal.dp.sql.names import ALIASES, FIGURES, PREFIXES, SCALARS, WITHOUT
 from shoal.dp.sql.query import Aggregate, share
+from shoal.dp.sql.special import SPECIAL, SpecialCalls
+from shoal.dp.sql.tree import walk
 from shoal.errors import QueryError
 
-ALIASES = {
-    "CEILING": "CEIL",
-    "POW": "POWER",
-    "IFNULL": "COALESCE",
-    "NVL": "COALESCE",
-    "CHAR_LENGTH": "LENGTH",
-    "CHARACTER_LENGTH": "LENGTH",
-    "LEN": "LENGTH",
-    "SUBSTRING": "SUBSTR",
-    "TRUNCATE": "TRUNC",
-    "STARTSWITH": "STARTS_WITH",
-    "PREFIX": "STARTS_WITH",
-    "ENDSWITH": "ENDS_WITH",
-    "SUFFIX": "ENDS_WITH",
-    "MOD": "%",
-    "SAFE_DIVIDE": "/",
-    "INSTR": "STRPOS",
-    "DIVIDE": "/",
-}
-# How many arguments a function takes: at least, at most.
-SCALARS = {
-    **dict.fromkeys(("ABS", "SIGN", "FLOOR", "CEIL", "SQRT", "LN", "LOG10", "LOG2", "EXP"), (1, 1)),
-    **dict.fromkeys(("UPPER", "LOWER", "TRIM", "LTRIM", "RTRIM", "LENGTH", "REVERSE"), (1, 1)),
-    **dict.fromkeys(("ROUND", "TRUNC"), (1, 2)),
-    **dict.fromkeys(
-        ("POWER", "NULLIF", "DIV", "%", "/", "LEFT", "RIGHT", "STARTS_WITH", "ENDS_WITH", "STRPOS"), (2, 2)
-    ),
-    **dict.fromkeys(("CLAMP", "REPLACE"), (3, 3)),
-    **dict.fromkeys(("GREATEST", "LEAST"), (2, 50)),
-    **dict.fromkeys(("COALESCE", "CONCAT"), (1, 50)),
-    "SUBSTR": (2, 3),
-    "WIDTH_BUCKET": (4, 4),
-    "DP_INTERVAL_LOW": (1, 1),
-    "DP_INTERVAL_HIGH": (1, 1),
-    "GROUPING": (1, 1),
-}
-FIGURES = {
-    "COUNT": "count",
-    "SUM": "sum",
-    "AVG": "avg",
-    "MEAN": "avg",
-    "MIN": "min",
-    "MAX": "max",
-    "VAR_POP": "var",
-    "VAR_SAMP": "var_samp",
-    "VARIANCE": "var_samp",
-    "VAR": "var_samp",
-    "VARIANCE_POP": "var",
-    "VARIANCE_SAMP": "var_samp",
-    "STDDEV": "std_samp",
-    "STDDEV_SAMP": "std_samp",
-    "STDEV": "std_samp",
-    "STDDEV_POP": "std",
-    "STDEVP": "std",
-    "VARP": "var",
-    "COVAR_POP": "covar",
-    "COVAR_SAMP": "covar_samp",
-    "CORR": "corr",
-    "MEDIAN": "median",
-    "QUANTILE": "quantile",
-    "QUANTILE_CONT": "quantile",
-    "QUANTILE_DISC": "quantile",
-    "APPROX_QUANTILE": "quantile",
-    "APPROX_PERCENTILE": "quantile",
-    "PERCENTILE_CONT": "quantile",
-    "PERCENTILE_DISC": "quantile",
-    "PERCENTILE": "quantile",
-    "APPROX_QUANTILES": "quantiles",
-    "QUANTILES": "quantiles",
-    "APPROX_COUNT_DISTINCT": "distinct",
-    "COUNTIF": "countif",
-    "COUNT_IF": "countif",
-    "SUMIF": "sumif",
-    "AVERAGEIF": "avgif",
-    "LOGICAL_OR": "refused",
-}
-# Others' names for what is noisy anyway; CLAMPED BETWEEN belongs to them.
-_PREFIXES = ("ANON_", "DP_")
 _SAMPLE = "{} is that of a sample (n - 1), as in PostgreSQL, DuckDB, BigQuery and Snowflake; MySQL means {}"
 _SKIPS = "{} skips NULL, as in PostgreSQL and DuckDB"
-WITHOUT = {
-    "EXISTS": "write key IN (SELECT key FROM table WHERE ...)",
-    "LOG": "LOG has another base in other dialects: write LN(x), LOG10(x) or LOG2(x)",
-    "WEEK": "weeks are counted differently in dialects of SQL: write EXTRACT(ISOWEEK FROM d)",
-    "DAYOFWEEK": "days of the week are counted differently in dialects of SQL: write EXTRACT(ISODOW FROM d)",
-    "WEEKDAY": "days of the week are counted differently in dialects of SQL: write EXTRACT(ISODOW FROM d)",
-    "RAND": "chance belongs to the noise alone: leave RAND out",
-    "RANDOM": "chance belongs to the noise alone: leave RANDOM out",
-    "MODE": "the most frequent value is asked for by SELECT x, COUNT(*) GROUP BY x ORDER BY 2 DESC LIMIT 1",
-    "ARRAY_AGG": "rows do not leave the table: ask for COUNT, SUM, AVG or quantiles",
-    "STRING_AGG": "rows do not leave the table: ask for COUNT, SUM, AVG or quantiles",
-    "LISTAGG": "rows do not leave the table: ask for COUNT, SUM, AVG or quantiles",
-    "GROUP_CONCAT": "rows do not leave the table: ask for COUNT, SUM, AVG or quantiles",
-    "ANY_VALUE": "a row's value does not leave the table: ask for MIN, MAX or MEDIAN",
-    "FIRST_VALUE": "a row's value does not leave the table: ask for MIN, MAX or MEDIAN",
-    "ROW_NUMBER": "rows have no order here: aggregate per unit in a sub-query instead",
-    "RANK": "rows have no order here: aggregate per unit in a sub-query instead",
-    "LAG": "rows have no order here: aggregate per unit in a sub-query instead",
-    "LEAD": "rows have no order here: aggregate per unit in a sub-query instead",
-    "REGEXP_LIKE": "regular expressions differ between dialects of SQL: write LIKE, or list the levels by IN",
-    "REGEXP_CONTAINS": "regular expressions differ between dialects of SQL: write LIKE, or list the levels by IN",
-    "REGEXP_MATCHES": "regular expressions differ between dialects of SQL: write LIKE, or list the levels by IN",
-    "TO_CHAR": "formats differ between dialects of SQL: write EXTRACT(part FROM d) or DATE_TRUNC('month', d)",
-    "STRFTIME": "formats differ between dialects of SQL: write EXTRACT(part FROM d) or DATE_TRUNC('month', d)",
-    "FORMAT_DATE": "formats differ between dialects of SQL: write EXTRACT(part FROM d) or DATE_TRUNC('month', d)",
-    "CURRENT_DATE": "it changes from day to day, so an answer could not be kept: write DATE 'YYYY-MM-DD'",
-    "NOW": "it changes from day to day, so an answer could not be kept: write DATE 'YYYY-MM-DD'",
-    "GETDATE": "it changes from day to day, so an answer could not be kept: write DATE 'YYYY-MM-DD'",
-}
 
 
 @dataclass(frozen=True)
@@ -132,7 +27,7 @@ class Given:
     per_unit: bool  # whether the bounds were meant for all rows of a unit in a group
 
 
-class CallParser(Parser):
+class CallParser(SpecialCalls):
     """A parser that knows functions."""
 
     clamped_units = False
@@ -145,7 +40,7 @@ class CallParser(Parser):
         plain = next(
             (
                 word[len(each) :]
-                for each in _PREFIXES
+                for each in PREFIXES
                 if word.startswith(each) and word[len(each) :] in FIGURES
             ),
             word,
@@ -153,7 +48,7 @@ class CallParser(Parser):
         if plain in FIGURES:
             return self._figure(plain)
         self.expect("(")
-        special = getattr(self, f"_{word.lower()}", None) if word in _SPECIAL else None
+        special = getattr(self, f"_{word.lower()}", None) if word in SPECIAL else None
         if special is not None:
             return special()
         name = ALIASES.get(word, word)
@@ -334,191 +229,6 @@ class CallParser(Parser):
                 f"{word} of APPROX_QUANTILES(x, {parts}) must lie among its {parts + 1} values. Got {place}."
             )
         return quantile_of(column, at, parts)
-
-    # Functions with a syntax of their own, the opening bracket behind
-
-    def _cast(self) -> Expr:
-        inner = self.expression()
-        self.expect("AS")
-        kind = self.type_name()
-        self.expect(")")
-        return cast_to(inner, kind)
-
-    _safe_cast = _try_cast = _cast
-
-    def _extract(self) -> Expr:
-        unit = self._unit(self.take())
-        self.expect("FROM")
-        inner = self.expression()
-        self.expect(")")
-        return Call("DATE_PART", (Literal(unit), inner))
-
-    def _if(self) -> Expr:
-        found = self.arguments()
-        if len(found) not in (2, 3):
-            raise QueryError(f"IF takes a condition and two values. Got {len(found)} arguments.")
-        return Case(((as_predicate(found[0]), found[1]),), found[2] if len(found) == 3 else None)
-
-    _iff = _if
-
-    def _date_trunc(self) -> Expr:
-        """Either order: DATE_TRUNC('month', d), and DATE_TRUNC(d, MONTH)."""
-        if self.now.kind == "text" or (self.now.word in UNITS and self.ahead().word == ","):
-            unit = self._unit(self.take())
-            self.expect(",")
-            inner = self.expression()
-        else:
-            inner = self.expression()
-            self.expect(",")
-            unit = self._unit(self.take())
-        self.expect(")")
-        if unit not in ("day", "isoweek", "month", "quarter", "year"):
-            raise QueryError(
-                "DATE_TRUNC may be to day, ISOWEEK, month, quarter or year; weeks begin on another day elsewhere."
-            )
-        return Call("DATE_TRUNC", (Literal(unit), inner))
-
-    _datetrunc = _timestamp_trunc = _date_trunc
-
-    def _date_part(self) -> Expr:
-        unit = self._unit(self.take())
-        self.expect(",")
-        inner = self.expression()
-        self.expect(")")
-        return Call("DATE_PART", (Literal(unit), inner))
-
-    _datepart = _date_part
-
-    def _date_diff(self) -> Expr:
-        """DATE_DIFF('day', a, b) and DATEDIFF(day, a, b) are b - a; DATE_DIFF(b, a, DAY) and DATEDIFF(b, a) likewise."""
-        if self.now.kind == "text" or (self.now.word in UNITS and self.ahead().word == ","):
-            unit = self._unit(self.take())
-            self.expect(",")
-            first, second = self._two()
-        else:
-            second, first = self._two()
-            unit = self._unit(self.take()) if self.skip(",") else "day"
-        self.expect(")")
-        if unit not in ("day", "month", "quarter", "year"):
-            raise QueryError("DATE_DIFF may be in days, months, quarters or years.")
-        return Call("DATE_DIFF", (Literal(unit), first, second))
-
-    _datediff = _date_diff
-
-    def _two(self) -> tuple[Expr, Expr]:
-        first = self.expression()
-        self.expect(",")
-        return first, self.expression()
-
-    def _date_add(self) -> Expr:
-        """DATE_ADD(d, INTERVAL 3 DAY)."""
-        first, second = self._two()
-        self.expect(")")
-        return Call("+", (first, second))
-
-    def _date_sub(self) -> Expr:
-        first, second = self._two()
-        self.expect(")")
-        return Call("-", (first, second))
-
-    def _dateadd(self) -> Expr:
-        """DATEADD(day, 3, d)."""
-        unit = self._unit(self.take())
-        self.expect(",")
-        amount, inner = self._two()
-        self.expect(")")
-        if unit != "day":
-            raise QueryError("DATEADD may be in days.")
-        return Call("+", (inner, amount))
-
-    def _date(self) -> Expr:
-        inner = self.expression()
-        self.expect(")")
-        return cast_to(inner, "DATE")
-
-    _to_date = _date
-
-    def _part(self, unit: str) -> Expr:
-        inner = self.expression()
-        self.expect(")")
-        return Call("DATE_PART", (Literal(unit), inner))
-
-    def _year(self) -> Expr:
-        return self._part("year")
-
-    def _quarter(self) -> Expr:
-        return self._part("quarter")
-
-    def _month(self) -> Expr:
-        return self._part("month")
-
-    def _day(self) -> Expr:
-        return self._part("day")
-
-    _dayofmonth = _day
-
-    def _substring(self) -> Expr:
-        inner = self.expression()
-        rest: list[Expr] = []
-        if self.skip("FROM"):
-            rest.append(self.expression())
-            if self.skip("FOR"):
-                rest.append(self.expression())
-            self.expect(")")
-        else:
-            self.expect(",")
-            rest = self.arguments()
-        if len(rest) not in (1, 2):
-            raise QueryError("SUBSTRING takes a text, a place and a length.")
-        return Call("SUBSTR", (inner, *rest))
-
-    _substr = _substring
-
-    def _unit(self, token: Any) -> str:
-        word = token.text.upper() if token.kind == "text" else token.word
-        word = {
-            "DAYS": "DAY",
-            "MONTHS": "MONTH",
-            "YEARS": "YEAR",
-            "QUARTERS": "QUARTER",
-            "DOY": "DAYOFYEAR",
-        }.get(word, word)
-        if word == "WEEK":
-            raise QueryError(f"WEEK is not answered: {WITHOUT['WEEK']}.")
-        if word not in UNITS:
-            raise QueryError(
-                f"A part of a date is YEAR, QUARTER, MONTH, ISOWEEK, DAY, DOW, ISODOW or DAYOFYEAR. Got {token.text[:20]!r}."
-            )
-        return str(word.lower())
-
-
-_SPECIAL = [
-    "CAST",
-    "SAFE_CAST",
-    "TRY_CAST",
-    "EXTRACT",
-    "IF",
-    "IFF",
-    "DATE_TRUNC",
-    "DATETRUNC",
-    "TIMESTAMP_TRUNC",
-    "DATE_PART",
-    "DATEPART",
-    "DATE_DIFF",
-    "DATEDIFF",
-    "DATE_ADD",
-    "DATE_SUB",
-    "DATEADD",
-    "DATE",
-    "TO_DATE",
-    "YEAR",
-    "QUARTER",
-    "MONTH",
-    "DAY",
-    "DAYOFMONTH",
-    "SUBSTRING",
-    "SUBSTR",
-]
 
 
 def quantile_of(column: Expr, at: int, parts: int) -> Expr:

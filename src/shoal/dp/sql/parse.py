@@ -10,21 +10,11 @@ from functools import lru_cache
 from typing import Any
 
 from shoal.dp.sql.calls import has_figure, quantile_of
-from shoal.dp.sql.expressions import (
-    And,
-    Call,
-    Expr,
-    FigureOf,
-    LabelOf,
-    as_predicate,
-    col,
-    mapped,
-    plain_name,
-    walk,
-)
+from shoal.dp.sql.expressions import And, Call, Expr, FigureOf, LabelOf, as_predicate, col, plain_name
 from shoal.dp.sql.query import Order, Output, Query, of_outputs
 from shoal.dp.sql.reader import Reader, Statement, asks_figure, key_text, referred, unaliased
 from shoal.dp.sql.statement import Item, SubSelect, Table
+from shoal.dp.sql.tree import mapped, walk
 from shoal.errors import QueryError
 
 SHAPE = "A query must be one SELECT of figures such as COUNT, SUM, AVG, MIN, MAX or MEDIAN FROM a table"

@@ -7,9 +7,10 @@ dialects guess. Depth and length are bounded, so that any text ends in a query o
 from __future__ import annotations
 
 import datetime
-from collections.abc import Callable
-from typing import Any, NoReturn
+from abc import ABC, abstractmethod
+from typing import Any
 
+from shoal.dp.sql.cursor import Cursor
 from shoal.dp.sql.expressions import (
     And,
     Call,
@@ -26,153 +27,12 @@ from shoal.dp.sql.expressions import (
     negated,
     plain_name,
 )
-from shoal.dp.sql.tokens import Token, tokens_of
+from shoal.dp.sql.words import COMPARISONS, RESERVED, TYPES
 from shoal.errors import QueryError
 
-DEEPEST = 60
-RESERVED = frozenset(
-    [
-        "SELECT",
-        "FROM",
-        "WHERE",
-        "GROUP",
-        "HAVING",
-        "ORDER",
-        "LIMIT",
-        "OFFSET",
-        "FETCH",
-        "UNION",
-        "INTERSECT",
-        "EXCEPT",
-        "JOIN",
-        "INNER",
-        "LEFT",
-        "RIGHT",
-        "FULL",
-        "CROSS",
-        "NATURAL",
-        "ON",
-        "USING",
-        "AND",
-        "OR",
-        "NOT",
-        "AS",
-        "CASE",
-        "WHEN",
-        "THEN",
-        "ELSE",
-        "END",
-        "BETWEEN",
-        "IN",
-        "IS",
-        "LIKE",
-        "ILIKE",
-        "DISTINCT",
-        "BY",
-        "WITH",
-        "QUALIFY",
-        "WINDOW",
-        "LATERAL",
-        "TABLESAMPLE",
-        "FOR",
-        "INTO",
-        "VALUES",
-    ]
-)
-COMPARISONS = {"=": "=", "<>": "<>", "!=": "<>", "<": "<", "<=": "<=", ">": ">", ">=": ">="}
-UNITS = (
-    "DAY",
-    "WEEK",
-    "ISOWEEK",
-    "MONTH",
-    "QUARTER",
-    "YEAR",
-    "DOW",
-    "ISODOW",
-    "DAYOFWEEK",
-    "DOY",
-    "DAYOFYEAR",
-)
-TYPES = {
-    **dict.fromkeys(("INT", "INTEGER", "BIGINT", "SMALLINT", "TINYINT", "INT64", "INT32", "INT4", "INT8", "SIGNED"), "BIGINT"),
-    **dict.fromkeys(("DOUBLE", "FLOAT", "REAL", "FLOAT64", "FLOAT8", "NUMBER"), "DOUBLE"),
-    **dict.fromkeys(("DECIMAL", "NUMERIC"), "DECIMAL"),
-    **dict.fromkeys(("TEXT", "VARCHAR", "STRING", "CHAR"), "VARCHAR"),
-    **dict.fromkeys(("DATE",), "DATE"),
-    **dict.fromkeys(("BOOL", "BOOLEAN"), "BOOLEAN"),
-}  # fmt: skip
 
-
-class Parser:
-    """Tokens read from left to right.
-
-    Parameters
-    ----------
-    text : str
-    """
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = tokens_of(text)
-        self.place = 0
-        self.depth = 0
-        self.said: list[str] = []
-        self.qualified = False  # whether a column came with the name of its table
-
-    # Tokens
-
-    @property
-    def now(self) -> Token:
-        """The next token."""
-        return self.tokens[self.place]
-
-    def ahead(self, steps: int = 1) -> Token:
-        """A later token."""
-        return self.tokens[min(self.place + steps, len(self.tokens) - 1)]
-
-    def take(self) -> Token:
-        """The next token, which is then behind."""
-        found = self.now
-        self.place += found.kind != "end"
-        return found
-
-    def at(self, *words: str) -> bool:
-        """Whether these words or signs come next."""
-        if self.tokens[self.place].word != words[0]:  # asked some eighty times of a short query
-            return False
-        return all(self.ahead(step).word == word for step, word in enumerate(words))
-
-    def skip(self, *words: str) -> bool:
-        """Pass these words if they come next."""
-        if self.at(*words):
-            self.place += len(words)
-            return True
-        return False
-
-    def expect(self, *words: str) -> None:
-        """Pass these words, or refuse."""
-        if not self.skip(*words):
-            self.wrong(" ".join(words))
-
-    def wrong(self, expected: str) -> NoReturn:
-        """Refuse: something else was expected here."""
-        found = "the end" if self.now.kind == "end" else repr(self.now.text[:40])
-        raise QueryError(f"The query cannot be read as SQL: expected {expected}, got {found}.")
-
-    def name(self, what: str = "a name") -> str:
-        """A name, bare or quoted."""
-        if self.now.kind == "quoted" or (self.now.kind == "word" and self.now.word not in RESERVED):
-            return self.take().text
-        return self.wrong(what)
-
-    def deeper(self, read: Callable[[], Any]) -> Any:
-        """Read something nested."""
-        self.depth += 1
-        if self.depth > DEEPEST:
-            raise QueryError(f"A query may be nested at most {DEEPEST} deep.")
-        found = read()
-        self.depth -= 1
-        return found
+class Parser(Cursor, ABC):
+    """Reads expressions; what functions mean is for those who derive from it."""
 
     # Conditions, from the weakest sign to the strongest
 
@@ -435,9 +295,9 @@ class Parser:
                 return found
             self.expect(",")
 
+    @abstractmethod
     def function(self, word: str) -> Expr:
         """A function whose name is behind."""
-        raise NotImplementedError
 
 
 def cast_to(inner: Expr, kind: str) -> Expr:

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.dp.sql.calls import CallParser, has_figure
-from shoal.dp.sql.expressions import Call, Expr, Literal, Predicate, col, mapped, walk
-from shoal.dp.sql.parser import RESERVED
+from shoal.dp.sql.expressions import Call, Expr, Literal, Predicate, col
 from shoal.dp.sql.statement import InSelect, Item, Join, Source, SubSelect, Table
+from shoal.dp.sql.tree import mapped, walk
+from shoal.dp.sql.words import RESERVED
 from shoal.errors import QueryError
 
 
