@@ -98,6 +98,49 @@ def test_sets_apart_keep_k_each_and_the_status_tells_that_they_do_not_together()
     assert done.figures.at_risk > 0.05
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"l": 2}, {"entropy_l": 1.5}, {"t": 0.3}, {"alpha": 0.8}, {"beta": 1.0}, {"enhanced_beta": 1.0},
+        {"delta_disclosure": 1.5},
+    ],
+)  # fmt: skip
+def test_conditions_of_a_step_hold_on_what_is_published(asked):
+    roles = {name: {"role": "leave"} for name in ("wage", "pension", "income")} | {
+        "sex": {"role": "sensitive"}
+    }
+    steps = [{"method": "generalize", "columns": ["region", "roof", "relat"], "within": [], **asked}]
+    done = shoal.protect(survey(), k=3, schema=schema(steps, [], **roles), accept_risk=True)
+    held = [each for each in done.verdicts if each.sensitive == "sex"]
+    assert [each.limit for each in held] == list(asked.values())
+    assert all(each.holds for each in done.verdicts)
+    again = shoal.privacy.check(done.frame, ["region", "roof", "relat"], "sex", k=3, **asked)
+    assert [each.value for each in again if each.limit and each.sensitive] == [held[0].value]
+
+
+def test_conditions_of_a_step_need_what_they_are_on():
+    steps = [{"method": "generalize", "columns": ["region", "roof", "relat", "sex"], "l": 2}]
+    quiet = {name: {"role": "leave"} for name in ("wage", "pension", "income", "ill")}
+    with pytest.raises(InputError, match="no column has that role"):
+        shoal.protect(survey(), k=3, schema=schema(steps, [], **quiet))
+    after = [
+        {"method": "generalize", "columns": ["region"]},
+        {"method": "generalize", "columns": ["roof", "relat"], "t": 0.5},
+    ]
+    with pytest.raises(InputError, match="compares with the whole table"):
+        shoal.protect(survey(), k=3, schema=schema(after, [], **quiet, sex={"role": "sensitive"}))
+    for step, match in (
+        (
+            {"method": "generalize", "columns": ["region"], "l": 2, "level": "household"},
+            "level of households",
+        ),
+        ({"method": "suppress", "columns": ["region"], "l": 2}, "may have"),
+        ({"method": "generalize", "columns": ["region"], "alpha": 2}, "alpha"),
+    ):
+        with pytest.raises(SchemaError, match=match):
+            ProtectionRequest(k=3, steps=[step])
+
+
 def test_every_other_step_does_what_it_says():
     quiet = {name: {"role": "sensitive"} for name in ("sex", "relat", "wage", "pension", "income")}
     steps = [

@@ -113,7 +113,7 @@ def recoder_for(settled: Settled, table: pl.DataFrame) -> Recoder:
         recoding=request.recoding or "local", suppress_at_most=request.suppress_at_most or 0.0,
         objective=request.objective or "loss", classes=request.classes or "ancestors", importance=importance,
         sensitive=roles.modelled, l=request.l, entropy_l=request.entropy_l, t=request.t, alpha=request.alpha,
-        beta=request.beta, delta=request.delta_disclosure, apart=_apart(settled),
+        beta=request.beta, enhanced_beta=request.enhanced_beta, delta=request.delta_disclosure, apart=_apart(settled),
         columns=[*roles.quasi_names, *roles.modelled], time_limit=request.time_limit, random_state=seed,
         certify=bool(request.certify) or table.height <= CERTIFIED,
     ).check()  # fmt: skip

@@ -359,6 +359,13 @@ def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:
             f"In no group is the share of a value of {column} more than {percent(100 * value)} above its share in the whole "
             "table."
         )
+    if model.startswith("enhanced beta"):
+        return (
+            f"In some group the share of a frequent value of {column} is far above its share in the whole table."
+            if value is None
+            else f"In no group is the share of a value of {column} more than {percent(100 * value)} above its share in the "
+            "whole table, and less so for frequent values."
+        )
     if model.startswith("delta-disclosure"):
         return (
             f"In some group a value of {column} that the table holds does not occur: who finds it learns so."

@@ -19,6 +19,7 @@ from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
 from shoal.publish.stages import check
 from shoal.publish.stages.decode import decoded_facts
+from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.release import hidden
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import Status, status_of
@@ -29,7 +30,7 @@ from shoal.schema import Column, Step
 
 _CANNOT = {
     **{
-        name: f"its columns are treated apart; give {name!r} to a run of the method generalize"
+        name: f"its columns are treated apart; give {name!r} to a step of the method generalize"
         for name in CONDITIONS
     },
     **dict.fromkeys(
@@ -160,6 +161,7 @@ def _run(
             zeros,
             whole,
             seed,
+            roles.sensitive,
         )
         if step.count == "household" and roles.household is None:
             raise InputError(f"The step {step.method!r} counts households, and no column has that role.")
@@ -259,10 +261,22 @@ def _verdicts(protected: pl.DataFrame, ran: list[Ran], roles: Roles) -> tuple[pr
             verdict = privacy.check(homes, inside, k=each.k)[0]
             found.append(replace(verdict, model="k-anonymity of households"))
             continue
-        found.append(privacy.check(protected, inside, k=each.k)[0])
+        found += _of_step(protected, inside, each, roles)
         if each.step.count == "household":
             found.append(households_verdict(protected, inside, roles.household, each.k))
     return tuple(found)
+
+
+def _of_step(protected: pl.DataFrame, names: list[str], each: Ran, roles: Roles) -> list[privacy.Verdict]:
+    """K of one step, and its conditions on the sensitive columns as they are published."""
+    asked = each.step.conditions
+    if not asked:
+        return [privacy.check(protected, names, k=each.k)[0]]
+    ground, levels = distances_of(roles)
+    found = privacy.check(
+        protected, names, list(roles.sensitive), k=each.k, **asked, ground=ground, levels=levels
+    )
+    return [verdict for verdict in found if verdict.limit is not None]
 
 
 def households_verdict(
