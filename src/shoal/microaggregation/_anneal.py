@@ -153,7 +153,8 @@ class Anneal(Microaggregator):
             return self._optimum(Z)
         shape = Shape.of(Z.shape[0], self.k, Z.shape[1], self._categories)
         whole = shape.one_block
-        self._compile(whole)
+        with tell_compiling(self._tell_compiling):
+            _compile(whole)
         Z = Z - Z.mean(axis=0)  # the kernels' float32 is finest around zero
         work = self._work(shape)
         mixed = Mixed.of(Z, self._categories)
@@ -187,14 +188,6 @@ class Anneal(Microaggregator):
         self.start_loss_ = 100.0 * mixed.loss(labels) / total if total > 0 else 0.0
         self.n_proposals_ = 1
         return labels
-
-    def _compile(self, whole: bool) -> None:
-        """Run every kernel once on a small table, so that the clock starts with all of them at hand."""
-        Z = np.random.default_rng(0).normal(size=(24, 2))
-        with tell_compiling(self._tell_compiling), ThreadPoolExecutor(1) as workers:
-            labels = plain_mdav(Z, 2) if whole else start_in_blocks(Z, 2, workers)
-            search = Search if whole else GlobalSearch
-            search(Z, 2, labels, Work(None, 2_000), workers, np.random.default_rng(0), lambda _: None).run()
 
     def _tell_compiling(self) -> None:
         if self.progress is not None:
@@ -244,6 +237,15 @@ class Anneal(Microaggregator):
 
 
 @cache
+def _compile(whole: bool) -> None:
+    """Run every kernel once on a small table, so that the clock starts with all of them at hand."""
+    Z = np.random.default_rng(0).normal(size=(24, 2))
+    with ThreadPoolExecutor(1) as workers:
+        labels = plain_mdav(Z, 2) if whole else start_in_blocks(Z, 2, workers)
+        search = Search if whole else GlobalSearch
+        search(Z, 2, labels, Work(None, 2_000), workers, np.random.default_rng(0), lambda _: None).run()
+
+
 class _Report:
     """Passes how far the search is to the user's function, at most five times a second."""
 

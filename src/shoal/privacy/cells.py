@@ -164,7 +164,7 @@ def _values(array: Any) -> np.ndarray:
 def _plain_floats(array: pa.Array) -> pa.Array:
     """Floats with one zero and NaN as missing; by way of polars, as Arrow's own functions are slow to load."""
     wide = array.cast(pa.float32()) if pa.types.is_float16(array.type) else array
-    return (pl.Series(wide) + 0.0).fill_nan(None).to_arrow()
+    return pl.Series(_values(wide) + 0.0).fill_nan(None).to_arrow()
 
 
 def _coded_dictionary(name: str, array: pa.Array) -> Cells:

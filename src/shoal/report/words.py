@@ -330,11 +330,12 @@ def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:
     column = f"“{sensitive}”" if sensitive else "the sensitive column"
     reached = number(value)
     if model.startswith("k-anonymity"):
+        one, many = ("household", "households") if model.endswith("of households") else ("record", "records")
         if value == 1:
-            return "At least one record is alone with its combination of quasi-identifiers."
+            return f"At least one {one} is alone with its combination of quasi-identifiers."
         return (
-            f"The rarest combination of quasi-identifiers is shared by {reached} records: on these columns "
-            f"nobody can be told apart from {number(value - 1)} others."
+            f"The rarest combination of quasi-identifiers is shared by {reached} {many}: on these columns "
+            f"{'no household' if one == 'household' else 'nobody'} can be told apart from {number(value - 1)} others."
         )
     if "diversity" in model and value == 1:
         return f"In some group all records share one value of {column}: who finds a person's group learns it."
