@@ -25,8 +25,9 @@ from shoal.scenarios import ReleaseType
 from shoal.utility import Fitness, General
 
 COLOURS = ("green", "amber", "red")
-# Settings that tell of the run's chance or of the owner's files.
+# Of a step what was asked for.
 _OF_STEP = ("method", "columns", "k", "level", "within")
+# Settings that tell of the run's chance or of the owner's files.
 _HIDDEN = ("random_state", "source", "command", "key")
 
 
