@@ -17,8 +17,16 @@ from shoal.errors import BudgetError, ParameterError, SchemaError
 from shoal.release import SmallGroupsWarning, release_table
 from shoal.release._columns import code
 from shoal.release._copula import concordance, copula_ranks
-from shoal.release._groups import group_starts, noise_scale, noisy_groups, total_order
-from shoal.release._table import TABLE_GUARANTEE, draw, make_plan
+from shoal.release._groups import (
+    best_size,
+    group_starts,
+    hilbert_places,
+    noise_scale,
+    noisy_groups,
+    printed,
+    total_order,
+)
+from shoal.release._table import ORDERS, TABLE_GUARANTEE, draw, make_plan
 from shoal.schema import Column, Schema, Unit
 
 TOP = 12
@@ -30,9 +38,9 @@ CODES = [
 RECORD = st.tuples(st.integers(0, TOP), st.integers(0, TOP), st.integers(0, 2))
 
 
-def groups_of(table, k, codes=CODES):
+def groups_of(table, k, order):
     """The groups of the total order, each as the list of its records."""
-    ordered = table[total_order(table, codes)]
+    ordered = table[total_order(table, CODES, order)]
     return [list(map(tuple, part)) for part in np.split(ordered, group_starts(len(table), k)[1:])]
 
 
@@ -44,23 +52,23 @@ def replaced(records, data):
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(RECORD, min_size=4, max_size=40), st.integers(2, 4), st.data())
-def test_one_replaced_record_changes_each_group_by_at_most_one_record(records, k, data):
+@given(st.lists(RECORD, min_size=4, max_size=40), st.integers(2, 4), st.sampled_from(ORDERS), st.data())
+def test_one_replaced_record_changes_each_group_by_at_most_one_record(records, k, order, data):
     before, after = replaced(records, data)
-    for mine, theirs in zip(groups_of(before, k), groups_of(after, k), strict=True):
+    for mine, theirs in zip(groups_of(before, k, order), groups_of(after, k, order), strict=True):
         assert sum(max(0, theirs.count(each) - mine.count(each)) for each in set(theirs)) <= 1
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(RECORD, min_size=4, max_size=40), st.integers(2, 4), st.data())
-def test_sums_move_by_no_more_than_the_noise_is_made_for(records, k, data):
+@given(st.lists(RECORD, min_size=4, max_size=40), st.integers(2, 4), st.sampled_from(ORDERS), st.data())
+def test_sums_move_by_no_more_than_the_noise_is_made_for(records, k, order, data):
     before, after = replaced(records, data)
     n, starts = len(before), group_starts(len(before), k)
     for at, each in enumerate(CODES[:2]):
         for ranked in (False, True):
             sides = []
             for table in (before, after):
-                column = np.sort(table[:, at]) if ranked else table[total_order(table, CODES), at]
+                column = np.sort(table[:, at]) if ranked else table[total_order(table, CODES, order), at]
                 sides.append(np.add.reduceat(column, starts))
             moved = int(np.abs(sides[0] - sides[1]).sum())
             assert moved <= noise_scale(each, n, k, 1_000_000, ranked)
@@ -73,7 +81,9 @@ def test_the_bound_of_the_total_order_is_attained():
     k, n = 2, 8
     places = [(100 * (p // k % 2), 100 * (p // k % 2 == 0), 10 * p) for p in range(n + 1)]
     sides = [np.array(places[:n]), np.array(places[1:])]
-    sums = [np.add.reduceat(each[total_order(each, codes), 0], group_starts(n, k)) for each in sides]
+    sums = [
+        np.add.reduceat(each[total_order(each, codes, "corner"), 0], group_starts(n, k)) for each in sides
+    ]
     assert np.abs(sums[0] - sums[1]).sum() == noise_scale(codes[0], n, k, 1_000_000, False) == n // k * 100
 
 
@@ -250,6 +260,56 @@ def test_small_groups_are_warned_of_and_large_ones_not():
     make_plan(codes, 1000, 100, 1.0, "insensitive")  # warnings are errors here
 
 
+@pytest.mark.parametrize(("columns", "bits"), [(1, 5), (2, 4), (3, 3), (5, 2), (6, 1)])
+def test_the_curve_visits_every_place_by_single_steps(columns, bits):
+    grid = np.array(np.meshgrid(*[np.arange(1 << bits)] * columns)).reshape(columns, -1)
+    places = hilbert_places(grid, bits)
+    assert sorted(places) == list(range(grid.shape[1]))
+    assert (np.abs(np.diff(grid[:, np.argsort(places)], axis=1)).sum(axis=0) == 1).all()
+
+
+@pytest.mark.parametrize("columns", [70, 200])
+def test_more_columns_than_the_curve_has_room_for(columns):
+    rng = np.random.default_rng(0)
+    codes = [code(Column(f"c{at}", bounds=(0, 5), step=1)) for at in range(columns)]
+    table = rng.integers(0, 6, (50, columns))
+    assert sorted(total_order(table, codes)) == list(range(50))
+
+
+@pytest.mark.parametrize("epsilon", [0.3, 1.0, 10.0])
+@pytest.mark.parametrize("ranked", [False, True])
+def test_the_chosen_k_is_about_the_best(epsilon, ranked):
+    """On even columns, by brute force over k, without ever looking at another table."""
+    rng = np.random.default_rng(0)
+    n, columns = 4_000, 2
+    table = rng.integers(0, 1001, (n, columns))
+    codes = [code(Column(name, bounds=(0, 1000), step=1)) for name in "ab"]
+    order = total_order(table, codes)
+    chosen = best_size(n, columns, epsilon, ranked=ranked)
+
+    def error(k):
+        found = []
+        for _ in range(12):
+            for at, each in enumerate(codes):
+                values = np.sort(table[:, at]) if ranked else table[order, at]
+                noisy = noisy_groups(values, each, k, round(epsilon * 1e6), ranked=ranked)
+                found.append(np.mean((printed(noisy, each, n, k, ranked=ranked) - values) ** 2))
+        return np.mean(found)
+
+    others = [k for k in (4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048) if k >= chosen / 16]
+    assert error(chosen) <= 1.6 * min(error(k) for k in others)
+
+
+def test_k_left_open_is_a_public_choice():
+    frame, schema = (
+        pl.DataFrame({"a": [0, 3, 5, 9] * 25}),
+        Schema({"a": Column("a", bounds=(0, 9))}, budget=9.0),
+    )
+    out = release_table(frame, schema, None, 1.0)
+    other = release_table(frame.with_columns(pl.lit(0).alias("a")), schema, None, 1.0)
+    assert out.plan.k == other.plan.k == best_size(100, 1, 1.0, ranked=False)
+
+
 def test_shares_split_the_budget():
     plan = make_plan(CODES, 100, 50, 1.0, "insensitive", shares={"a": 3})
     assert plan.micros == (600_000, 200_000, 200_000)
@@ -260,7 +320,8 @@ def test_shares_split_the_budget():
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
-        ({"k": 1}, ParameterError, "'k' of release must be an int in"),
+        ({"k": 1}, ParameterError, "'k' of release must be"),
+        ({"order": "z"}, ParameterError, "'order' of release must be one of 'curve'"),
         ({"k": 500}, ParameterError, "at most the number of records, 4"),
         ({"method": "mdav"}, ParameterError, "must be one of 'insensitive'"),
         ({"association": "copula"}, ParameterError, "Only method 'individual-ranking'"),

@@ -12,6 +12,7 @@ import numpy as np
 from scipy import stats
 
 from shoal.audit._game import Event, Mechanism, Verdict, candidates, runs_of
+from shoal.audit._weighing import explore_weighing
 
 _ORDERS = 1 + np.geomspace(1e-3, 100, 40)
 
@@ -43,19 +44,26 @@ def play_rho(
     """Try to refute a claim of rho; `epsilon` of mechanism and verdict is that rho."""
     share, best = alpha / len(stages), None
     for runs in stages:
-        event, guess = _explore(*runs_of(mechanism, runs, coins))
+        first = runs_of(mechanism, runs, coins)
+        event, guess = _explore(*first, mechanism.delta)
+        weighing = None if mechanism.delta else explore_weighing(*first)
         outputs, sides = runs_of(mechanism, runs, coins)
         inside = event.holds(outputs)
         hits, of = int((inside & (sides == guess)).sum()), int(inside.sum())
         trials = int((sides == guess).sum()), int((sides != guess).sum())
-        bound = float(_bounds(np.array([hits]), np.array([of - hits]), *trials, share)[0])
+        counted = np.array([hits]), np.array([of - hits])
+        bound = float(_bounds(*counted, *trials, share / 2, mechanism.delta)[0])
+        text = event.text(mechanism.columns)
+        weighed = 0.0 if weighing is None else weighing.bound(outputs, sides, share / 2)
+        if weighing is not None and weighed > bound:
+            bound, text, guess = weighed, weighing.text(mechanism.columns), weighing.guess
         found = Verdict(
             mechanism.name,
             mechanism.epsilon,
             bound > mechanism.epsilon,
             bound,
             runs,
-            event.text(mechanism.columns),
+            text,
             guess,
             hits,
             of,
@@ -68,20 +76,26 @@ def play_rho(
     return best
 
 
-def _bounds(hits: np.ndarray, misses: np.ndarray, here: int, there: int, share: float) -> np.ndarray:
-    """Rho at least, by Clopper-Pearson bounds of the event's probability on either table, half of the chance each."""
+def _bounds(
+    hits: np.ndarray, misses: np.ndarray, here: int, there: int, share: float, delta: float = 0.0
+) -> np.ndarray:
+    """Rho at least, by Clopper-Pearson bounds of the event's probability on either table, half of the chance each.
+
+    Where the claim holds but for events of probability delta, the rest of either table's outputs has the event with a
+    probability between (p - delta) / (1 - delta) and p / (1 - delta).
+    """
     high = np.where(hits > 0, stats.beta.ppf(share / 2, np.maximum(hits, 1), here - hits + 1), 0.0)
     low = np.where(misses < there, stats.beta.isf(share / 2, misses + 1, np.maximum(there - misses, 1)), 1.0)
-    return least_rho(low, high)
+    return least_rho(np.minimum(1, low / (1 - delta)), np.maximum(0, (high - delta) / (1 - delta)))
 
 
-def _explore(outputs: np.ndarray, sides: np.ndarray) -> tuple[Event, int]:
+def _explore(outputs: np.ndarray, sides: np.ndarray, delta: float) -> tuple[Event, int]:
     """The event that asks for the largest rho on these runs, and the table it speaks for."""
     ones_all, runs = int(sides.sum()), len(sides)
     best: tuple[float, Event, int] | None = None
     for events, hits, misses, guess in _families(outputs, sides):
         here, there = (ones_all, runs - ones_all) if guess else (runs - ones_all, ones_all)
-        bounds = _bounds(hits, misses, here, there, 0.05)
+        bounds = _bounds(hits, misses, here, there, 0.05, delta)
         at = int(np.argmax(bounds))
         if best is None or bounds[at] > best[0]:
             best = float(bounds[at]), events(at), guess

@@ -11,8 +11,15 @@ import numpy as np
 from shoal.audit._cases import RHO, Case, case_named, mechanism, with_releases
 from shoal.audit._declared import couple_declared_independent, secret_decides_who_counts
 from shoal.audit._game import Mechanism
+from shoal.audit._keys import keys_not_bounded, threshold_too_low
 from shoal.audit._stated import blind_to_three, copy_not_stated
-from shoal.audit._streams import levels_forgotten, noise_drawn_again
+from shoal.audit._streams import (
+    levels_forgotten,
+    noise_drawn_again,
+    noise_short,
+    noise_short_rho,
+    weights_forgotten,
+)
 from shoal.audit._workloads import unsplit
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import Limit, Sums
@@ -157,17 +164,23 @@ def _rho_scale(rho: float) -> Mechanism:
     return _rho_short("one row against none", rho, 4)
 
 
+@_fault("rho-noise-short-by-a-tenth")
+def _rho_tenth(rho: float) -> Mechanism:
+    """Gaussian noise that is a tenth too small."""
+    return _rho_short("one row against none", rho, 1.21)
+
+
 @_fault("rho-range-not-rooted")
 def _rho_range(rho: float) -> Mechanism:
     """A choice whose log-ratios span a range of 8 rho in the place of its root."""
     return _rho_short("a median between two heaps", rho, 8)
 
 
-def _rho_short(name: str, rho: float, factor: int) -> Mechanism:
+def _rho_short(name: str, rho: float, factor: float) -> Mechanism:
     case = case_named("zcdp", name)
 
     def more(plan: Plan) -> Plan:
-        return with_releases(plan, micro=factor * plan.releases[0].micro)
+        return with_releases(plan, micro=round(factor * plan.releases[0].micro))
 
     return mechanism(case, rho, drawn=more, currency=RHO)
 
@@ -186,3 +199,8 @@ _fault("copy-not-declared")(couple_declared_independent)
 _fault("secret-decides-who-counts")(secret_decides_who_counts)
 _fault("stream-levels-forgotten")(levels_forgotten)
 _fault("stream-noise-drawn-again")(noise_drawn_again)
+_fault("stream-noise-short-by-a-tenth")(noise_short)
+_fault("stream-noise-short-by-a-tenth-in-rho")(noise_short_rho)
+_fault("stream-weights-forgotten")(weights_forgotten)
+_fault("key-threshold-too-low")(threshold_too_low)
+_fault("keys-of-a-unit-not-bounded")(keys_not_bounded)

@@ -37,6 +37,8 @@ class Mechanism:
         does not speak for a table. For outputs that are times.
     rho : bool, default False
         `epsilon` is a rho: the claim is rho-zCDP.
+    delta : float, default 0
+        Of a claim of rho: that it holds but for events of this probability (delta-approximate zCDP).
     """
 
     name: str
@@ -45,6 +47,7 @@ class Mechanism:
     columns: tuple[str, ...]
     interleaved: bool = False
     rho: bool = False
+    delta: float = 0.0
 
 
 @dataclass(frozen=True)

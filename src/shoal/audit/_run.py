@@ -11,6 +11,7 @@ from shoal.audit._cases import CASES, MODES, RHO, mechanism
 from shoal.audit._faults import FAULTS
 from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
 from shoal.audit._intervals import audit_intervals, without_bias
+from shoal.audit._keys import key_cases
 from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
 from shoal.audit._stated import STATED
 from shoal.audit._streams import STAGES as STREAM_STAGES
@@ -71,8 +72,9 @@ def audit(
 
     Parameters
     ----------
-    mode : {"dp", "group", "correlated", "zcdp", "heuristic", "pufferfish", "dependent", "workload", "streams", "outside", "intervals"}
-        "zcdp" claims rho in the place of epsilon; "workload" plays both currencies.
+    mode : {"dp", "group", "correlated", "zcdp", "heuristic", "pufferfish", "dependent", "workload", "streams", "keys", "outside", "intervals"}
+        "zcdp" claims rho in the place of epsilon; "workload" and "streams" play both currencies; "keys" claims rho but for
+        events of a stated probability.
         "outside" starts from files and plays on all that is seen: answers, costs, refusals, log, times. "intervals"
         claims that an interval of 95 % misses the figure asked for in at most 5 % of answers.
         The last two claim something under a stated model, and are played under it.
@@ -104,6 +106,8 @@ def audit(
         return audit_mechanisms(
             mode, [make(each) for each in epsilons for make in STREAMS], STREAM_STAGES, alpha
         )
+    if mode == "keys":
+        return audit_mechanisms(mode, [each for rho in epsilons for each in key_cases(rho)], stages, alpha)
     if mode == "intervals":
         return _report(mode, [each for epsilon in epsilons for each in audit_intervals(epsilon)])
     if mode == "workload":
@@ -111,7 +115,7 @@ def audit(
         return audit_mechanisms(mode, list(itertools.chain(*games_of)), stages, alpha)
     if mode not in MODES:
         raise ParameterError(
-            f"'mode' must be one of {', '.join((*MODES, *STATED, 'workload', 'streams', 'outside', 'intervals'))}. "
+            f"'mode' must be one of {', '.join((*MODES, *STATED, 'workload', 'streams', 'keys', 'outside', 'intervals'))}. "
             f"Got {mode!r}."
         )
     games = [(case, epsilon) for epsilon in epsilons for case in CASES[mode]]

@@ -35,6 +35,8 @@ COMMANDS = (
     "workload",
     "stream",
     "release",
+    "release_graph",
+    "systems",
     "ledger",
     "serve",
     "audit",

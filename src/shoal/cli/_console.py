@@ -57,3 +57,23 @@ def _plain(value: Any) -> Any:
     return (
         value.item() if hasattr(value, "item") else value.tolist() if hasattr(value, "tolist") else str(value)
     )
+
+
+def show_release(facts: dict[str, Any], as_json: bool) -> None:
+    """Print what is known of a release: its guarantee first, its notes last."""
+    if as_json:
+        print_json(facts)
+        return
+    typer.echo(facts["stamp"])
+    for name, value in facts.items():
+        if name not in ("stamp", "notes") and value is not None:
+            shown = _shown(value)
+            typer.echo(f"{name.replace('_', ' ')}: {shown}")
+    for note in facts["notes"]:
+        typer.echo(f"note: {note}")
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return ", ".join(_shown(each) for each in value)
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -17,6 +17,7 @@ MODES = (
     "pufferfish",
     "dependent",
     "streams",
+    "keys",
     "outside",
     "http",
     "intervals",

@@ -91,6 +91,10 @@ def cap(
     per_analyst: Annotated[
         float | None, typer.Option(help="Of each analyst; the whole budget if left out.")
     ] = None,
+    keys: Annotated[
+        float | None,
+        typer.Option(help="Part of delta for groups that are not declared; as it was if left out."),
+    ] = None,
     by: Annotated[str, typer.Option(help="Who says so, for the record.")] = "owner",
 ) -> None:
     """Set the caps of a data set: the owner's entry, and the only way to raise them.
@@ -98,12 +102,13 @@ def cap(
     Example: shoal ledger cap survey.ledger.db survey --budget 3
     """
     from shoal.dp.budget import epsilon, micro
-    from shoal.dp.ledger.claims import CURRENCIES
+    from shoal.dp.ledger.claims import CURRENCIES, delta_parts
 
     opened = _open(ledger)
     try:
         own = None if per_analyst is None else micro(per_analyst, "per_analyst")
-        caps = opened.set_caps(dataset, micro(budget, "budget"), own, by)
+        reserved = None if keys is None else delta_parts(keys)
+        caps = opened.set_caps(dataset, micro(budget, "budget"), own, by, reserved)
     finally:
         opened.close()
     word = "" if caps.currency == "pure" else f"{CURRENCIES[caps.currency]} "

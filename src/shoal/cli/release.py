@@ -1,4 +1,4 @@
-"""`shoal release` and `shoal release-graph`: tables and graphs that may leave the house."""
+"""`shoal release`: tables that may leave the house."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from shoal.cli._console import names, print_json
+from shoal.cli._console import names, show_release
 
 if TYPE_CHECKING:
     from shoal.schema import Schema
@@ -19,10 +19,8 @@ _OWNER = "Losses are computed from the private table: for the owner only."
 
 
 def register(app: typer.Typer) -> None:
-    """Add the commands of this file."""
+    """Add the command of this file."""
     app.command()(release)
-    app.command("release-graph")(release_graph)
-    app.command()(systems)
 
 
 def release(
@@ -38,7 +36,11 @@ def release(
     method: Annotated[str, typer.Option(help="marginals, insensitive or individual-ranking.")] = "marginals",
     k: Annotated[
         int | None,
-        typer.Option("-k", "--k", help="Of insensitive and individual-ranking: records per group."),
+        typer.Option(
+            "-k",
+            "--k",
+            help="Of insensitive and individual-ranking: records per group; a good number from public figures if left out.",
+        ),
     ] = None,
     delta: Annotated[
         float | None, typer.Option(help="Of marginals: Gaussian noise, counted in zCDP; pure if left out.")
@@ -69,6 +71,9 @@ def release(
     association: Annotated[
         str, typer.Option(help="Of individual-ranking: none, copula or as-printed.")
     ] = "none",
+    order: Annotated[
+        str, typer.Option(help="Of insensitive: curve (through all columns), or corner as in the original.")
+    ] = "curve",
     columns: Annotated[
         str | None, typer.Option(help="Columns to release, by commas; all quasi and sensitive if left out.")
     ] = None,
@@ -145,6 +150,8 @@ def release(
         _refuse_with_marginals({"-k": k, "--shares": shares, "--picture": picture})
         if association != "none":
             _refuse_with_marginals({"--association": association})
+        if order != "curve":
+            _refuse_with_marginals({"--order": order})
         shown = _Shown(report, target, within, _epsilons(against))
         if shared is not None:
             _refuse_with_households(
@@ -155,17 +162,17 @@ def release(
         else:
             facts = _marginals(wanted, delta, _bins(bins), _sets(marginals), rows, neighbours, mode, shown)
     else:
-        facts = _microaggregated(wanted, k, method, association, _shares(shares))
+        facts = _microaggregated(wanted, k, method, association, order, _shares(shares))
     if save_run is not None:
         from shoal.evidence import run_of_release
 
         asked = {
             "epsilon": epsilon, "method": method, "k": k, "delta": delta, "bins": bins, "marginals": marginals, "shared": names(shared), "rows": rows, "mode": mode,
-            "neighbours": neighbours, "association": association, "columns": names(columns), "analyst": analyst,
+            "neighbours": neighbours, "association": association, "order": order, "columns": names(columns), "analyst": analyst,
             "data_version": data_version,
         }  # fmt: skip
         run_of_release(facts, wanted.schema, asked, str(file), str(output)).save(save_run)
-    _show(facts, as_json)
+    show_release(facts, as_json)
 
 
 def _beside(file: Path) -> Path:
@@ -364,15 +371,12 @@ def _sets(text: str) -> Any:
 
 
 def _microaggregated(
-    wanted: _Wanted, k: int | None, method: str, association: str, shares: dict[str, int] | None
+    wanted: _Wanted, k: int | None, method: str, association: str, order: str, shares: dict[str, int] | None
 ) -> dict[str, Any]:
     from shoal.dp.loading.sources import read_private
-    from shoal.errors import ParameterError
     from shoal.io import write_table, write_text
     from shoal.release import SmallGroupsWarning, release_table, utility_picture
 
-    if k is None:
-        raise ParameterError(f"Method {method!r} needs -k, the records per group.")
     frame = read_private(wanted.file, wanted.schema)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", SmallGroupsWarning)
@@ -383,6 +387,7 @@ def _microaggregated(
             wanted.epsilon,
             method=method,
             association=association,
+            order=order,
             columns=wanted.columns,
             shares=shares,
             budget=wanted.budget,
@@ -399,135 +404,12 @@ def _microaggregated(
         "remaining": out.remaining,
         "method": method,
         "association": association,
-        "k": k,
+        "order": order if method == "insensitive" else None,
+        "k": out.plan.k,
         "n_records": out.frame.height,
         **out.figures,
         "notes": [*(str(each.message) for each in told), *out.notes],
     }
-
-
-def release_graph(
-    edges: Annotated[Path, typer.Argument(help="Edge list: two columns, an edge a row.")],
-    epsilon: Annotated[float, typer.Option(help="What to spend, for any k edges jointly.")],
-    k: Annotated[int, typer.Option("-k", "--k", help="How many edges go together.")],
-    output: Annotated[Path, typer.Option("-o", "--output", help="Edge list to write.")],
-    reading: Annotated[
-        str, typer.Option(help="edges: k correlated edges; vertex: k the most edges at a vertex.")
-    ] = "edges",
-    vertices: Annotated[
-        Path | None,
-        typer.Option(help="File whose first column lists the public vertices, isolated ones too."),
-    ] = None,
-    labelling: Annotated[
-        str, typer.Option(help="degree (ours), or greedy as its authors describe.")
-    ] = "degree",
-    quadtree: Annotated[
-        str, typer.Option(help="noisy (ours), or exponential as its authors describe.")
-    ] = "noisy",
-    name: Annotated[
-        str | None,
-        typer.Option("--id", help="Names the data set in the ledger; the file's name if left out."),
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="Total epsilon; this release alone if left out.")
-    ] = None,
-    analyst: Annotated[str, typer.Option(help="Who is charged.")] = "me",
-    ledger: Annotated[
-        str | None, typer.Option(help="Ledger file or URL; beside the edges if left out.")
-    ] = None,
-    pictures: Annotated[
-        Path | None, typer.Option(help="HTML for the owner: the matrix before and after, and errors.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
-) -> None:
-    """Release a graph whose edges may go together, with its guarantee stamped on it.
-
-    Example: shoal release-graph edges.csv --epsilon 2 --k 3 -o public.csv
-    """
-    from shoal import release as releases
-    from shoal.io import check_apart, check_folder, check_writable, read_table, write_table, write_text
-
-    check_apart({"--output": output, "--pictures": pictures}, [edges, vertices])
-    check_writable(output)
-    if pictures is not None:
-        check_folder(pictures)
-    listed = None if vertices is None else read_table(vertices).to_series(0).to_numpy()
-    out = releases.release_graph(
-        read_table(edges),
-        k,
-        epsilon,
-        reading=reading,
-        labelling=labelling,
-        quadtree=quadtree,
-        vertices=listed,
-        dataset=name or edges.stem,
-        budget=budget,
-        analyst=analyst,
-        ledger=ledger or str(edges.with_suffix(".ledger.db")),
-    )
-    write_table(out.frame, output)
-    figures = releases.graph_figures(out)
-    if pictures is not None:
-        write_text(releases.graph_page(out, figures), pictures)
-    facts = {
-        "stamp": out.stamp,
-        "epsilon": out.epsilon,
-        "remaining": out.remaining,
-        "k": k,
-        "reading": reading,
-        "n_vertices": out.graph.n,
-        "levels": out.height,
-        **{f"{side}_{what}": value for side, part in figures.items() for what, value in part.items()},
-        "notes": [*out.notes, "Errors are computed from the private graph: for the owner only."],
-    }
-    _show(facts, as_json)
-
-
-def systems(
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", help="Markdown file to write; printed if left out.")
-    ] = None,
-    queries: Annotated[int, typer.Option(help="COUNT queries of the common task.")] = 40,
-    data: Annotated[
-        str | None, typer.Option(help="adult, or the bundled survey; adult where it is if left out.")
-    ] = None,
-) -> None:
-    """Put the related systems side by side, with their errors measured on one common task.
-
-    Example: shoal systems -o systems.md
-    """
-    from shoal.errors import ParameterError
-    from shoal.io import check_folder, write_text
-    from shoal.research import systems_page
-
-    if queries < 2:
-        raise ParameterError(f"'queries' must be an int of at least 2. Got {queries}.")
-    if output is not None:
-        check_folder(output)
-    page = systems_page(queries, data=data)
-    if output is None:
-        typer.echo(page)
-    else:
-        write_text(page, output)
-
-
-def _show(facts: dict[str, Any], as_json: bool) -> None:
-    if as_json:
-        print_json(facts)
-        return
-    typer.echo(facts["stamp"])
-    for name, value in facts.items():
-        if name not in ("stamp", "notes") and value is not None:
-            shown = _shown(value)
-            typer.echo(f"{name.replace('_', ' ')}: {shown}")
-    for note in facts["notes"]:
-        typer.echo(f"note: {note}")
-
-
-def _shown(value: Any) -> str:
-    if isinstance(value, list):
-        return ", ".join(_shown(each) for each in value)
-    return f"{value:.6g}" if isinstance(value, float) else str(value)
 
 
 def _shares(text: str | None) -> dict[str, int] | None:

@@ -10,9 +10,11 @@ from typing import Any
 from shoal.dp import budget
 from shoal.dp.answering.answer import Answer
 from shoal.dp.answering.frequent import asks_for_mode, mode_again
+from shoal.dp.answering.keyed import keyed_answer, keyed_claim, plan_keyed
 from shoal.dp.ledger.claims import Receipt
 from shoal.dp.ledger.entries import ENTRIES, Entry
 from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.meaning.columns import UndeclaredGroupError
 from shoal.dp.session import Session
 from shoal.dp.sql.parse import parse
 from shoal.errors import InputError, MissingExtraError, ShoalError
@@ -209,7 +211,15 @@ def _answered(session: Session, entry: Entry, body: str, analyst: str, most: flo
         found = mode_again(session, entry, receipt)
         return _Again(found, 0 if found is None else 1, session.mode, entry.micro // times)
     query = parse(entry.body)
-    charged = session._plan(query, entry.micro)
+    try:
+        charged = session._plan(query, entry.micro)
+    except UndeclaredGroupError as found:
+        keyed = plan_keyed(session, query, found, lambda *_: entry.micro)
+        if ledger.key_of(keyed_claim(session, keyed, analyst)) != entry.key:
+            return _Again()
+        told = keyed_answer(session, keyed, receipt)
+        size = max(1, len(told.value) * len(query.aggregates))
+        return _Again(told if size <= most else None, size, session.mode)
     micro = entry.micro // session.currency.times(max(1, charged.unit.times(entry.unit)))
     plan = session._plan(query, micro)
     if ledger.key_of(session._claim(plan, analyst)) != entry.key:

@@ -22,14 +22,24 @@ from shoal.dp.answering.expected import amount_for
 from shoal.dp.answering.figures import cautions
 from shoal.dp.answering.free import GAUSSIAN, LAPLACE, Bought, free_answer
 from shoal.dp.answering.frequent import ask_mode, asks_for_mode, mode_cost
+from shoal.dp.answering.keyed import (
+    KeyedPlan,
+    amount_with_keys,
+    ask_keyed,
+    keyed_claim,
+    keyed_parts,
+    plan_keyed,
+)
 from shoal.dp.answering.noise import add_noise, as_released, released
 from shoal.dp.answering.plan import Plan, make_plan
 from shoal.dp.answering.rows import asked_rows
 from shoal.dp.answering.shown import figures, notes
 from shoal.dp.correlation import Model
-from shoal.dp.ledger.claims import Amount, Claim, Receipt
+from shoal.dp.ledger.claims import DELTA, Amount, Claim, Receipt, delta_parts
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.secret import random_word
+from shoal.dp.meaning.check import Keys
+from shoal.dp.meaning.columns import UndeclaredGroupError
 from shoal.dp.meaning.reading import read_query
 from shoal.dp.meaning.relation import CELL
 from shoal.dp.mechanisms.currency import Currency
@@ -160,7 +170,8 @@ class Session:
             warnings.warn(
                 f"{self.model.n_cells} cells are few: expect large errors below 300.", FewCellsWarning, 2
             )
-        self.caps, self.limit = self.ledger.declare(schema.id, *asked)
+        reserved = delta_parts(self.currency.reserved)
+        self.caps, self.limit = self.ledger.declare(schema.id, *asked, keys=reserved)
         self.admit: Admit = at_once
 
     def ask(
@@ -194,7 +205,11 @@ class Session:
         """
         if asks_for_mode(query):
             return ask_mode(self, str(query), self._amount(epsilon, rho, error), self._who(analyst))
-        asked, who = self._question(query), self._who(analyst)
+        who = self._who(analyst)
+        try:
+            asked = self._question(query)
+        except UndeclaredGroupError as found:
+            return ask_keyed(self, self._keyed(query, found, epsilon, rho, error), who)
         plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
         free = self._free(query, plan, who)
         if free is not None:
@@ -238,7 +253,16 @@ class Session:
                 total += whole * self.currency.times(1 if kept is None else max(1, part))
                 parts.append(shown)
                 continue
-            asked = self._question(each)
+            try:
+                asked = self._question(each)
+            except UndeclaredGroupError as found:
+                keyed = self._keyed(each, found, epsilon, rho, error)
+                claim = keyed_claim(self, keyed, who)
+                fresh = claim.facts not in held and not self.ledger.has_received(claim)
+                total += keyed.micro if fresh else 0
+                held.add(claim.facts)
+                parts += keyed_parts(keyed, self.currency.word)
+                continue
             plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
             if self._free(each, plan, who) is not None:
                 continue
@@ -431,10 +455,10 @@ class Session:
         spent = self._amount(epsilon, rho, None)
         return open_stream(self, name, query, spent, periods, self._streams, self._who(analyst))
 
-    def _question(self, query: str | Query) -> Query:
+    def _question(self, query: str | Query, keys: Keys | None = None) -> Query:
         unit = None if self.protected is None else self.protected.column or ""
         rows = None if self.protected is None else self.protected.rows
-        return read_query(query, self.schema, unit, rows, self.catalog)
+        return read_query(query, self.schema, unit, rows, self.catalog, keys)
 
     def _amount(
         self,
@@ -460,13 +484,33 @@ class Session:
             )
         return millionths.micro(rho, "rho")
 
-    def _plan(self, query: Query, micro: int) -> Plan:
+    def _keyed(
+        self,
+        query: str | Query,
+        found: UndeclaredGroupError,
+        epsilon: float | None,
+        rho: float | None,
+        error: float | None,
+    ) -> KeyedPlan:
+        """The plan of a query by a column whose values nobody declared."""
+
+        def amount(asked: Query, keys: Keys) -> int:
+            if error is None:
+                return self._amount(epsilon, rho)
+            if epsilon is not None or rho is not None:
+                self._amount(epsilon, rho, error)
+            plan = self._plan(asked, millionths.MICRO * MOST_PARTS, keys)
+            return amount_with_keys(max(self._least, amount_for(plan, error)))
+
+        return plan_keyed(self, query, found, amount)
+
+    def _plan(self, query: Query, micro: int, keys: Keys | None = None) -> Plan:
         if self.protected is None:
             raise ParameterError(
                 "'tau' must be declared, or bought with buy_tau(epsilon), before anything is asked."
             )
         micro = self._least_of(micro, len(query.aggregates))
-        plan = make_plan(query, self.schema, self.protected, micro, self.catalog, self.currency)
+        plan = make_plan(query, self.schema, self.protected, micro, self.catalog, self.currency, keys)
         self._least_of(micro, len(plan.releases))
         return plan
 
@@ -495,8 +539,8 @@ class Session:
 
     def _guarantee(self, promise: str, ended: bool) -> str:
         """A unit's sentence as it holds here; in zCDP with what all answers together keep to."""
-        total = 0 if self.currency.pure else (self.ledger.caps(self.schema.id) or self.caps).total
-        return self.currency.stamp(promise, total) + (ENDED if ended else "")
+        caps = self.caps if self.currency.pure else self.ledger.caps(self.schema.id) or self.caps
+        return self.currency.stamp(promise, caps.total, caps.keys / DELTA) + (ENDED if ended else "")
 
     def _answer(self, plan: Plan, receipt: Receipt) -> Answer:
         """The answer that a receipt stands for."""

@@ -25,7 +25,7 @@ from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.secret import random_word
 from shoal.dp.loading.load import cells_of, ids_of, load
 from shoal.dp.loading.sources import whole_table
-from shoal.dp.meaning.check import plain_query
+from shoal.dp.meaning.check import Keys, plain_query
 from shoal.dp.meaning.reading import read_query
 from shoal.dp.mechanisms.currency import Currency
 from shoal.dp.mechanisms.discrete_laplace import laplace, laplace_radius
@@ -220,7 +220,7 @@ class StatedSession(Session):
         """Refused: a data set under a declared model gives one answer."""
         raise ParameterError(f"Mode {self.mode!r} gives one answer about a table that stays as it is.")
 
-    def _plan(self, query: Query, micro: int) -> Any:
+    def _plan(self, query: Query, micro: int, keys: Keys | None = None) -> Any:
         raise ParameterError(f"Mode {self.mode!r} has no plan of releases.")
 
     def _read(self, query: str | Query, micro: int) -> tuple[Query, int]:

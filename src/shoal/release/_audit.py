@@ -54,23 +54,38 @@ def audit_releases(
     if mode != "release":
         raise ParameterError(f"'mode' must be 'release', 'marginals' or 'graph'. Got {mode!r}.")
     cases = [
-        make(each) for each in epsilons for make in (total_order_case, ranked_case, level_case, pair_case)
+        make(each)
+        for each in epsilons
+        for make in (total_order_case, curve_case, ranked_case, level_case, pair_case)
     ]
     return audit_mechanisms(mode, cases, stages, alpha)
 
 
-def handing_on() -> tuple[list[Coded], list[np.ndarray]]:
+def handing_on(order: str = "corner") -> tuple[list[Coded], list[np.ndarray]]:
     """Two tables apart by one record in which every group hands its first record on: the bound is attained."""
     codes = [code(Column(name, bounds=(0, 100), step=1)) for name in "abc"]
-    rows = [(100 * (p // _K % 2), 100 * (p // _K % 2 == 0), 10 * p) for p in range(9)]
+    if order == "corner":
+        rows = [(100 * (p // _K % 2 == 0), 10 * p, 100 * (p // _K % 2)) for p in range(9)]
+        return codes, [np.array(rows[:8]), np.array(rows[1:])]
+    # The curve goes to and fro most often along the last column.
+    grid = np.array([(a, b, last) for last in (0, 100) for a in range(101) for b in range(101)])
+    along, rows = grid[total_order(grid, codes, order)], []
+    for row in along:  # the next point of the curve on the side that is wanted
+        if len(rows) < 9 and row[-1] == 100 * (len(rows) // _K % 2):
+            rows.append(tuple(row))
     return codes, [np.array(rows[:8]), np.array(rows[1:])]
 
 
-def total_order_case(epsilon: float) -> Mechanism:
-    """Insensitive microaggregation of the first column."""
-    codes, tables = handing_on()
-    columns = [table[total_order(table, codes), 0] for table in tables]
-    return _groups("every group hands a record on", epsilon, codes[0], columns, ranked=False)
+def total_order_case(epsilon: float, order: str = "corner") -> Mechanism:
+    """Insensitive microaggregation of the last column."""
+    codes, tables = handing_on(order)
+    columns = [table[total_order(table, codes, order), -1] for table in tables]
+    return _groups(f"every group hands a record on ({order})", epsilon, codes[-1], columns, ranked=False)
+
+
+def curve_case(epsilon: float) -> Mechanism:
+    """The same along the Hilbert curve."""
+    return total_order_case(epsilon, "curve")
 
 
 def ranked_case(epsilon: float) -> Mechanism:

@@ -20,14 +20,15 @@ from shoal.dp.ledger.claims import Amount, Caps, Claim
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.unit import ENDED, ReplaceRecord
 from shoal.errors import ParameterError, SchemaError
-from shoal.params import Interval, Options, Rule, check_params
+from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
 from shoal.release._columns import Coded, coded_table
 from shoal.release._copula import copula_ranks, noisy_concordances
-from shoal.release._groups import noisy_groups, printed, total_order
+from shoal.release._groups import best_size, noisy_groups, printed, total_order
 from shoal.release._utility import owner_figures
 from shoal.schema import Schema
 
 METHODS = ("insensitive", "individual-ranking")
+ORDERS = ("curve", "corner")
 ASSOCIATIONS = ("none", "copula", "as-printed")
 TABLE_GUARANTEE = "guarantee: epsilon-DP, replace one record, number of records public"
 NO_GUARANTEE = "guarantee: none (research reproduction)"
@@ -81,6 +82,7 @@ class Plan:
     codes: tuple[Coded, ...]
     micros: tuple[int, ...]
     pair_micros: tuple[int, ...]
+    order: str = "curve"
 
     @property
     def ranked(self) -> bool:
@@ -96,11 +98,12 @@ class Plan:
 def release_table(
     frame: Any,
     schema: Schema | str | Path,
-    k: int,
+    k: int | None,
     epsilon: float,
     *,
     method: str = "insensitive",
     association: str = "none",
+    order: str = "curve",
     columns: Sequence[str] | None = None,
     shares: Mapping[str, int] | None = None,
     budget: float | None = None,
@@ -115,14 +118,17 @@ def release_table(
     frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
     schema : Schema or path
         Declares the bounds or levels of every released column.
-    k : int
-        Records per group, at least 2.
+    k : int or None
+        Records per group, at least 2. None: chosen from the public number of records and columns and from epsilon.
     epsilon : float
     method : {"insensitive", "individual-ranking"}
         Groups of whole records in a public total order, or of each column by itself.
     association : {"none", "copula", "as-printed"}
         Of individual ranking: columns shuffled apart; joined by a Gaussian copula from bought Kendall
         coefficients (half the budget); or joined as the paper prints it, which promises nothing.
+    order : {"curve", "corner"}
+        Of insensitive groups: along a Hilbert curve through the declared ranges; or by the distance to the corner of
+        declared minima, as in [1].
     columns : sequence of str, optional
         Those to release; all quasi-identifying and sensitive ones if left open.
     shares : mapping of str to int, optional
@@ -143,7 +149,7 @@ def release_table(
     Notes
     -----
     Reading taken: the number of records is public and neighbours differ by the replacement of one record. The
-    total order is the distance to the corner of declared minima, then all attributes. One replaced record changes
+    total order is a public line through the declared ranges, then all attributes. One replaced record changes
     each of the floor(n/k) groups by at most one record, so that the sums of an attribute move by at most
     floor(n/k) * range in L1; a column sorted by itself moves by at most its range. Noise is drawn once per
     centroid, rows come in group order, and ranges are the declared ones. Nominal columns get one level per
@@ -168,9 +174,9 @@ def release_table(
     (4, 0.5, 0.5)
     """
     schema = Schema.of(schema)
-    _check(schema, k, method, association)
+    _check(schema, k, method, association, order)
     codes, table, _ = coded_table(frame, schema, columns)
-    plan = make_plan(codes, len(table), k, epsilon, method, association, shares)
+    plan = make_plan(codes, len(table), k, epsilon, method, association, shares, order)
     who = _named(analyst)
     caps = _caps(schema, budget)
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
@@ -196,15 +202,16 @@ def release_table(
 def make_plan(
     codes: Sequence[Coded],
     n: int,
-    k: int,
+    k: int | None,
     epsilon: float,
     method: str,
     association: str = "none",
     shares: Mapping[str, int] | None = None,
+    order: str = "curve",
 ) -> Plan:
-    """Split the budget; warn where k is not well above the square root of n."""
-    if n < k:
-        raise ParameterError(f"'k' must be at most the number of records, {n}. Got {k}.")
+    """Split the budget and choose k where it is left open; warn where k is not well above the square root of n."""
+    if n < (2 if k is None else k):
+        raise ParameterError(f"'k' must be at most the number of records, {n}. Got {2 if k is None else k}.")
     micro = micros.micro(epsilon)
     weights = _weights(codes, shares)
     pair_micros: tuple[int, ...] = ()
@@ -212,7 +219,10 @@ def make_plan(
         pairs = len(list(combinations(codes, 2)))
         micro, for_pairs = micros.split(micro, (1, 1))
         pair_micros = micros.split(for_pairs, (1,) * pairs)
-    plan = Plan(method, association, k, n, tuple(codes), micros.split(micro, weights), pair_micros)
+    if k is None:
+        each = micros.epsilon(micro) / len(codes)
+        k = best_size(n, len(codes), each, ranked=method == "individual-ranking")
+    plan = Plan(method, association, k, n, tuple(codes), micros.split(micro, weights), pair_micros, order)
     if method == "insensitive" and k * k < 4 * n:
         warnings.warn(
             f"k = {k} is not well above the square root of n = {n}: the noise per value is {n // k / k:.3g} times "
@@ -225,7 +235,7 @@ def make_plan(
 
 def draw(plan: Plan, table: np.ndarray) -> dict[str, Any]:
     """All that is drawn from the private table: noisy numbers, and the seed of the post-processing."""
-    order = None if plan.ranked else total_order(table, list(plan.codes))
+    order = None if plan.ranked else total_order(table, list(plan.codes), plan.order)
     noisy = []
     for position, (each, micro) in enumerate(zip(plan.codes, plan.micros, strict=True)):
         values = np.sort(table[:, position]) if order is None else table[order, position]
@@ -252,13 +262,15 @@ def numbers_of(plan: Plan, body: Mapping[str, Any], table: np.ndarray) -> np.nda
     return np.column_stack([column[ranks[:, at]] for at, column in enumerate(sorted_columns)])
 
 
-def _check(schema: Schema, k: int, method: str, association: str) -> None:
+def _check(schema: Schema, k: int | None, method: str, association: str, order: str) -> None:
     rules: dict[str, Rule] = {
-        "k": Interval(Integral, 2),
+        "k": AnyOf((Nothing(), Interval(Integral, 2))),
         "method": Options(METHODS),
         "association": Options(ASSOCIATIONS),
+        "order": Options(ORDERS),
     }
-    check_params("release", rules, {"k": k, "method": method, "association": association})
+    values = {"k": k, "method": method, "association": association, "order": order}
+    check_params("release", rules, values)
     if method == "insensitive" and association != "none":
         raise ParameterError(
             f"Only method 'individual-ranking' has an association to choose. Got {association!r} with 'insensitive'."
@@ -292,7 +304,7 @@ def _caps(schema: Schema, total: float | None) -> tuple[int | None, int | None]:
 
 def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Caps | None) -> Claim:
     text = (
-        f"RELEASE {plan.method} association={plan.association} k={plan.k} "
+        f"RELEASE {plan.method} association={plan.association} order={plan.order} k={plan.k} "
         f"columns={','.join(each.name for each in plan.codes)} micros={plan.micros}{plan.pair_micros}"
     )
     facts = replace(schema, budget=None, per_analyst=None).to_toml()

@@ -42,7 +42,7 @@ def owner_figures(plan: Plan, table: np.ndarray, numbers: np.ndarray) -> dict[st
     if plan.ranked:
         loss = il1(np.sort(original, axis=0), np.sort(out, axis=0))
         return {"information_loss": loss, "dld": 1 / plan.n}
-    ordered = original[total_order(table, list(plan.codes))]
+    ordered = original[total_order(table, list(plan.codes), plan.order)]
     return {"information_loss": il1(ordered, out), "dld": dld(ordered, out)}
 
 
@@ -93,7 +93,7 @@ def utility_picture(
         losses = []
         for _ in range(REPEATS):
             noisy = record_level(whole, table)
-            noisy = noisy if plan.ranked else noisy[total_order(table, list(plan.codes))]
+            noisy = noisy if plan.ranked else noisy[total_order(table, list(plan.codes), plan.order)]
             pair = (numbers_of(at, draw(at, table), table), noisy)
             losses.append([owner_figures(at, table, each)["information_loss"] for each in pair])
         mean = np.array(losses, dtype=np.float64).mean(axis=0)

@@ -56,8 +56,6 @@ class Task:
     schema : Schema
     columns : tuple of str
         Those of the queries, of the releases and of the cells.
-    k, k_ranked : int
-        Records per group of the two table releases.
     whole : polars.DataFrame
         The loaded table on which the correlation models are fitted, in the same order.
     compared : tuple of str
@@ -74,8 +72,6 @@ class Task:
     frame: pl.DataFrame
     schema: Schema
     columns: tuple[str, ...]
-    k: int
-    k_ranked: int
     whole: pl.DataFrame
     compared: tuple[str, ...]
     eps: float
@@ -99,7 +95,7 @@ def task(name: str) -> Task:
     )
     schema = _schema("adult", bounds, (73, 15, 49))
     return Task(
-        "Adult", "an income above 50,000", _homes(frame), schema, tuple(bounds), 2000, 100, table.loaded(),
+        "Adult", "an income above 50,000", _homes(frame), schema, tuple(bounds), table.loaded(),
         table.features, table.eps, table.target, table.keep, 12,
     )  # fmt: skip
 
@@ -111,7 +107,7 @@ def _survey() -> Task:
     compared = ("age", "sex", "region", "income", "rent", "taxes")
     return Task(
         "the bundled survey", "a disease", _homes(frame.select(*bounds, ill)), _schema("survey", bounds, (20, 5, 5)),
-        tuple(bounds), 200, 20, load(frame, schema), compared, 0.1, "disease", 4, 8,
+        tuple(bounds), load(frame, schema), compared, 0.1, "disease", 4, 8,
     )  # fmt: skip
 
 
@@ -193,9 +189,7 @@ def measured(at: Task, count: int = 40, random_state: int = 0) -> dict[str, dict
     def released(**options: Any) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SmallGroupsWarning)
-            out = release_table(
-                frame, schema, epsilon=EPSILON, columns=(*at.columns, SECRET), **options
-            ).frame
+            out = release_table(frame, schema, None, EPSILON, columns=(*at.columns, SECRET), **options).frame
         return error([answer(out, each) for each in queries])
 
     found: dict[str, dict[str, float | None]] = {}
@@ -210,8 +204,8 @@ def measured(at: Task, count: int = 40, random_state: int = 0) -> dict[str, dict
         drawn = _reproduced(at, queries, model, (EPSILON, EPSILON / count))
         found[name] = {part: error(answers) for part, answers in drawn.items()}
     for name, options in (
-        ("insensitive", {"k": at.k}),
-        ("individual-ranking", {"k": at.k_ranked, "method": "individual-ranking", "association": "copula"}),
+        ("insensitive", {}),
+        ("individual-ranking", {"method": "individual-ranking", "association": "copula"}),
     ):
         error_of = released(**options)
         found[name] = {"one": error_of, "all": error_of}

@@ -17,6 +17,7 @@ from shoal.schema.model import (
     ROLES,
     Cells,
     Column,
+    Keys,
     Schema,
     Unit,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "Column",
     "FileFormat",
     "Indicator",
+    "Keys",
     "Link",
     "Rule",
     "Schema",

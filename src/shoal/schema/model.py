@@ -63,6 +63,26 @@ class Unit:
 
 
 @dataclass(frozen=True)
+class Keys:
+    """What groups that no schema declares may use of a data set's delta (docs/theory/keys.md).
+
+    Parameters
+    ----------
+    delta : float
+        In all; part of the table's delta.
+    questions : int
+        How many questions with such groups share it, in equal parts.
+    """
+
+    delta: float
+    questions: int
+
+    def __post_init__(self) -> None:
+        _make_plain(self)
+        check_fields("keys", {"delta": Finite(0, above=True, below=1), "questions": Whole(1)}, vars(self))
+
+
+@dataclass(frozen=True)
 class Cells:
     """A public grid of look-alike cells: one answer protects all rows of a cell jointly.
 
@@ -275,6 +295,8 @@ class Schema:
         What the budget is counted in.
     delta : float, optional
         The failure probability that may be stated beside an epsilon.
+    keys : Keys, optional
+        What part of delta groups may use that are not declared; of a table counted in zCDP.
 
     Examples
     --------
@@ -302,6 +324,7 @@ class Schema:
     indicators: tuple[Indicator, ...] = ()
     currency: str = "pure"
     delta: float | None = None
+    keys: Keys | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping):
@@ -327,10 +350,20 @@ class Schema:
 
     def _check_parts(self) -> None:
         """The values inside are of their own types."""
-        for name, kind in (("unit", Unit), ("cells", Cells | None), ("file", FileFormat | None)):
+        for name, kind in (
+            ("unit", Unit),
+            ("cells", Cells | None),
+            ("file", FileFormat | None),
+            ("keys", Keys | None),
+        ):
             value = getattr(self, name)
             if not isinstance(value, kind):
                 raise SchemaError(f"{name!r} of a table must be a {_PARTS[name]}. Got {shown(value)}.")
+        if self.keys is not None and not (self.currency == "zcdp" and self.keys.delta < (self.delta or 0)):
+            raise SchemaError(
+                "'keys' of a table needs currency = \"zcdp\" and a delta above that of the keys. "
+                f"Got {self.currency!r}, {self.delta} and {self.keys.delta}."
+            )
         object.__setattr__(self, "steps", Steps.of(self.steps))
         for name, many in (("rules", Rule), ("links", Link), ("indicators", Indicator), ("steps", Step)):
             value = getattr(self, name)
@@ -408,6 +441,7 @@ class Schema:
 _PARTS = {
     "unit": 'Unit (in a file "record" or {column = "...", rows = ...})',
     "cells": "Cells (in a file {columns = [...], bins = ..., tau = ...})",
+    "keys": "Keys (in a file {delta = ..., questions = ...})",
     "file": "FileFormat (in a file the part [file])",
 }
 _TABLE_RULES = {

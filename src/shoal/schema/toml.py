@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import SchemaError
 from shoal.schema.checks import check_keys, is_text, plain, shown
-from shoal.schema.model import Cells, Column, Unit
+from shoal.schema.model import Cells, Column, Keys, Unit
 from shoal.schema.parts import FileFormat, Indicator, Link, Rule
 from shoal.schema.steps import Step, Steps
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 PARTS = ("table", "file", "columns", "steps", "rules", "links", "indicators")
 _TABLE = (
     "id", "unit", "budget", "per_analyst", "private", "version", "group", "cells", "currency", "delta",
+    "keys",
 )  # fmt: skip
 _LINK = {"from": "from_table", "to": "to_table", "key": "key", "public": "public"}
 LINE = 110
@@ -59,7 +60,7 @@ def from_dict(data: Mapping[str, Any], source: str) -> dict[str, Any]:
     given = data.get("table", {})
     check_keys(f"[table] of {source}", given, _TABLE)
     found: dict[str, Any] = dict(given)
-    makers = {"unit": _unit, "group": _group, "cells": _cells}
+    makers = {"unit": _unit, "group": _group, "cells": _cells, "keys": _keys}
     found |= {name: make(found[name]) for name, make in makers.items() if name in found}
     found["columns"] = _columns(data.get("columns", {}), source)
     if "file" in data:
@@ -86,6 +87,7 @@ def to_dict(schema: Schema) -> dict[str, Any]:
     table["cells"] = None if schema.cells is None else _given(schema.cells, ("bins",))
     table["currency"] = schema.currency if schema.currency != "pure" else None
     table["delta"] = schema.delta
+    table["keys"] = None if schema.keys is None else _given(schema.keys)
     parts: dict[str, Any] = {"table": {name: fact for name, fact in table.items() if fact is not None}}
     if schema.file is not None:
         parts["file"] = {each.name: getattr(schema.file, each.name) for each in fields(FileFormat)}
@@ -211,6 +213,14 @@ def _group(value: Any) -> Any:
     raise SchemaError(
         f"'group' must be a number of records, or {{column = \"...\", rows = ...}}. Got {shown(value)}."
     )
+
+
+def _keys(value: Any) -> Keys:
+    if isinstance(value, Keys):
+        return value
+    if not isinstance(value, Mapping) or set(value) != {"delta", "questions"}:
+        raise SchemaError(f"'keys' must be {{delta = ..., questions = ...}}. Got {shown(value)}.")
+    return Keys(**value)
 
 
 def _cells(value: Any) -> Cells:

@@ -11,6 +11,7 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -93,6 +94,51 @@ def partial(frame: pl.DataFrame | Frames, plan: Plan) -> Partial:
         group = _group(plan, chosen)
         parts.append(_partial(rows, [group.is_not_null(), *tests] if chosen else tests, group, release))
     return (parts[0].collect(),) if len(parts) == 1 else tuple(pl.collect_all(parts))
+
+
+def partial_keys(frame: pl.DataFrame | Frames, plan: Plan, column: str) -> pl.DataFrame:
+    """Answering rows of each value of a column (and unit) in one part of a loaded table; every row is laid out."""
+    answers = pl.col(column).is_not_null()
+    if plan.lowered.test is not None:
+        answers = answers & plan.lowered.test.fill_null(False)
+    keys = {"key": pl.col(column) + 0.0 if _is_number(plan, column) else pl.col(column)}  # -0.0 is 0.0
+    unit = plan.releases[0].limit.column
+    if unit is not None:
+        keys["unit"] = pl.col(unit)
+    counted = [answers.sum().cast(pl.Int64).alias("n")]
+    return (
+        rows_of(frame, plan)
+        .group_by([each.alias(name) for name, each in keys.items()])
+        .agg(counted)
+        .collect()
+    )
+
+
+def combine_keys(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    """Partial results of `partial_keys`, added up."""
+    if len(parts) == 1:
+        return parts[0]
+    together = pl.concat(parts)
+    return together.group_by([name for name in together.columns if name != "n"]).agg(pl.col("n").sum())
+
+
+def finish_keys(found: pl.DataFrame, keys: int) -> tuple[list[Any], np.ndarray]:
+    """Each key that some row has, and its number of units (or rows); a unit counts for at most so many keys.
+
+    Which of its keys these are is decided by a hash of the unit and the key: by the unit's own rows alone.
+    """
+    found = found.filter(pl.col("n") > 0)
+    if "unit" in found.columns:
+        order = found.select(pl.struct("unit", "key").hash(seed=1).alias("hash"))["hash"]
+        found = found.with_columns(order).sort("hash", "key")
+        found = found.filter(pl.int_range(pl.len()).over("unit") < keys)
+        found = found.group_by("key").agg(pl.len().cast(pl.Int64).alias("n"))
+    found = found.sort("key")
+    return found["key"].to_list(), found["n"].to_numpy()
+
+
+def _is_number(plan: Plan, column: str) -> bool:
+    return plan.schema.columns[column].kind in ("number", "date")
 
 
 def _counts_only(plan: Plan) -> bool:

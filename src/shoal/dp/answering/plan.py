@@ -15,7 +15,7 @@ import numpy as np
 from shoal.dp import budget
 from shoal.dp.answering.releases import LEAST_CHOSEN, Fixed, Grid, Limit, Matrix, Mean, Ranks, Release, Sums
 from shoal.dp.meaning.bounds import finite_bounds
-from shoal.dp.meaning.check import check, levels
+from shoal.dp.meaning.check import Keys, check, levels
 from shoal.dp.meaning.lower import Lowered
 from shoal.dp.meaning.relation import CELL, UNIT, Catalog
 from shoal.dp.mechanisms.currency import EPSILON, Currency
@@ -103,6 +103,7 @@ def make_plan(
     micro: int,
     catalog: Catalog | None = None,
     currency: Currency = EPSILON,
+    keys: Keys | None = None,
 ) -> Plan:
     """Split a budget equally over the figures of a query and its grouping sets, or raise `QueryError`.
 
@@ -116,13 +117,15 @@ def make_plan(
         The tables of a session that has several.
     currency : Currency
         What `micro` is counted in.
+    keys : mapping of str to tuple, optional
+        Values that were drawn, of columns that declare none.
 
     Returns
     -------
     Plan
     """
     unit = protected.column if protected.kind == "column" else None
-    found = check(query, schema, unit or "", protected.rows, catalog)
+    found = check(query, schema, unit or "", protected.rows, catalog, keys)
     counted = protected.rows if found.relation is None else min(protected.rows, found.relation.rows)
     said = check_options(found.asked, protected, micro, currency)
     found = replace(found, said=(*found.said, *said)) if said else found

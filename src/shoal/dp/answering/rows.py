@@ -15,9 +15,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 
-from shoal.dp.answering.exact import Partial, Totals, combine, compute, finish, partial
+from shoal.dp.answering.exact import (
+    Partial,
+    Totals,
+    combine,
+    combine_keys,
+    compute,
+    finish,
+    finish_keys,
+    partial,
+    partial_keys,
+)
 from shoal.dp.answering.plan import Plan
 from shoal.dp.loading.linked import Given, load_linked
 from shoal.dp.loading.load import decode, in_order, load, protect_rows, with_units
@@ -49,6 +60,10 @@ class Held:
     def exact(self, plan: Plan) -> tuple[Totals, ...]:
         """The exact whole numbers of a plan."""
         return compute(self.frame if self.frames is None else self.frames, plan)
+
+    def keys(self, plan: Plan, column: str, most: int) -> tuple[list[Any], np.ndarray]:
+        """The values of a column that are there, and the number of units of each."""
+        return finish_keys(partial_keys(self.frame, plan, column), most)
 
 
 @dataclass(frozen=True)
@@ -97,6 +112,16 @@ class Streamed:
                 total.add(partial(rows, plan))
         return finish(total.whole(), plan)
 
+    def keys(self, plan: Plan, column: str, most: int) -> tuple[list[Any], np.ndarray]:
+        """The values of a column that are there, and the number of units of each."""
+        parts: list[pl.DataFrame] = []
+        with contextlib.closing(self._decoded((*self._needed(plan), column))) as batches:
+            for rows in batches:
+                parts.append(partial_keys(rows, plan, column))
+                if len(parts) > 64:
+                    parts = [combine_keys(parts)]
+        return finish_keys(combine_keys(parts), most)
+
     @property
     def _unit(self) -> str:
         return (self.protected.column or "") if self.protected.kind == "column" else ""
@@ -114,7 +139,9 @@ class Streamed:
 
     def _decoded(self, names: tuple[str, ...]) -> Generator[pl.DataFrame]:
         """Batches as the engine keeps them; first one without rows, so that there is always one."""
-        names = names or tuple(self.schema.columns)[:1]  # without a column the number of rows is lost
+        names = (
+            tuple(dict.fromkeys(names)) or tuple(self.schema.columns)[:1]
+        )  # without a column the number of rows is lost
         schema = Schema({name: self.schema.columns[name] for name in names}, id=self.schema.id)
         wanted = list(dict.fromkeys([*names, *([self._unit] if self._unit else [])]))
         nothing = pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))

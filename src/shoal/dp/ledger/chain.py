@@ -38,6 +38,7 @@ class Replay:
     _by_analyst: dict[tuple[str, str], int] = field(default_factory=dict)
     _caps: dict[str, Caps] = field(default_factory=dict)
     _rights: dict[str, Rights] = field(default_factory=dict)
+    _delta: dict[str, int] = field(default_factory=dict)
     _closed: set[tuple[str, str]] = field(default_factory=set)
     _met: bool = False
 
@@ -90,6 +91,12 @@ class Replay:
             )
             if spent > caps.total or beyond:
                 return f"entry {entry.seq} was charged beyond its cap"
+        if entry.kind == "delta":
+            self._delta[dataset] = self._delta.get(dataset, 0) + entry.micro
+            if entry.body != str(self._delta[dataset]):
+                return f"the totals of entry {entry.seq} do not add up"
+            if caps is not None and self._delta[dataset] > caps.keys:
+                return f"entry {entry.seq} took more delta than is reserved"
         if entry.kind in ("charge", "receipt") and owner in self._closed:
             return f"entry {entry.seq} was charged to an analyst for whom the data set was closed"
         return ""

@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Protocol, Self
 
 from shoal.dp.budget import epsilon
 from shoal.errors import BudgetError, LedgerError, ParameterError
 
 CURRENCIES = {"pure": "epsilon", "zcdp": "rho"}
+DELTA = 10**18  # parts of one, in which probabilities of failure are counted
 NO_UNIT = "none yet"
 CLOSED = (
     "The budget of this data set does not allow this: nothing new is answered to this analyst until its owner states the "
     "budget anew ('shoal ledger cap'). Answers received so far stay free."
 )
+
+
+def delta_parts(delta: float) -> int:
+    """A probability of failure in whole 1e-18, rounded down.
+
+    Examples
+    --------
+    >>> from shoal.dp.ledger.claims import delta_parts
+    >>> delta_parts(0.5)
+    500000000000000000
+    """
+    if isinstance(delta, bool) or not isinstance(delta, (int, float)) or not 0 <= delta < 1:
+        raise ParameterError(f"A part of delta must be a number of at least 0 and below 1. Got {delta!r}.")
+    return int(Fraction(delta) * DELTA)
 
 
 class ClosedError(BudgetError):
@@ -52,27 +68,34 @@ class Amount:
 
 @dataclass(frozen=True)
 class Caps:
-    """What may be spent on a data set: in all, and by each analyst; its currency is for life."""
+    """What may be spent on a data set: in all, and by each analyst; its currency is for life.
+
+    `keys` is the part of delta, in 1e-18, that groups which are not declared may use.
+    """
 
     total: int
     per_analyst: int
     currency: str = "pure"
+    keys: int = 0
 
     def to_json(self) -> str:
         """As an entry keeps it."""
-        return json.dumps([self.currency, self.total, self.per_analyst])
+        facts = [self.currency, self.total, self.per_analyst]
+        return json.dumps([*facts, self.keys] if self.keys else facts)
 
     @classmethod
     def from_json(cls, body: str) -> Self:
         """As an entry kept it."""
-        currency, total, per_analyst = json.loads(body)
-        return cls(int(total), int(per_analyst), str(currency))
+        currency, total, per_analyst, *keys = json.loads(body)
+        return cls(int(total), int(per_analyst), str(currency), int(keys[0]) if keys else 0)
 
     def within(self, other: Caps | None) -> Caps:
         """The tighter of two."""
         if other is None:
             return self
-        return Caps(min(self.total, other.total), min(self.per_analyst, other.per_analyst), self.currency)
+        return replace(
+            self, total=min(self.total, other.total), per_analyst=min(self.per_analyst, other.per_analyst)
+        )
 
 
 @dataclass(frozen=True)
@@ -91,6 +114,8 @@ class Claim:
     unit : Counted
     limit : Caps, optional
         Tighter caps that a session was opened with; the ledger's own always hold.
+    delta : int, default 0
+        With at most this probability, in 1e-18, the answer does not keep to its cost.
     """
 
     dataset: str
@@ -100,6 +125,7 @@ class Claim:
     cost: Amount
     unit: Counted
     limit: Caps | None = None
+    delta: int = 0
 
     @property
     def facts(self) -> str:
@@ -212,6 +238,25 @@ def refuse(claim: Claim, last: Last, caps: Caps, cost: Price) -> None:
         )
     if last.dataset_total + cost.asked > caps.total:
         raise ClosedError(CLOSED)
+
+
+def refuse_delta(claim: Claim, caps: Caps, cost: Price, used: int) -> None:
+    """Raise `BudgetError` unless what is left of the reserved delta allows the claim.
+
+    Every claim of a data set takes the same part of it, so that no search tells more than that all of it is used.
+    """
+    if not claim.delta:
+        return
+    if cost.times > 1:
+        raise BudgetError(
+            "Groups that are not declared are answered in the unit that the ledger keeps, and this is another one: "
+            "declare the levels of the column."
+        )
+    if used + claim.delta > caps.keys:
+        raise BudgetError(
+            "The delta that is reserved for groups that are not declared does not allow this: declare the levels of the "
+            "column, or let the owner reserve more ('keys' of the schema, 'shoal ledger cap')."
+        )
 
 
 def left_over(caps: Caps, analyst_total: int) -> int:

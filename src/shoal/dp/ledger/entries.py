@@ -51,7 +51,7 @@ HEAD = sa.Table(
     sa.Column("hash", sa.Text, nullable=False),
 )
 CAPS_KEY, SECRET_KEY, CLOSED_KEY = "caps", "secret", "closed"  # keys of entries that are no answers
-RIGHTS_KEY, EVENT_KEY = "rights", "event"
+RIGHTS_KEY, EVENT_KEY, DELTA_KEY = "rights", "event", "delta"
 SIGN_IN = f"{EVENT_KEY}:sign-in"
 
 
@@ -74,7 +74,7 @@ class Entry:
     seq : int
     at : str
         When its question was asked, in whole slots; a stored answer has the time of its charge.
-    kind : {"charge", "settle", "receipt", "refusal", "end", "caps", "secret", "rights", "event"}
+    kind : {"charge", "settle", "receipt", "refusal", "end", "caps", "secret", "rights", "event", "delta"}
     dataset, unit, analyst : str
     key : str
         A keyed hash; tells nothing to who has not the ledger's secret.
@@ -85,7 +85,7 @@ class Entry:
     refers : int
         The charge that an answer or receipt belongs to.
     body : str
-        Question, answer or reason.
+        Question, answer or reason; of a delta, what all of them come to.
     previous, hash : str
         The chain. The hash covers the seal, so that it can be checked by who may not see bodies.
     nonce : str

@@ -19,7 +19,7 @@ from typing import Self
 from shoal.dp.budget import epsilon
 from shoal.dp.ledger.anchor import Anchor
 from shoal.dp.ledger.chain import Check, Replay
-from shoal.dp.ledger.claims import CURRENCIES, NO_UNIT, Caps, Charge, Claim, Last, Receipt, left_over
+from shoal.dp.ledger.claims import CURRENCIES, DELTA, NO_UNIT, Caps, Charge, Claim, Last, Receipt, left_over
 from shoal.dp.ledger.database import file_of
 from shoal.dp.ledger.entries import CAPS_KEY, RIGHTS_KEY, SECRET_KEY, Entry, Head
 from shoal.dp.ledger.rights import OPEN, Rights
@@ -137,6 +137,7 @@ class Ledger:
         per_analyst: int | None = None,
         currency: str = "pure",
         by: str = "owner",
+        keys: int = 0,
     ) -> tuple[Caps, Caps | None]:
         """State the caps of a data set where the ledger has none yet; else hold them against those it has.
 
@@ -147,6 +148,8 @@ class Ledger:
             In millionths. None asks for nothing: what the ledger has is taken.
         currency : {"pure", "zcdp"}
         by : str
+        keys : int, default 0
+            The part of delta, in 1e-18, that groups which are not declared may use.
 
         Returns
         -------
@@ -158,7 +161,7 @@ class Ledger:
         if caps is None:
             if total is None:
                 raise ParameterError("'budget' must be given, or declared in the schema: it has no default.")
-            wanted = Caps(total, min(total, per_analyst or total), currency)
+            wanted = Caps(total, min(total, per_analyst or total), currency, keys)
             caps = self.store.write(lambda writer: _first_caps(writer, dataset, wanted, by))
         word = CURRENCIES[caps.currency]
         if currency != caps.currency:
@@ -174,17 +177,30 @@ class Ledger:
                     f"The ledger holds data set {dataset!r} to {what} of {word} {epsilon(allowed)}, which only its owner "
                     f"raises ('shoal ledger cap'). Got {epsilon(asked)}."
                 )
+        if keys > caps.keys:
+            raise BudgetError(
+                f"The ledger holds data set {dataset!r} to a delta of {caps.keys / DELTA:g} for groups that are not declared, which "
+                f"only its owner raises ('shoal ledger cap'). Got {keys / DELTA:g}."
+            )
         tighter = caps.within(Caps(total or caps.total, per_analyst or caps.per_analyst, currency))
         return caps, None if tighter == caps else tighter
 
-    def set_caps(self, dataset: str, total: int, per_analyst: int | None = None, by: str = "owner") -> Caps:
-        """State other caps, as an entry of the owner's: the only way to raise them."""
+    def set_caps(
+        self,
+        dataset: str,
+        total: int,
+        per_analyst: int | None = None,
+        by: str = "owner",
+        keys: int | None = None,
+    ) -> Caps:
+        """State other caps, as an entry of the owner's: the only way to raise them; `keys` stay if left open."""
         self.ready()
 
         def write(writer: Writer) -> Caps:
             before = writer.caps(dataset)
             currency = "pure" if before is None else before.currency
-            caps = Caps(total, min(total, per_analyst or total), currency)
+            reserved = keys if keys is not None else 0 if before is None else before.keys
+            caps = Caps(total, min(total, per_analyst or total), currency, reserved)
             writer.set_caps(dataset, caps, by)
             return caps
 

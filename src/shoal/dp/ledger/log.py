@@ -27,9 +27,10 @@ STATES = (
     "event",
     "end",
     "secret",
+    "delta",
 )
 MOST = 1000
-_STATED = ("caps", "rights", "event", "end", "secret")  # kinds that are their own state
+_STATED = ("caps", "rights", "event", "end", "secret", "delta")  # kinds that are their own state
 _KINDS = {"given again": "receipt", "refused": "refusal"} | {each: each for each in _STATED}
 
 

@@ -21,10 +21,12 @@ from shoal.dp.ledger.claims import (
     no_caps,
     price,
     refuse,
+    refuse_delta,
 )
 from shoal.dp.ledger.entries import (
     CAPS_KEY,
     CLOSED_KEY,
+    DELTA_KEY,
     EVENT_KEY,
     FIELDS,
     NOWHERE,
@@ -130,6 +132,17 @@ class Writer:
         return rights.caps_of(
             limited, claim.analyst, lambda name: self.last(claim.dataset, name).analyst_total
         )
+
+    def delta(self, dataset: str) -> int:
+        """What answers may have failed to keep to their cost with, in 1e-18."""
+        row = LAST_BODY.run(self.connection, {"d": dataset, "k": DELTA_KEY, "w": "delta"})
+        return 0 if row is None else int(row[1])
+
+    def add_delta(self, claim: Claim, refers: int) -> None:
+        """Add the delta of a charge to what the data set has used."""
+        used = self.delta(claim.dataset) + claim.delta
+        last = self.last(claim.dataset, claim.analyst)
+        self.add(last, "delta", claim.analyst, DELTA_KEY, micro=claim.delta, refers=refers, body=str(used))
 
     def weaker(self, dataset: str, unit: str) -> bool:
         """Whether answers were given before the ledger kept this unit."""
@@ -249,6 +262,7 @@ def take_charge(writer: Writer, claim: Claim, key: str) -> Charge:
         if closed:
             raise ClosedError(CLOSED)
         refuse(claim, last, caps, cost)
+        refuse_delta(claim, caps, cost, writer.delta(claim.dataset) if claim.delta else 0)
     except BudgetError as error:
         writer.refuse(last, claim, key, error)
         raise
@@ -262,6 +276,8 @@ def take_charge(writer: Writer, claim: Claim, key: str) -> Charge:
         body=claim.question,
         unit=cost.unit,
     )
+    if claim.delta and not refers:
+        writer.add_delta(claim, entry.seq)
     writer.hook("charge-written")
     left, weaker = left_over(caps, entry.analyst_total), writer.weaker(claim.dataset, cost.unit)
     return Charge(entry.seq, entry.at, cost.asked, left, bool(last.ended), weaker, entry.name, body)

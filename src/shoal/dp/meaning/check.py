@@ -6,6 +6,7 @@ import datetime
 import math
 import re
 from collections import deque
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from shoal.dp.meaning.lower import Lowered
     from shoal.dp.meaning.relation import Catalog
 
+Keys = Mapping[str, tuple[Any, ...]]
 MOST_GROUPS = 100_000
 MOST_FIGURES = 50
 MOST_CONSTANTS = 1_000
@@ -40,6 +42,7 @@ def check(
     unit: str | None = None,
     rows: int | None = None,
     catalog: Catalog | None = None,
+    keys: Keys | None = None,
 ) -> Lowered:
     """Raise `QueryError` unless the query can be answered; the schema alone decides.
 
@@ -55,6 +58,8 @@ def check(
         At most so many rows of a unit are counted; the schema's if left open.
     catalog : Catalog, optional
         The tables of a session that has several.
+    keys : mapping of str to tuple, optional
+        Values that were drawn, of columns that declare none.
 
     Returns
     -------
@@ -68,11 +73,12 @@ def check(
             and known.schema is schema
             and known.catalog is catalog
             and known.facts == facts
+            and known.keys is keys
         ):
             return known.found
-    found = _checked(query, schema, unit, rows, catalog)
+    found = _checked(query, schema, unit, rows, catalog, keys)
     # A session reads a query, then plans it: what was found out is kept for the second look, by the very object.
-    _RECENT.append(_Recent(found.asked, schema, catalog, facts, found))
+    _RECENT.append(_Recent(found.asked, schema, catalog, facts, found, keys))
     return found
 
 
@@ -83,13 +89,19 @@ class _Recent:
     catalog: Catalog | None
     facts: tuple[str | None, int | None]
     found: Lowered
+    keys: Keys | None
 
 
 _RECENT: deque[_Recent] = deque(maxlen=8)
 
 
 def _checked(
-    query: Query, schema: Schema, unit: str | None, rows: int | None, catalog: Catalog | None
+    query: Query,
+    schema: Schema,
+    unit: str | None,
+    rows: int | None,
+    catalog: Catalog | None,
+    keys: Keys | None,
 ) -> Lowered:
     from shoal.dp.meaning.lower import lower
 
@@ -110,7 +122,7 @@ def _checked(
     if not related:
         _check_condition(query.condition, schema)
     unit = unit_column(schema) if unit is None else unit or None
-    found = lower(query, schema, unit, rows or schema.unit.rows, catalog)
+    found = lower(query, schema, unit, rows or schema.unit.rows, catalog, keys)
     _check_condition(found.core.condition, found.schema)
     for aggregate in found.core.aggregates:
         _check_aggregate(aggregate, found.schema)

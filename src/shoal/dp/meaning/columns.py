@@ -71,6 +71,29 @@ def unknown_column(name: str, schema: Schema) -> Any:
     )
 
 
+class UndeclaredGroupError(QueryError):
+    """Groups by a column whose values nobody declared.
+
+    Parameters
+    ----------
+    column : str
+    schema : Schema
+        Whose currency says what may be written instead.
+    """
+
+    def __init__(self, column: str, schema: Schema) -> None:
+        self.column = column
+        kind = schema.columns[column].kind
+        instead = "declare its 'bounds' and 'step'" if kind in ("number", "date") else "declare its 'levels'"
+        more = "reserve part of its delta in the schema: keys = {delta = ..., questions = ...}"
+        if schema.currency != "zcdp":
+            more = 'count the data set in zCDP (currency = "zcdp", delta) and reserve part of its delta: keys = {delta = ..., questions = ...}'
+        super().__init__(
+            f"GROUP BY {column} needs groups that the schema declares, since which values there are tells about single rows: "
+            f"{instead}, or write CASE. To show common values that nobody declared, {more}."
+        )
+
+
 def coded_levels(found: Typed, what: str) -> tuple[tuple[Any, ...], pl.Expr]:
     """The labels of an expression of finitely many values, and each row's place among them."""
     kind: Kind = found.kind

@@ -6,13 +6,14 @@ noise know nothing of expressions; and what is made of the noisy figures afterwa
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import polars as pl
 
 from shoal.dp.meaning import numbers
-from shoal.dp.meaning.columns import coded_levels, declared_as, scope_of, unknown_column
+from shoal.dp.meaning.columns import UndeclaredGroupError, coded_levels, declared_as, scope_of, unknown_column
 from shoal.dp.meaning.kinds import Number, Truth
 from shoal.dp.meaning.relation import Catalog, Relation, single
 from shoal.dp.meaning.rowwise import Scope, compiled, condition, truth_number
@@ -145,7 +146,12 @@ def _check_size(query: Query) -> None:
 
 
 def lower(
-    query: Query, schema: Schema, unit: str | None = None, rows: int = 1, catalog: Catalog | None = None
+    query: Query,
+    schema: Schema,
+    unit: str | None = None,
+    rows: int = 1,
+    catalog: Catalog | None = None,
+    keys: Mapping[str, tuple[Any, ...]] | None = None,
 ) -> Lowered:
     """A query over plain columns, with the columns that have to be computed.
 
@@ -159,6 +165,8 @@ def lower(
         At most so many rows of a unit are counted.
     catalog : Catalog, optional
         The tables of a session that has several.
+    keys : mapping of str to tuple, optional
+        Values that were drawn, of columns that declare none.
 
     Returns
     -------
@@ -168,7 +176,7 @@ def lower(
     if query.source is not None or _asks_within(query):
         relation, query, schema, units = _related(query, schema, catalog or single(schema, unit, rows))
     asked = resolve(query, schema, units)
-    work = _Work(schema, units)
+    work = _Work(schema, units, keys or {}, relation is None)
     exchanged = {str(each): work.figure(each) for each in asked.aggregates}
     groups = tuple(work.group(each) for each in asked.groups)
 
@@ -245,6 +253,8 @@ class _Work:
 
     schema: Schema
     units: set[str]
+    keys: Mapping[str, tuple[Any, ...]]
+    alone: bool
     columns: dict[str, Column] = field(default_factory=dict)
     computed: dict[str, pl.Expr] = field(default_factory=dict)
     figures: dict[str, Aggregate] = field(default_factory=dict)
@@ -313,10 +323,35 @@ class _Work:
 
             if levels(self.schema.columns[group]) is not None:
                 return group
-            group = col(group)
+            if group in self.keys:
+                return self._keyed(group)
+            try:
+                return self._coded(col(group), "GROUP BY")
+            except QueryError:
+                if not self.alone:
+                    raise
+                raise UndeclaredGroupError(group, self.schema) from None
         if not isinstance(group, Expr):
             raise QueryError("The groups of a query must be a tuple of columns' names or expressions.")
         return self._coded(group, "GROUP BY")
+
+    def _keyed(self, group: str) -> str:
+        """The place of each row among the values that were drawn."""
+        name = f"{group} (keys)"
+        labels = self.keys[group]
+        from shoal.dp.meaning.check import number
+
+        column = self.schema.columns[group]
+        kept = (
+            [number(column, each) for each in labels] if column.kind in ("number", "date") else list(labels)
+        )
+        kind = pl.Float64 if column.kind in ("number", "date") else pl.String
+        places = pl.Series(list(range(len(kept))), dtype=pl.Int32)
+        self.columns[name] = Column(name, kind="category", levels=labels)
+        self.computed[name] = pl.col(group).replace_strict(
+            pl.Series(kept, dtype=kind), places, default=None, return_dtype=pl.Int32
+        )
+        return name
 
     def _coded(self, node: Expr, what: str) -> str:
         self.seen(node)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from shoal.dp.meaning.check import check, levels
+from shoal.dp.meaning.check import Keys, check, levels
 from shoal.dp.meaning.relation import Catalog
 from shoal.dp.sql.parse import parse
 from shoal.dp.sql.query import Query
@@ -21,6 +21,7 @@ def read_query(
     unit: str | None = None,
     rows: int | None = None,
     catalog: Catalog | None = None,
+    keys: Keys | None = None,
 ) -> Query:
     """The query that a text or a Python expression asks, or the reason why it cannot be answered.
 
@@ -32,6 +33,8 @@ def read_query(
         The unit's column and its rows; the schema's if left open.
     catalog : Catalog, optional
         The tables of a session that has several.
+    keys : mapping of str to tuple, optional
+        Values that were drawn, of columns that declare none.
 
     Returns
     -------
@@ -51,7 +54,7 @@ def read_query(
         query = parse(query, schema.id)
     if not isinstance(query, Query):
         raise QueryError(f"A query must be SQL text or a Query. Got {type(query).__name__}.")
-    found = check(query, schema, unit, rows, catalog)
+    found = check(query, schema, unit, rows, catalog, keys)
     _plain(str(query))
     groups = math.prod(len(levels(found.schema.columns[str(name)]) or ()) for name in found.core.groups)
     if groups * len(found.core.aggregates) > MOST_FIGURES:

@@ -7,7 +7,7 @@ mechanism by the range of its log-ratios. Proofs: docs/theory/currencies.md.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Self
@@ -36,6 +36,8 @@ class Currency:
     name : {"pure", "zcdp"}
     delta : float, optional
         Of zCDP: the failure probability that is stated beside an epsilon.
+    reserved : float, default 0
+        The part of delta that groups which are not declared may use; rho has the rest.
 
     Examples
     --------
@@ -48,6 +50,7 @@ class Currency:
 
     name: str = PURE
     delta: float | None = None
+    reserved: float = 0.0
 
     def __post_init__(self) -> None:
         if self.name == ZCDP and self.delta is None:
@@ -56,7 +59,9 @@ class Currency:
     @classmethod
     def of(cls, schema: Schema) -> Self:
         """The currency that a schema declares."""
-        return cls(schema.currency, schema.delta) if schema.currency == ZCDP else cls()
+        if schema.currency != ZCDP:
+            return cls()
+        return cls(schema.currency, schema.delta, schema.keys.delta if schema.keys else 0.0)
 
     @property
     def word(self) -> str:
@@ -71,13 +76,13 @@ class Currency:
     def millionths(self, epsilon: Any, name: str = "epsilon") -> int:
         """What an epsilon comes to: itself, or the rho that implies it with the declared delta."""
         micro = budget.micro(epsilon, name)
-        return micro if self.delta is None else _rho(micro, self.delta)
+        return micro if self.delta is None else _rho(micro, rest_of(self.delta, self.reserved))
 
     def epsilon(self, millionths: int) -> float:
         """The epsilon of an amount alone: itself, or the one that its rho implies with the declared delta."""
         if self.delta is None or millionths < 1:
             return budget.epsilon(millionths)
-        return _epsilon(millionths, self.delta)
+        return _epsilon(millionths, rest_of(self.delta, self.reserved))
 
     def least(self, minimum: float) -> int:
         """The least amount of a figure: of rho what a pure answer of that epsilon costs, and a millionth at least."""
@@ -88,13 +93,38 @@ class Currency:
         """How often a cost counts for so many times the unit: of rho the square."""
         return times if self.pure else times**2
 
-    def stamp(self, promise: str, total: int) -> str:
-        """A unit's sentence in this currency; in zCDP with the (epsilon, delta) of the data set's cap."""
+    def stamp(self, promise: str, total: int, reserved: float = 0.0) -> str:
+        """A unit's sentence in this currency; in zCDP with the (epsilon, delta) of the data set's caps."""
         if self.delta is None:
             return promise
-        whole = f"({rounded_up_text(self.epsilon(total))}, {self.delta:g})-DP"
+        kept = replace(self, reserved=max(self.reserved, reserved))
         said = promise.replace("epsilon-DP", "rho-zCDP", 1)
-        return f"{said}; all answers about this data set together {whole}"
+        return f"{said}; all answers about this data set together {kept.whole(total)}"
+
+    def whole(self, total: int) -> str:
+        """What a cap on rho, and on the delta that is reserved, come to."""
+        said = f"({rounded_up_text(self.epsilon(total))}, {self.delta:g})-DP"
+        part = f" ({self.reserved:g} of delta for groups that are not declared)" if self.reserved else ""
+        return said + part
+
+
+def rest_of(delta: float, reserved: float) -> float:
+    """What is left of a delta, rounded down.
+
+    Examples
+    --------
+    >>> from shoal.dp.mechanisms.currency import rest_of
+    >>> rest_of(1e-6, 0.0), rest_of(1e-6, 2e-7) <= 8e-7
+    (1e-06, True)
+    """
+    if not reserved:
+        return delta
+    rest = float(Fraction(delta) - Fraction(reserved))
+    if not rest > 0:
+        raise ParameterError(
+            f"'delta' must be above what is reserved of it for groups that are not declared, {reserved:g}. Got {delta:g}."
+        )
+    return math.nextafter(rest, 0.0)
 
 
 EPSILON = Currency()

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from shoal.dp import budget as micros
-from shoal.dp.accounting import epsilon_of_rho, rho_of_epsilon
+from shoal.dp.accounting import rho_of_epsilon
 from shoal.dp.budget import rounded_up_text
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
-from shoal.dp.ledger.claims import Caps
+from shoal.dp.ledger.claims import DELTA, Caps
 from shoal.dp.meaning.check import plain_query
+from shoal.dp.mechanisms.currency import ZCDP, Currency
 from shoal.dp.sql.expressions import Predicate
 from shoal.dp.sql.parse import parse
 from shoal.dp.unit import Protected, ReplaceRecord, resolve
@@ -83,7 +84,7 @@ class Plan:
         """What is promised, word for word."""
         if self.delta is None:
             return self.unit.stamp
-        whole = f"({rounded_up_text(epsilon_of_rho(caps.total, self.delta))}, {self.delta:g})-DP"
+        whole = Currency(ZCDP, self.delta, caps.keys / DELTA).whole(caps.total)
         said = self.unit.stamp.replace(
             "epsilon-DP", f"({rounded_up_text(self.epsilon)}, {self.delta:g})-DP", 1
         )

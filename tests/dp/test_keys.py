@@ -1,0 +1,227 @@
+"""Groups that nobody declared: chosen by a threshold, paid for in rho and delta."""
+
+import json
+import math
+from dataclasses import replace
+from fractions import Fraction
+
+import numpy as np
+import polars as pl
+import pytest
+
+from shoal.dp import Ledger, Session
+from shoal.dp.answering.exact import finish_keys
+from shoal.dp.ledger.claims import DELTA, Caps
+from shoal.dp.mechanisms.discrete_gaussian import gaussian_radius
+from shoal.dp.mechanisms.keys import KeyChoice
+from shoal.dp.past import past
+from shoal.errors import BudgetError, QueryError, SchemaError
+from shoal.schema import Column, Keys, Schema, Unit
+
+COMMON = "SELECT city, COUNT(*) AS n FROM t GROUP BY city"
+
+
+def schema(**more):
+    columns = {
+        "city": Column("city", kind="category"),
+        "code": Column("code", kind="number"),
+        "age": Column("age", bounds=(0, 100)),
+        "sex": Column("sex", kind="category", levels=("f", "m")),
+    }
+    facts = {"id": "trips", "currency": "zcdp", "delta": 1e-6, "keys": Keys(2e-7, 4), "budget": 50.0}
+    return Schema(columns, **(facts | more))
+
+
+def table(common=400, rare=3):
+    cities = ["Oslo"] * common + ["Rome"] * (2 * common) + [f"village {each}" for each in range(rare)]
+    n = len(cities)
+    return pl.DataFrame(
+        {
+            "city": cities,
+            "code": [7.0 if each == "Rome" else 8.5 for each in cities],
+            "age": [each % 100 for each in range(n)],
+            "sex": ["f" if each % 2 else "m" for each in range(n)],
+            "person": [str(each // 2) for each in range(n)],
+        }
+    )
+
+
+def test_common_values_are_shown_and_rare_ones_are_not():
+    with Session(table(), schema()) as s:
+        answer = s.ask(COMMON + " ORDER BY city", rho=0.5)
+        assert [each["city"] for each in answer.value] == ["Oslo", "Rome"]
+        assert abs(answer.value[0]["n"] - 400) < 20
+        assert "5e-08-approximate rho-zCDP" in answer.guarantee
+        assert "2e-07 of delta for groups that are not declared" in answer.guarantee
+        again = s.ask(COMMON + " ORDER BY city", rho=0.5)
+        assert again.value == answer.value
+        assert again.rho == 0
+        kinds = [each.kind for each in s.ledger.entries(dataset="trips")]
+        assert kinds.count("delta") == 1
+        assert s.ledger.verify().holds
+
+
+def test_figures_conditions_and_declared_groups_beside_it():
+    with Session(table(), schema()) as s:
+        text = "SELECT city, sex, AVG(age) AS age FROM t WHERE age < 50 GROUP BY city, sex HAVING age > 0 ORDER BY city, sex"
+        answer = s.ask(text, rho=1)
+        assert [(each["city"], each["sex"]) for each in answer.value] == [
+            ("Oslo", "f"), ("Oslo", "m"), ("Rome", "f"), ("Rome", "m"),
+        ]  # fmt: skip
+        numbers = s.ask("SELECT code, COUNT(*) AS n FROM t GROUP BY code", rho=1)
+        assert [each["code"] for each in numbers.value] == [7, 8.5]
+
+
+def test_the_reserve_is_spent_in_equal_parts_and_ends():
+    with Session(table(), schema()) as s:
+        for age in range(4):
+            s.ask(f"SELECT city, COUNT(*) FROM t WHERE age > {age} GROUP BY city", rho=0.1)
+        with pytest.raises(BudgetError, match="reserved for groups"):
+            s.ask("SELECT city, COUNT(*) FROM t WHERE age > 9 GROUP BY city", rho=0.1)
+        used = [int(each.body) for each in s.ledger.entries(dataset="trips") if each.kind == "delta"]
+        assert used[-1] <= s.ledger.caps("trips").keys <= 2e-7 * DELTA
+        assert s.ask("SELECT COUNT(*) FROM t", rho=0.1).rho == 0.1  # the rest goes on
+        s.ledger.set_caps("trips", s.caps.total, keys=int(1e-6 * DELTA) // 2)
+        assert s.ask("SELECT city, COUNT(*) FROM t WHERE age > 9 GROUP BY city", rho=0.1).rho == 0.1
+        assert s.ledger.verify().holds
+
+
+def test_the_total_stays_true_with_a_reserve():
+    free = replace(schema(), keys=None)
+    with Session(table(), schema()) as s, Session(table(), free) as other:
+        assert s.caps.total < other.caps.total  # rho has the rest of delta only
+        stamp = s.ask("SELECT COUNT(*) FROM t", rho=0.1).guarantee
+        assert "(50, 1e-06)-DP (2e-07 of delta" in stamp
+
+
+def test_a_ledger_without_reserve_is_not_given_one_by_a_session(tmp_path):
+    where = tmp_path / "ledger.db"
+    with Session(table(), replace(schema(), keys=None), ledger=where):
+        pass
+    with pytest.raises(BudgetError, match="only its owner raises"):
+        Session(table(), schema(), ledger=where)
+
+
+@pytest.mark.parametrize("facts", [{"keys": None}, {"currency": "pure", "keys": None}])
+def test_a_refusal_names_what_to_write(facts):
+    with Session(table(), schema(**facts)) as s:
+        with pytest.raises(QueryError, match="declare its 'levels'.*keys = {delta"):
+            s.ask(COMMON, epsilon=1)
+        assert not [each for each in s.ledger.entries() if each.kind in ("charge", "refusal")]
+
+
+def test_two_such_columns_are_refused_and_so_is_a_reserve_without_delta():
+    with Session(table(), schema()) as s, pytest.raises(QueryError, match="Got city and code"):
+        s.ask("SELECT city, code, COUNT(*) FROM t GROUP BY city, code", rho=1)
+    for facts in ({"currency": "pure", "delta": None}, {"delta": 1e-7}):
+        with pytest.raises(SchemaError, match="'keys' of a table"):
+            schema(**facts)
+
+
+def test_the_schema_reads_back():
+    assert Schema.from_toml_text(schema().to_toml()) == schema()
+
+
+def test_a_unit_counts_for_so_many_keys():
+    pairs = pl.DataFrame({"key": ["a", "b", "c", "a"], "unit": ["1", "1", "1", "2"], "n": [1, 5, 1, 0]})
+    keys, counts = finish_keys(pairs, 2)
+    assert len(keys) == 2
+    assert counts.tolist() == [1, 1]
+    same = finish_keys(pl.concat([pairs, pl.DataFrame({"key": ["z"], "unit": ["3"], "n": [9]})]), 2)
+    assert set(keys) < set(same[0])  # what one unit keeps is its own affair
+
+
+def test_persons_are_counted_and_their_rows_are_not():
+    rows = pl.DataFrame(
+        {"city": ["Bonn"] * 900 + ["Oslo"] * 300, "person": ["one"] * 900 + [str(i) for i in range(300)]}
+    )
+    facts = Schema(
+        {"city": Column("city", kind="category")}, id="trips", unit=Unit("person", 2), currency="zcdp", delta=1e-6,
+        keys=Keys(2e-7, 4), budget=50.0,
+    )  # fmt: skip
+    with Session(rows, facts) as s:
+        assert [each["city"] for each in s.ask(COMMON, rho=1).value] == ["Oslo"]
+
+
+def test_no_key_at_all_is_an_empty_answer():
+    with Session(table(common=0), schema()) as s:
+        answer = s.ask(COMMON, rho=0.5)
+        assert answer.value == []
+        assert answer.rho == 0.5
+
+
+@pytest.mark.parametrize(("keys", "move", "rho"), [(1, 1, 0.02), (7, 1, 0.5), (3, 3, 0.1), (1, 1, 40.0)])
+def test_a_threshold_keeps_to_its_delta(keys, move, rho):
+    """Against the exact tail of discrete Gaussian noise."""
+    choice = KeyChoice(Fraction(rho), Fraction(1, 10**6), keys, move)
+    scale = choice.noise.scale
+    far = math.ceil(40 * scale) + 2
+    weights = np.exp(-(np.arange(-far, far + 1) ** 2) / (2 * scale * scale))
+    tail = weights[far + choice.threshold - move :].sum() / weights.sum()
+    assert keys * tail <= 1e-6
+    nearer = weights[far + max(0, choice.threshold - move - 3) :].sum() / weights.sum()
+    assert keys * nearer > 1e-7 or scale < 1  # and is not far above what is needed
+    assert gaussian_radius(scale) < choice.threshold
+
+
+def test_odd_cells_do_no_harm_after_the_charge():
+    odd = ["a\x1c", "a", "\u00a0", "1", "1.0", "x" * 100_000, "NaN", "💡"]
+    rows = pl.DataFrame({"city": odd * 300})
+    facts = Schema({"city": Column("city", kind="category")}, id="odd", currency="zcdp", delta=1e-6,
+                   keys=Keys(1e-7, 1), budget=50.0)  # fmt: skip
+    with Session(rows, facts) as s:
+        found = s.ask(COMMON, rho=2)
+        assert {"a", "1"} <= {str(each["city"]).strip("\x1c") for each in found.value}
+
+
+def test_the_same_keys_from_a_file(tmp_path):
+    path = tmp_path / "trips.parquet"
+    table().write_parquet(path)
+    held, read = Session(table(), schema()), Session(path, schema())
+    plan = held._keyed(COMMON, _undeclared(held), None, 0.5, None)
+    one, two = (each._rows.keys(plan.plan, "city", 1) for each in (held, read))
+    assert one[0] == two[0]
+    assert one[1].tolist() == two[1].tolist()
+
+
+def _undeclared(session):
+    with pytest.raises(QueryError) as found:
+        session._question(COMMON)
+    return found.value
+
+
+def test_cost_error_and_past():
+    with Session(table(), schema()) as s:
+        cost = s.cost(COMMON, rho=0.3)
+        assert cost.rho == pytest.approx(0.3)
+        assert [each["release"] for each in cost.parts] == [
+            "keys",
+            "count",
+        ]
+        assert sum(each["share"] for each in cost.parts) == pytest.approx(1)
+        answer = s.ask(COMMON, error=10)
+        low, high = answer.interval[0]["n"]
+        assert high - low <= 20
+        kept = past([s], "me")
+        assert kept[0].answer is not None
+        assert [each["count"] for each in kept[0].answer.value] == [each["n"] for each in answer.value]
+        assert s.cost(COMMON, rho=answer.rho).rho == 0
+
+
+def test_caps_read_back():
+    caps = Caps(5, 4, "zcdp", 7)
+    assert Caps.from_json(caps.to_json()) == caps
+    assert Caps.from_json(json.dumps(["pure", 3, 2])) == Caps(3, 2)
+
+
+def test_another_unit_is_refused():
+    with Ledger() as ledger:
+        rows = table()
+        facts = schema(unit=Unit("person", 2))
+        with Session(rows, replace(facts, unit=Unit()), ledger=ledger) as first:
+            first.ask("SELECT COUNT(*) FROM t", rho=0.1)
+        with (
+            Session(rows, facts, ledger=ledger) as s,
+            pytest.raises(BudgetError, match="this is another one"),
+        ):
+            s.ask(COMMON, rho=0.1)
