@@ -16,7 +16,7 @@ from shoal import privacy, rules
 from shoal.errors import InputError, InternalError
 from shoal.generalization import Generalize, Hierarchy, Recoder, Suppress, read_hierarchies
 from shoal.publish.executors import Executor, Progress
-from shoal.publish.recoding import CONDITIONS, refuse_for
+from shoal.publish.recoding import refuse_for
 from shoal.publish.replacing import class_weights, needed_table, opened, outcome_of
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
@@ -27,6 +27,7 @@ from shoal.publish.stages.measure import Figures
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import Status, status_of
 from shoal.schema import Column
+from shoal.schema.steps import CONDITIONS
 
 # Records up to which the loss of recoding is bounded without being asked.
 CERTIFIED = 50_000

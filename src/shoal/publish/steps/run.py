@@ -13,7 +13,6 @@ from shoal import privacy, rules
 from shoal.engine.roles import row_codes
 from shoal.errors import InputError
 from shoal.publish.executors import Executor, Progress
-from shoal.publish.recoding import CONDITIONS
 from shoal.publish.replacing import class_weights, needed_table, opened, outcome_of
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
@@ -27,6 +26,7 @@ from shoal.publish.steps.figures import Settled, figures_of, order_notes
 from shoal.publish.steps.task import Task, Treated
 from shoal.publish.steps.treat import check_methods, treat
 from shoal.schema import Column, Step
+from shoal.schema.steps import CONDITIONS
 
 _CANNOT = {
     **{
