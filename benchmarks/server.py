@@ -105,12 +105,14 @@ def private_count(where: Path, asked: int = 300) -> dict[str, Any]:
 def _with_postgresql(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
     cluster = Cluster(system_user())
     try:
-        one = House(folder / "pg", ledger=cluster.url, datasets=CAPS, workers=2)
+        # Servers of one ledger have one secret, wherever their folders are.
+        facts = {"ledger": cluster.url, "datasets": CAPS, "extra": f'secret = "{folder / "pg.secret"}"'}
+        one = House(folder / "pg", workers=2, **facts)
         yield (
             "load, PostgreSQL, 2 workers",
             lambda: _served([one], lambda h: pressure.load(h[0], given.clients, given.seconds, cluster.url)),
         )
-        two = [House(folder / f"pg-{i}", ledger=cluster.url, datasets=CAPS, workers=2) for i in (1, 2)]
+        two = [House(folder / f"pg-{i}", workers=2, **facts) for i in (1, 2)]
         yield (
             "race, 2 servers x 2 workers, PostgreSQL",
             lambda: _served(two, lambda houses: pressure.race(houses, given.analysts, cluster.url)),

@@ -60,6 +60,8 @@ def misses(folder: Path) -> list[dict[str, Any]]:
                 off = abs(100.0 * (ours - printed) / printed)
                 if name == "rank":
                     off = 100.0 if ours != printed else 0.0
+                if "boundary" in row:  # the search ended at the most it tried: it chose nothing
+                    off = max(off, 100.0)
                 method, k = _place(row)
                 cell = (experiment, row["data"], method, name, k, row.get("start"), row.get("gamma0"))
                 if cell not in nearest or off < nearest[cell]["off"]:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 from pathlib import Path
 
 import pytest
+
+from shoal.research import Measured, agreement
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -44,3 +47,23 @@ def test_a_miss_that_is_not_there_would_be_seen(module, tmp_path):
     (found,) = module.misses(tmp_path)
     assert module.tried(found) is None
     assert module.block(tmp_path) not in (DOCS / "theory" / "findings.md").read_text(encoding="utf-8")
+
+
+def test_a_search_that_ended_at_its_limit_reaches_nothing(module, tmp_path):
+    row = {"data": "hapt", "figure": "components, approach 2", "method": "raw", "published": 79, "ours": 80.0}
+    for boundary, missed in (({}, 0), ({"boundary": "the most tried"}, 1)):
+        facts = {"experiment": "correlated", "rows": [row | boundary]}
+        (tmp_path / "reproduce-correlated.json").write_text(json.dumps(facts), encoding="utf-8")
+        assert len(module.misses(tmp_path)) == missed
+        measured = Measured("tables", "hapt", "raw", row["figure"], None, 80.0, extra=boundary, published=79)
+        assert agreement([measured]).to_dict()["missed"] == missed
+
+
+def test_the_page_of_experiments_is_as_the_figures_make_it():
+    spec = importlib.util.spec_from_file_location("experiments", DOCS / "experiments.py")
+    made = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(made)
+    page = made.PAGE.read_text(encoding="utf-8")
+    facts = json.loads(made.FIGURES.read_text(encoding="utf-8"))
+    assert {row["data"] for row in facts["rows"]} == {"adult", "ccc", "hapt"}
+    assert made.written(page, facts) == page, "run python docs/experiments.py"

@@ -98,3 +98,23 @@ def test_unknown_names_are_one_sentence():
         audit("none")
     with pytest.raises(ParameterError, match="'fault' must be one of"):
         audit_fault("none")
+
+
+def test_groups_that_nobody_declared_are_not_refuted():
+    report = audit("keys", epsilons=(1.0,), stages=(1_000, 4_000))
+    assert not report.refuted, report.witness
+    assert report.epsilon_lower_bound < 1
+
+
+def test_outputs_weighed_together_tell_more_than_an_event():
+    """Of normal outputs a step function finds nearly all of rho, one event two thirds of it at most."""
+    from shoal.audit._weighing import explore_weighing
+
+    rng = np.random.default_rng(0)
+
+    def runs(n):
+        sides = rng.integers(0, 2, n)
+        return (rng.normal(size=n) + np.sqrt(2) * sides)[:, None], sides  # rho 1
+
+    weighing = explore_weighing(*runs(100_000))
+    assert 0.85 < weighing.bound(*runs(400_000), 1e-6) < 1

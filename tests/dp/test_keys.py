@@ -118,6 +118,16 @@ def test_two_such_columns_are_refused_and_so_is_a_reserve_without_delta():
             schema(**facts)
 
 
+def test_each_question_has_a_part_of_delta():
+    with pytest.raises(SchemaError, match="at least 1e-15"):
+        Keys(1e-12, 10_000)
+
+
+def test_any_records_move_as_much_as_they_are():
+    choice = KeyChoice(Fraction(1, 2), Fraction(1, 10**6), 3, 3)
+    assert choice.noise.scale == 3
+
+
 def test_the_schema_reads_back():
     assert Schema.from_toml_text(schema().to_toml()) == schema()
 

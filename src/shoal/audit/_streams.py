@@ -119,12 +119,12 @@ def noise_drawn_again(epsilon: float) -> Mechanism:
 
 def noise_short(epsilon: float) -> Mechanism:
     """A planted fault: noise of a stream that is a tenth too small."""
-    return streamed("noise short by a tenth", epsilon, 8, short=1.1)
+    return streamed("noise short by a tenth", epsilon, 1, short=1.1)
 
 
 def noise_short_rho(rho: float) -> Mechanism:
-    """A planted fault: noise of a stream counted in rho that is a tenth too small."""
-    return streamed_rho("noise short by a tenth, in rho", rho, 1, short=1.1)
+    """A planted fault: noise of a stream counted in rho that is a sixth too small."""
+    return streamed_rho("noise short by a sixth, in rho", rho, 1, short=1.2)
 
 
 def weights_forgotten(rho: float) -> Mechanism:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 _STEPS = 16
-_LARGEST = 4.0  # of g, either way
+_LARGEST = 3.0  # of g, either way
 
 
 @dataclass(frozen=True)

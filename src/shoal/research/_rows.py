@@ -112,6 +112,8 @@ class Agreement:
 def agreement(rows: Sequence[Any]) -> Agreement:
     """Count the printed cells that are reached; of several readings of one cell the nearest counts.
 
+    A search that ended at the most it tried chose nothing: its cell is missed, however near the number lies.
+
     Examples
     --------
     >>> from shoal.research import Row, agreement
@@ -122,7 +124,8 @@ def agreement(rows: Sequence[Any]) -> Agreement:
     nearest: dict[tuple[Any, ...], float] = {}
     for row in rows:
         if row.difference is not None:
-            nearest[row.cell] = min(nearest.get(row.cell, float("inf")), abs(row.difference))
+            off = float("inf") if "boundary" in row.extra else abs(row.difference)
+            nearest[row.cell] = min(nearest.get(row.cell, float("inf")), off)
     counts = [sum(off <= limit for off in nearest.values()) for limit in (0.05, 0.5, 2.0)]
     return Agreement(len(nearest), *counts)
 

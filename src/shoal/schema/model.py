@@ -80,6 +80,11 @@ class Keys:
     def __post_init__(self) -> None:
         _make_plain(self)
         check_fields("keys", {"delta": Finite(0, above=True, below=1), "questions": Whole(1)}, vars(self))
+        if self.delta / self.questions < 1e-15:
+            raise SchemaError(
+                "'keys' must leave each question a delta of at least 1e-15. "
+                f"Got {self.delta:g} for {self.questions} questions."
+            )
 
 
 @dataclass(frozen=True)

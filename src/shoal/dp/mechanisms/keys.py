@@ -27,7 +27,7 @@ class KeyChoice:
     keys : int
         So many keys a unit may have.
     move : int, default 1
-        By so much a unit may raise the number of one key.
+        By so much a unit may raise the number of one key; by `keys` in all, or where it is more by `move`.
 
     Examples
     --------
@@ -45,8 +45,8 @@ class KeyChoice:
 
     @cached_property
     def noise(self) -> Gaussian:
-        """On every key's number; one unit moves all of them by at most sqrt(keys) times `move` in L2."""
-        return Gaussian(gaussian_scale(Fraction(self.keys * self.move**2) / (2 * self.rho)))
+        """On every key's number, by the square of what one unit moves in L2: ones on so many keys, or all on one."""
+        return Gaussian(gaussian_scale(Fraction(max(self.keys, self.move**2)) / (2 * self.rho)))
 
     @cached_property
     def threshold(self) -> int:

@@ -1,0 +1,86 @@
+"""Other libraries' answers at the same epsilon, on the same column: the root of the mean squared error of many draws.
+
+OpenDP is installed with the extra `dp`. diffprivlib is looked for in the folder that SHOAL_RIVALS names
+(`pip install --no-deps --target FOLDER diffprivlib`), and left out where it is not.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Draw = Callable[[np.ndarray, float], float]
+
+
+def opendp_answers() -> dict[str, Draw]:
+    """COUNT, SUM, AVG, VAR and MEDIAN as OpenDP's constructors give them; what it has no constructor for is made of its sums."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+
+    def laplace(values: list[int], scale: float) -> list[int]:
+        noise = dp.m.make_laplace(dp.vector_domain(dp.atom_domain(T="i64")), dp.l1_distance(T="i64"), scale)
+        return list(noise(values))
+
+    def moments(x: np.ndarray, epsilon: float, powers: int) -> list[float]:
+        share, fine = epsilon / (powers + 1), 1 << 20
+        found = []
+        for power in range(powers + 1):
+            size = 1 if power == 0 else fine
+            whole = int(np.round((x / 100) ** power * size).sum())
+            found.append(laplace([whole], size / share)[0] / size)
+        return found
+
+    def mean(x: np.ndarray, epsilon: float) -> float:
+        n, total = moments(x, epsilon, 1)
+        return float(np.clip(100 * total / max(n, 1), 0, 100))
+
+    def variance(x: np.ndarray, epsilon: float) -> float:
+        n, total, squares = (max(each, 0.0) for each in moments(x, epsilon, 2))
+        n = max(n, 1)
+        return float(np.clip(100**2 * (squares / n - (total / n) ** 2), 0, 50**2))
+
+    def median(x: np.ndarray, epsilon: float) -> float:
+        space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
+        grid = [float(each) for each in np.linspace(0, 100, 1001)]
+        scores = space >> dp.t.then_quantile_score_candidates(grid, alpha=0.5)
+
+        def chosen(scale: float) -> Any:
+            return scores >> dp.m.then_noisy_max(dp.max_divergence(), scale, negate=True)
+
+        return grid[dp.binary_search_chain(chosen, d_in=1, d_out=epsilon, T=float)(x.tolist())]
+
+    return {
+        "COUNT": lambda x, e: laplace([len(x)], 1 / e)[0],
+        "SUM": lambda x, e: laplace([int(x.sum() * 1024)], 100 * 1024 / e)[0] / 1024,
+        "AVG": mean,
+        "VAR_POP": variance,
+        "MEDIAN": median,
+    }
+
+
+def diffprivlib_answers() -> dict[str, Draw]:
+    """The same of diffprivlib: it takes the number of rows as public, which is a weaker promise."""
+    sys.path.append(os.environ.get("SHOAL_RIVALS", "/nowhere"))
+    try:
+        tools = importlib.import_module("diffprivlib.tools")
+    except ImportError:
+        return {}
+    finally:
+        sys.path.pop()
+
+    def of(name: str) -> Draw:
+        def draw(x: np.ndarray, epsilon: float) -> float:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                return float(getattr(tools, name)(x, epsilon=epsilon, bounds=(0, 100)))
+
+        return draw
+
+    return {"SUM": of("sum"), "AVG": of("mean"), "VAR_POP": of("var"), "MEDIAN": of("median")}
