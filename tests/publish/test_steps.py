@@ -83,7 +83,7 @@ def test_one_command_from_spss_to_spss(tmp_path):
     assert smallest(pl.DataFrame(out), ["region", "roof", "sex", "relat", "wage", "pension", "income"]) >= 3
 
 
-def test_sets_apart_keep_k_each_and_the_status_tells_that_they_do_not_together():
+def test_sets_apart_keep_k_each_and_the_status_tells_that_they_do_not_together(tmp_path):
     steps = [
         {"method": "suppress", "columns": ["region", "roof", "sex", "relat"]},
         {"method": "mdav", "columns": ["wage"], "within": []},
@@ -96,6 +96,11 @@ def test_sets_apart_keep_k_each_and_the_status_tells_that_they_do_not_together()
     assert smallest(done.frame, ["pension", "income"]) >= 5
     assert done.status == "red"
     assert done.figures.at_risk > 0.05
+    done.report(tmp_path / "r.html")
+    page = " ".join((tmp_path / "r.html").read_text(encoding="utf-8").split())
+    assert "Each verdict holds on the columns it names and on no others" in page
+    for claim in ("looks like at least", "every group has at least", "one in k at most"):
+        assert claim not in page
 
 
 @pytest.mark.parametrize(

@@ -252,7 +252,7 @@ def risk_facts(figures: Mapping[str, Any], ceiling: float | None) -> tuple[Figur
     """The figures of risk that are there; `ceiling` is what linkage cannot exceed with these groups."""
     words = (
         ""
-        if ceiling is None
+        if ceiling is None or ceiling > 0.5  # in a run of steps groups on all columns may be single records
         else f"; all members of a group look alike, so with these groups it cannot exceed {percent(100 * ceiling)}, "
         "one in k at most"
     )
