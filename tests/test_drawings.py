@@ -25,6 +25,7 @@ QUICK = (
     "il-against-seconds-census",
     "correlated-noise",
     "architecture",
+    "answering",
 )
 
 
@@ -42,6 +43,15 @@ def test_the_architecture_is_as_its_contract_says():
         for other in others:
             assert layer[other] > layer[part], f"{part} uses {other}, which does not stand below it"
     assert "microaggregation" in edges["publish"]
+
+
+def test_private_answers_are_as_their_contract_says():
+    layer = {part: level for level, parts in enumerate(architecture.layers("shoal.dp")) for part in parts}
+    edges = architecture.uses("shoal.dp")
+    assert {"sql", "meaning", "mechanisms", "answering", "loading", "ledger"} <= set(edges)
+    for part, others in edges.items():
+        assert all(layer[other] >= layer[part] for other in others), part
+    assert {"answering", "ledger"} <= set(edges["session"])
 
 
 def test_lines_that_follow_from_others_are_left_out():

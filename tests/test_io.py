@@ -31,7 +31,7 @@ def test_statistical_formats_keep_labels(tmp_path, ending):
         "variable_value_labels": {"a": {1: "yes", 2: "no"}},
     }
     path, again = tmp_path / f"t{ending}", tmp_path / f"u{ending}"
-    io.write_table(FRAME, path, io.Source(FRAME, ending, (), labels))
+    io.write_table(FRAME, path, io.ReadTable(FRAME, ending, (), labels))
     source = io.read_source(path)
     assert source.frame["a"].to_list() == [1, 2, 3]
     io.write_table(source.frame, again, source)

@@ -7,9 +7,9 @@ import pytest
 from shoal import reproduce, research
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation import methods
-from shoal.research._cells import Cell, Resumed, run_cells
+from shoal.research._cells import PaperCell, Resumed, run_cells
 from shoal.research._published import DERIVATIVE_FREE, SPLIT_RANKS, TABLE1, TABLE2
-from shoal.research._rows import Claim, Reproduction, Row, agreement
+from shoal.research._rows import PaperClaim, PaperRow, ReproducedTable, agreement
 
 
 def test_printed_figures_are_complete():
@@ -29,7 +29,9 @@ def test_printed_figures_are_complete():
 
 
 def test_cells_are_run_and_compared(census, tarragona):
-    cells = [Cell(data, methods()["mdav"](k=3), TABLE1[data]["mdav"][0]) for data in ("tarragona", "census")]
+    cells = [
+        PaperCell(data, methods()["mdav"](k=3), TABLE1[data]["mdav"][0]) for data in ("tarragona", "census")
+    ]
     rows = run_cells(cells)
     for row in rows:
         assert row.sizes_kept
@@ -38,15 +40,15 @@ def test_cells_are_run_and_compared(census, tarragona):
 
 
 def test_random_methods_are_means_over_seeds(tarragona):
-    (row,) = run_cells([Cell("tarragona", methods()["kc"](k=3, rounds=2), seeds=3)])
+    (row,) = run_cells([PaperCell("tarragona", methods()["kc"](k=3, rounds=2), seeds=3)])
     assert row.spread > 0
     assert row.published is None
     assert row.difference is None
 
 
 def test_tables_are_written_in_every_form():
-    row = Row("census", "mdav", 3, 5.692, 5.6922, 0.1, True, None, {"rank_ours": 2})
-    result = Reproduction("table1", "A table", (row,), ("A note.",), 0.1)
+    row = PaperRow("census", "mdav", 3, 5.692, 5.6922, 0.1, True, None, {"rank_ours": 2})
+    result = ReproducedTable("table1", "A table", (row,), ("A note.",), 0.1)
     assert "| census | mdav | 3 | 5.692 | 5.692 | +0.00 |" in result.to_markdown()
     assert "A note." in result.to_html()
     assert result.to_dict()["rows"][0]["rank_ours"] == 2
@@ -54,12 +56,12 @@ def test_tables_are_written_in_every_form():
 
 def test_a_stopped_run_goes_on(tarragona, tmp_path):
     file = tmp_path / "cells.jsonl"
-    first = Cell("tarragona", methods()["mdav"](k=3), 16.932, {"reading": "as printed"})
+    first = PaperCell("tarragona", methods()["mdav"](k=3), 16.932, {"reading": "as printed"})
     run_cells([first], None, Resumed(file))
     known = Resumed(file)
     assert list(known.runs) == [first.key]
     told = []
-    rows = run_cells([first, Cell("tarragona", methods()["cbfs"](k=3))], told.append, known)
+    rows = run_cells([first, PaperCell("tarragona", methods()["cbfs"](k=3))], told.append, known)
     assert [row.method for row in rows] == ["mdav", "cbfs"]
     assert len(told) == 1  # the first was not measured again
     file.write_text("no cells", encoding="utf-8")
@@ -73,7 +75,9 @@ def test_two_tables_share_one_run_of_any_seeds(tarragona, tmp_path):
 
     def ask(**table):
         method = methods()["kc"](k=3, rounds=1)
-        return run_cells([Cell("tarragona", method, seeds=2, masked=True, **table)], told.append, known)[0]
+        return run_cells([PaperCell("tarragona", method, seeds=2, masked=True, **table)], told.append, known)[
+            0
+        ]
 
     loss = ask(published=16.0, extra={"reading": "one"})
     other = ask(published=6.0, extra={"dld_published": 0.2}, figure="il2")
@@ -85,17 +89,17 @@ def test_two_tables_share_one_run_of_any_seeds(tarragona, tmp_path):
 
 
 def test_of_several_readings_the_nearest_counts():
-    row = Row("census", "brkga", 3, 10.0, 9.0, 0.1, True, None, {"reading": "one"})
-    near = Row("census", "brkga", 3, 10.0, 10.004, 0.1, True, None, {"reading": "other"})
-    unprinted = Row("census", "anneal", 3, None, 4.7, 0.1, True)
+    row = PaperRow("census", "brkga", 3, 10.0, 9.0, 0.1, True, None, {"reading": "one"})
+    near = PaperRow("census", "brkga", 3, 10.0, 10.004, 0.1, True, None, {"reading": "other"})
+    unprinted = PaperRow("census", "anneal", 3, None, 4.7, 0.1, True)
     found = agreement([row, near, unprinted])
     assert (found.cells, found.within_005, found.missed) == (1, 1, 0)
     assert agreement([row]).missed == 1
 
 
 def test_claims_are_shown():
-    claim = Claim("KCKW loses least of all", "census", False, "rank 2 of 10")
-    result = Reproduction("split", "A table", (), (), 0.1, (claim,))
+    claim = PaperClaim("KCKW loses least of all", "census", False, "rank 2 of 10")
+    result = ReproducedTable("split", "A table", (), (), 0.1, (claim,))
     assert "| KCKW loses least of all | census | no | rank 2 of 10 |" in result.to_markdown()
     assert "rank 2 of 10" in result.to_html()
     assert result.to_dict()["claims"][0]["holds"] is False

@@ -24,6 +24,7 @@ PICTURES: dict[str, Callable[[], str]] = {
     "risk-utility": figures.risk_utility,
     "correlated-noise": figures.correlated_noise,
     "architecture": architecture.architecture,
+    "answering": architecture.answering,
     **{
         f"attack-{each.__name__.replace('_', '-')}": each
         for each in (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,23 +17,23 @@ ENTRIES = {"cli", "server", "client", "research"}
 WIDE, HIGH, GAP, STEP, SLAB = 98.0, 25.0, 14.0, 55.0, 33.0
 
 
-def layers() -> list[list[str]]:
+def layers(within: str = "shoal") -> list[list[str]]:
     """Packages from top to bottom, as the import contract of pyproject.toml lists them."""
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     contracts = settings["tool"]["importlinter"]["contracts"]
-    kept = next(each["layers"] for each in contracts if each["type"] == "layers")
-    return [[part.strip(" ()") for part in layer.split("|")] for layer in kept]
+    kept = next(each["layers"] for each in contracts if each.get("containers") == [within])
+    return [[part.strip(" ()") for part in re.split(r"[|:]", layer)] for layer in kept]
 
 
-def uses() -> dict[str, dict[str, int]]:
+def uses(within: str = "shoal") -> dict[str, dict[str, int]]:
     """For each part the packages it imports from, and in how many files; imports for type checkers do not count."""
-    package = ROOT / "src" / "shoal"
-    found: dict[str, dict[str, int]] = {part: {} for layer in layers() for part in layer}
+    package = ROOT.joinpath("src", *within.split("."))
+    found: dict[str, dict[str, int]] = {part: {} for layer in layers(within) for part in layer}
     for path in sorted(package.rglob("*.py")):
         part = path.relative_to(package).parts[0].removesuffix(".py")
         if part not in found:
             continue  # not a package of its own: __init__ and __main__
-        for other in sorted(set(_imported(ast.parse(path.read_text(encoding="utf-8"))))):
+        for other in sorted(set(_imported(ast.parse(path.read_text(encoding="utf-8")), within))):
             if other != part and other in found:
                 found[part][other] = found[part].get(other, 0) + 1
     return found
@@ -59,8 +60,18 @@ def needed(edges: dict[str, dict[str, int]]) -> dict[str, set[str]]:
 
 def architecture() -> str:
     """Packages in their layers, joined by what they use; the lowest ones carry them all."""
-    rows, edges = layers(), uses()
-    above = rows[: rows.index(["io"])]
+    return _drawn("shoal", "io", ("publish", "dp"))
+
+
+def answering() -> str:
+    """The folders and files of private answers, drawn the same way."""
+    return _drawn("shoal.dp", "accounting", ("session",))
+
+
+def _drawn(within: str, lowest: str, chief: tuple[str, ...]) -> str:
+    """From the layer of `lowest` on, parts stand as slabs without lines."""
+    rows, edges = layers(within), uses(within)
+    above = rows[: rows.index([lowest])]
     ground = rows[len(above) :]
     width = max(len(row) for row in above) * (WIDE + GAP) + GAP
     height = len(above) * STEP + len(ground) * SLAB + 6
@@ -76,24 +87,37 @@ def architecture() -> str:
         axes = canvas(width, height, left=0, bottom=0, right=0, top=0)
         axes.set(xlim=(0, width), ylim=(0, height))
         axes.axis("off")
-        upper = {part: {each: 1 for each in edges[part] if each in place} for part in place}
+        # Neighbours of one layer may use each other; their places say so.
+        upper = {
+            part: {each: 1 for each in edges[part] if each in place and place[each][1] < place[part][1]}
+            for part in place
+        }
         for part, others in needed(upper).items():
             for other in sorted(others):
                 _line(axes, place[part], place[other])
         tips = {}
         for part, (x, y) in place.items():
-            colour = SERIES[1] if part in ("publish", "dp") else AFTER if part in ENTRIES else MUTED
+            colour = SERIES[1] if part in chief else AFTER if part in ENTRIES else MUTED
             _box(axes, part, x, y, WIDE, colour)
-            tips[f"package-{part}"] = f"{part} uses " + ", ".join(edges[part])
+            tips[f"package-{part}"] = f"{part} uses " + (", ".join(edges[part]) or "nothing here")
         for layer, row in enumerate(ground):
             y = height - len(above) * STEP - layer * SLAB - 6
             each = (width - 2 * GAP - (len(row) - 1) * GAP) / len(row)
             for position, part in enumerate(row):
                 x = GAP + each / 2 + position * (each + GAP)
                 users = [other for other in edges if part in edges[other]]
-                _box(axes, part, x, y, each, MUTED, f"{part}, used by {len(users)} packages")
+                _box(
+                    axes,
+                    part,
+                    x,
+                    y,
+                    each,
+                    MUTED,
+                    f"{part}, used by {len(users)} other{'s' * (len(users) != 1)}",
+                )
                 tips[f"package-{part}"] = f"{part} is used by " + ", ".join(users)
-        label = f"The {len(tips)} packages of Shoal in {len(rows)} layers; lines join a part with what it uses below"
+        what = "packages of Shoal" if within == "shoal" else f"parts of {within}"
+        label = f"The {len(tips)} {what} in {len(rows)} layers; lines join a part with what it uses below"
         return str(to_svg(axes, label, tips))
 
 
@@ -122,15 +146,18 @@ def _line(axes, start: tuple[float, float], end: tuple[float, float]) -> None:
     )  # fmt: skip
 
 
-def _imported(tree: ast.AST) -> Iterator[str]:
-    """Packages that a file imports, at the top or inside a function."""
+def _imported(tree: ast.AST, within: str) -> Iterator[str]:
+    """Parts of a package that a file imports, at the top or inside a function."""
+    depth = within.count(".") + 1
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
             continue
         if isinstance(node, ast.Import):
-            yield from (name.name.split(".")[1] for name in node.names if name.name.startswith("shoal."))
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "shoal":
+            yield from (
+                each.name.split(".")[depth] for each in node.names if each.name.startswith(f"{within}.")
+            )
+        elif isinstance(node, ast.ImportFrom) and f"{node.module}.".startswith(f"{within}."):
             parts = node.module.split(".")
-            yield from [parts[1]] if len(parts) > 1 else [name.name for name in node.names]
+            yield from [parts[depth]] if len(parts) > depth else [name.name for name in node.names]
         else:
-            yield from _imported(node)
+            yield from _imported(node, within)

@@ -12,6 +12,7 @@ from shoal import errors
 from shoal.dp.answering.answer import Answer
 from shoal.dp.heuristic import Reproduction
 from shoal.errors import InputError, MissingExtraError, ShoalError
+from shoal.typing import Json
 
 try:
     import httpx
@@ -95,23 +96,23 @@ class Client:
         error: float | None = None,
         dataset: str | None = None,
         mode: str | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """What an answer would cost, how exact it would be, and how it is split; free."""
-        found: dict[str, Any] = self._post("cost", sql, epsilon, dataset, mode, error)
+        found: Json = self._post("cost", sql, epsilon, dataset, mode, error)
         return found
 
-    def datasets(self) -> list[dict[str, Any]]:
+    def datasets(self) -> list[Json]:
         """The data sets and their public facts."""
-        found: list[dict[str, Any]] = self._send("GET", "/datasets")
+        found: list[Json] = self._send("GET", "/datasets")
         return found
 
     def remaining(self, dataset: str | None = None) -> float:
         """Epsilon that you can still spend."""
         return float(self._send("GET", f"{self._at(dataset)}/budget")["remaining"])
 
-    def answers(self, dataset: str | None = None) -> list[dict[str, Any]]:
+    def answers(self, dataset: str | None = None) -> list[Json]:
         """Your past answers, newest first."""
-        found: list[dict[str, Any]] = self._send("GET", f"{self._at(dataset)}/answers")
+        found: list[Json] = self._send("GET", f"{self._at(dataset)}/answers")
         return found
 
     def close(self) -> None:

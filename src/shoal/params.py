@@ -12,7 +12,7 @@ from typing import Any
 from shoal.errors import ParameterError
 
 
-class Rule(ABC):
+class Constraint(ABC):
     """Something a value can satisfy, and that can say what it expects."""
 
     @abstractmethod
@@ -24,7 +24,7 @@ class Rule(ABC):
 
 
 @dataclass(frozen=True)
-class Interval(Rule):
+class Interval(Constraint):
     """A number of one type between two bounds, both allowed."""
 
     type: type
@@ -50,7 +50,7 @@ class Interval(Rule):
 
 
 @dataclass(frozen=True)
-class Options(Rule):
+class Options(Constraint):
     """One of a few values."""
 
     values: tuple[Any, ...]
@@ -66,7 +66,7 @@ class Options(Rule):
 
 
 @dataclass(frozen=True)
-class Nothing(Rule):
+class Unset(Constraint):
     """None, where a parameter may be left open."""
 
     def accepts(self, value: Any) -> bool:
@@ -78,10 +78,10 @@ class Nothing(Rule):
 
 
 @dataclass(frozen=True)
-class AnyOf(Rule):
+class AnyOf(Constraint):
     """Whatever one of several rules accepts."""
 
-    rules: tuple[Rule, ...]
+    rules: tuple[Constraint, ...]
 
     def accepts(self, value: Any) -> bool:
         """Whether any of the rules accepts the value."""
@@ -92,7 +92,7 @@ class AnyOf(Rule):
 
 
 @dataclass(frozen=True)
-class Instance(Rule):
+class Instance(Constraint):
     """An object of one of some types."""
 
     types: tuple[type, ...]
@@ -105,7 +105,7 @@ class Instance(Rule):
         return " or ".join(f"a {each.__name__}" for each in self.types)
 
 
-def check_params(owner: str, rules: Mapping[str, Rule], values: Mapping[str, Any]) -> None:
+def check_params(owner: str, rules: Mapping[str, Constraint], values: Mapping[str, Any]) -> None:
     """Raise `ParameterError` for the first value its rule does not accept."""
     for name, rule in rules.items():
         if not rule.accepts(values[name]):

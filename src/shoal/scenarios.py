@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from shoal.errors import ParameterError
+from shoal.typing import Json
 
 # Where no type is chosen: of the records so many may share all published columns with fewer than k - 1 others.
 RED_SHARE = 0.05
@@ -53,7 +53,7 @@ class ReleaseType:
             f"records found again, or where an attack finds more than {100 * self.excess:.3g} % beyond a control group."
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values."""
         return {**vars(self), "conditions": list(self.conditions)}
 

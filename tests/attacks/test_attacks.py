@@ -120,7 +120,7 @@ def test_inferring_from_nearest_rows_agrees_with_a_plain_version(seed):
     before = table(seed)
     after = masked(before, seed)
     tables = read_tables(after, before, schema=SCHEMA, sensitive=["d"])
-    secret = _inference.Secret.of(tables, "d")
+    secret = _inference.GuessedColumn.of(tables, "d")
     found = _inference.by_nearest(tables, secret, tables.people)
     rows, levels = after.to_dicts(), sorted(before["d"].unique())
     first = {name for name in ("x", "y", "c") if before[name].equals(after[name])}

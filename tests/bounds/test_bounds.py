@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
-import os
-import signal
-import threading
-import time
+import subprocess
+import sys
 from functools import cache
 
 import numpy as np
@@ -66,7 +65,7 @@ tables = hnp.arrays(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(tables, st.integers(2, 4))
 def test_cheap_is_below_strong_is_below_optimum(X, k):
     best = optimum(X, k)
@@ -158,7 +157,7 @@ def test_strong_bound_with_little_time_is_still_below(census):
     X = census.to_numpy()[:200]
     quick = information_loss_bound(X, 4, 0.01)
     assert quick.proven
-    assert quick.bound <= information_loss_bound(X, 4, 4).bound + TOLERANCE
+    assert quick.bound <= information_loss_bound(X, 4, 2).bound + TOLERANCE
 
 
 def test_part_of_census_is_solved(census):
@@ -232,17 +231,28 @@ def test_a_forecast_is_one_sentence():
         forecast(100, 2, 3, "great")
 
 
-def test_interrupted_search_gives_what_is_proven(census):
-    # A little after the start, as a user would press Ctrl-C.
-    information_loss_bound(census.head(100), 10, 1)
-    timer = threading.Timer(1.0, lambda: os.kill(os.getpid(), signal.SIGINT))
-    timer.start()
-    start = time.monotonic()
-    found = information_loss_bound(census, 10, 60)
-    assert time.monotonic() - start < 90
-    assert "Interrupted" in found.note
-    assert found.proven
-    assert 7.3 < found.bound < 11.358
+INTERRUPTED = """
+import json, os, signal, sys, threading
+import numpy as np
+from shoal.bounds import information_loss_bound
+
+X = np.load(sys.argv[1])
+information_loss_bound(X[:100], 10, 1)  # compiles
+threading.Timer(1.0, os.kill, (os.getpid(), signal.SIGINT)).start()
+found = information_loss_bound(X, 10, 60)
+print(json.dumps([found.note, found.proven, found.bound]))
+"""
+
+
+def test_interrupted_search_gives_what_is_proven(census, tmp_path):
+    # In a process of its own: a command run by another test listens for the signal and would end this one.
+    np.save(tmp_path / "census.npy", np.asarray(census, dtype=np.float64))
+    child = [sys.executable, "-c", INTERRUPTED, str(tmp_path / "census.npy")]
+    done = subprocess.run(child, capture_output=True, text=True, timeout=180, check=True)
+    note, proven, bound = json.loads(done.stdout)
+    assert "Interrupted" in note
+    assert proven
+    assert 7.3 < bound < 11.358
 
 
 def test_partition_given_is_the_one_to_beat(blobs):

@@ -194,7 +194,7 @@ def exact(rows, text):
 
 
 @given(ROWS, NUMBERS, TESTS)
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_expressions_mean_what_duckdb_computes(noiseless, rows, number, test):
     # Rounding halves of quotients differs by the last bit of a division; whole numbers do not.
     text = f"SELECT COUNT(*) AS n, COUNT({number}) AS k, SUM(CLAMP({number}, -1000, 1000)) AS s FROM t WHERE {test}"
@@ -209,7 +209,7 @@ def test_random_expressions_mean_what_duckdb_computes(noiseless, rows, number, t
 
 
 @given(ROWS, st.sampled_from(["FLOOR(a / 3) * 3", "a", "a * b", "DATE_TRUNC('quarter', d)", "EXTRACT(ISODOW FROM d)", "UPPER(s)", "CASE WHEN a > 0 THEN 'x' WHEN a <= 0 THEN 'y' END", "SUBSTR(s, 1, 1)", "YEAR(d) - 2019", "ABS(b) % 2"]))  # fmt: skip
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_groups_by_expression_are_duckdbs_groups(noiseless, rows, group):
     text = f"SELECT {group} AS g, COUNT(*) AS n, COUNT(DISTINCT a) AS k FROM t GROUP BY 1"
     frame, answer = exact(rows, text)

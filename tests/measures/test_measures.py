@@ -12,7 +12,7 @@ import oracles
 from shoal import measures
 from shoal.engine.encode import group_means
 from shoal.errors import InputError
-from shoal.measures import _risk, evaluate
+from shoal.measures import _risk, cell_measures, evaluate
 from shoal.measures._nearest import nearest_is_own
 from shoal.measures._risk import linked_share
 from shoal.microaggregation import MDAV
@@ -159,4 +159,4 @@ def test_nearest_is_own_equals_the_whole_matrix(n, p, seed, grid, blocks, labell
 
 def test_evaluate_can_leave_the_linkage_to_others():
     X = np.arange(12.0).reshape(6, 2)
-    assert set(evaluate(X, X)) - set(evaluate(X, X, linkage=False)) == {"dld"}
+    assert set(evaluate(X, X)) - set(cell_measures(X, X)) == {"dld"}

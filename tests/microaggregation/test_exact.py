@@ -8,14 +8,14 @@ import pytest
 from shoal.bounds import information_loss_bound
 from shoal.engine.encode import standardise, sum_of_squares
 from shoal.microaggregation import MDAV
-from shoal.microaggregation._exact import Neighbourhood, Prices, rows_of_groups
+from shoal.microaggregation._exact import Neighbourhood, RecordPrices, rows_of_groups
 
 
 @pytest.fixture(scope="module")
 def priced():
     Z = standardise(np.random.default_rng(1).normal(size=(120, 3)))
     labels = MDAV(k=3).fit(Z).labels_
-    return Z, labels, Prices(Z, 3, labels, 20.0, lambda: False)
+    return Z, labels, RecordPrices(Z, 3, labels, 20.0, lambda: False)
 
 
 def test_no_group_is_below_its_price(priced):
@@ -67,7 +67,7 @@ def test_records_outside_a_region_stay(priced):
 def test_an_end_at_once_leaves_prices_that_hold():
     Z = standardise(np.random.default_rng(2).normal(size=(60, 2)))
     labels = MDAV(k=3).fit(Z).labels_
-    prices = Prices(Z, 3, labels, 20.0, lambda: True)
+    prices = RecordPrices(Z, 3, labels, 20.0, lambda: True)
     assert prices.pi.sum() <= sum_of_squares(Z, labels)
     assert prices.mu.size == 0
 

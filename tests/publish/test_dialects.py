@@ -177,7 +177,7 @@ def test_a_column_has_one_type_over_all_files_of_a_folder(tmp_path):
 
 
 def test_a_character_that_the_encoding_lacks_is_one_sentence(tmp_path):
-    source = io.Source(pl.DataFrame(), ".csv", file=FileFormat("latin-1"))
+    source = io.ReadTable(pl.DataFrame(), ".csv", file=FileFormat("latin-1"))
     with pytest.raises(InputError, match="written in latin-1, as the input is"):
         io.write_table(pl.DataFrame({"a": ["≥ 65"]}), tmp_path / "o.csv", source)
     assert not list(tmp_path.iterdir())

@@ -140,7 +140,9 @@ def said_alike(one, other) -> None:
     assert one.figures.attribute_disclosure == pytest.approx(other.figures.attribute_disclosure)
     assert one.figures.loss_per_column == pytest.approx(other.figures.loss_per_column)
     for part in ("before", "after", "per_column"):
-        assert one.figures.identification[part] == pytest.approx(other.figures.identification[part]), part
+        assert getattr(one.figures.identification, part) == pytest.approx(
+            getattr(other.figures.identification, part)
+        ), part
     assert one.notes == other.notes
 
 

@@ -98,7 +98,7 @@ def test_a_weight_of_zero_is_a_weight():
     frame = pl.DataFrame({"a": BASE["a"], "w": [0.0] + [2.0] * 39})
     made = shoal.protect(frame, 4, method="mdav", weights="w")
     assert made.frame["w"].sum() == pytest.approx(78.0)
-    assert made.figures.identification["source"] == "weights"
+    assert made.figures.identification.source == "weights"
 
 
 def test_results_are_values_that_show_themselves_and_can_be_sent():

@@ -193,9 +193,9 @@ def test_a_column_missing_throughout_a_part_takes_the_middle_of_the_table(small_
 
 
 def test_blocks_cost_at_most_three_per_cent(tmp_path, monkeypatch):
-    frame = numbers(12_000, p=5).drop("note")
+    frame = numbers(6_000, p=5).drop("note")
     frame.write_parquet(tmp_path / "in.parquet")
-    monkeypatch.setattr(parts, "part_rows", lambda *_: 6_000)
+    monkeypatch.setattr(parts, "part_rows", lambda *_: 3_000)
     facts = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", method="mdav", k=5, n_jobs=1)
     whole = MDAV(k=5).fit(frame).information_loss_
     assert facts.parts == 2

@@ -24,12 +24,12 @@ def small_batches(monkeypatch):
     """Many batches of a small table."""
     from shoal.publish.executors.parts import source
 
-    whole = source.Source.numbered
+    whole = source.BatchFiles.numbered
 
     def numbered(self, columns=None, rows=61):
         return whole(self, columns, rows)
 
-    monkeypatch.setattr(source.Source, "numbered", numbered)
+    monkeypatch.setattr(source.BatchFiles, "numbered", numbered)
 
 
 @pytest.mark.parametrize("method", ["suppress", "generalize"])

@@ -54,7 +54,7 @@ def test_rules_of_a_plain_run(tmp_path):
     done = shoal.protect(frame, k=4, method="mdav", schema=SCHEMA)
     holds(done.frame, frame)
     assert done.frame.group_by(frame.columns).len()["len"].min() >= 4
-    told = {each["kind"]: each for each in done.figures.rules}
+    told = {each.kind: each.to_dict() for each in done.figures.rules}
     assert all(each["broken_after"] == 0 for each in told.values())
     assert told["integer"]["how"] == "repair"
     assert told["range"]["how"] == "construction"
@@ -74,7 +74,7 @@ def test_truthful_methods_repair_nothing():
     frame = people().select("age", "status")
     schema = {"columns": {"age": {}, "status": {"kind": "category"}}, "rules": RULES[3:]}
     done = shoal.protect(frame, k=4, method="generalize", schema=schema)
-    assert [each["how"] for each in done.figures.rules] == ["held", "held"]
+    assert [each.how for each in done.figures.rules] == ["held", "held"]
     wrong = frame.with_columns(pl.lit("married").alias("status"))
     with pytest.raises(GuaranteeError, match="cannot be kept"):
         shoal.protect(

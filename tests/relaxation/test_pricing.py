@@ -9,7 +9,7 @@ import pytest
 
 from shoal.relaxation.columns import group_costs
 from shoal.relaxation.cuts import hits, separate, separate_fives
-from shoal.relaxation.pricing import CutPrices, Grid, below, low, price
+from shoal.relaxation.pricing import CutPrices, RoundedDistances, below, low, price
 
 
 def reduced_costs(grid, pi, triples, mu, size):
@@ -26,7 +26,7 @@ def instance(request):
     seed, tied = request.param
     rng = np.random.default_rng(seed)
     Z = rng.integers(0, 3, size=(14, 2)).astype(float) if tied else rng.normal(size=(14, 3))
-    grid = Grid.of(Z, 3)
+    grid = RoundedDistances.of(Z, 3)
     triples = np.sort(np.array([rng.choice(14, 3, replace=False) for _ in range(9)]), axis=1)
     triples = np.unique(triples, axis=0)
     thirds = grid.thirds(rng.uniform(0.0, 0.6, size=len(triples)))
@@ -86,7 +86,7 @@ def test_search_cut_short_says_so(instance):
 def test_grid_lies_below_and_near():
     Z = np.random.default_rng(0).normal(size=(40, 5)) * 10
     exact = ((Z[:, None] - Z[None]) ** 2).sum(axis=2)
-    D = Grid.of(Z, 4).D
+    D = RoundedDistances.of(Z, 4).D
     assert (exact >= D).all()
     assert np.abs(exact - D).max() < 1e-6
     np.testing.assert_array_equal(D, D.T)

@@ -3,9 +3,10 @@
 import numpy as np
 import pytest
 
+from faults.releases import noise_per_copy
 from shoal.audit import Mechanism, play
 from shoal.release import audit_releases
-from shoal.release._audit import handing_on, noise_per_copy, total_order_case
+from shoal.release._audit import handing_on, total_order_case
 from shoal.release._groups import group_starts, total_order
 from shoal.release._table import ORDERS
 

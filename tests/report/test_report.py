@@ -282,11 +282,11 @@ def test_being_found_is_told_before_and_after_and_never_in_public(tmp_path):
         frame, 4, schema=schema, method="mdav", weights="w", households="home", on_missing="error"
     )
     found = result.figures.identification
-    assert found["source"] == "weights"
-    assert found["before"]["unique"] > 0 == found["after"]["unique"]
-    assert found["after"]["special_uniques"] == 0
-    assert found["after"]["household_largest"] < found["before"]["household_largest"]
-    assert found["after"]["k_map"] >= 8
+    assert found.source == "weights"
+    assert found.before["unique"] > 0 == found.after["unique"]
+    assert found.after["special_uniques"] == 0
+    assert found.after["household_largest"] < found.before["household_largest"]
+    assert found.after["k_map"] >= 8
     text = Page(render_report(gather(result))).text
     for words in (
         "Being found",

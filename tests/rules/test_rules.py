@@ -73,7 +73,13 @@ def test_a_rule_that_cannot_be_read_is_one_sentence(rule, words):
 
 def test_contradicting_rules_are_named_and_no_others():
     edits = edits_of(
-        [Rule(range="c >= 0"), Rule(range="5 <= a"), Rule(order="a <= b"), Rule(range="b <= 4")], NAMES
+        [
+            Rule(range="c >= 0"),
+            Rule(range="5 <= a"),
+            Rule(order="a <= b"),
+            Rule(range="b <= 4"),
+        ],
+        NAMES,
     )
     with pytest.raises(SchemaError, match="'5 <= a', 'a <= b' and 'b <= 4' together"):
         refuse_contradiction(edits)
@@ -131,7 +137,12 @@ def test_rules_that_pull_against_each_other_are_solved_together():
     before = pl.DataFrame({"total": [10.0], "a": [5.0], "b": [5.0]})
     after = pl.DataFrame({"total": [10.0], "a": [12.0], "b": [9.0]})
     edits = edits_of(
-        [Rule(equal="total = a + b"), Rule(range="total <= 10"), Rule(range="a >= 4"), Rule(range="b >= 4")],
+        [
+            Rule(equal="total = a + b"),
+            Rule(range="total <= 10"),
+            Rule(range="a >= 4"),
+            Rule(range="b >= 4"),
+        ],
         after.columns,
     )
     done = repair(after, before, edits, treated=after.columns)
@@ -142,7 +153,8 @@ def test_means_keep_sums_and_orders_by_construction():
     before = pl.DataFrame({"total": [3.0, 5.0], "a": [1.0, 2.0], "b": [2.0, 3.0]})
     after = before.with_columns(pl.all().mean())
     edits = edits_of(
-        [Rule(equal="total = a + b"), Rule(order="a <= b"), Rule(ratio="a / b <= 1")], after.columns
+        [Rule(equal="total = a + b"), Rule(order="a <= b"), Rule(ratio="a / b <= 1")],
+        after.columns,
     )
     done = repair(after, before, edits, treated=after.columns, together=[after.columns])
     assert [each.how for each in done.kept] == ["construction"] * 3

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.errors import SchemaError
-from shoal.io import Source, write_table
+from shoal.io import ReadTable, write_table
 from shoal.schema import Column, Schema, read_codebook, write_codebook
 
 WORDS = st.text("abcdefgh <>&'\"é1", min_size=1, max_size=8).map(str.strip).filter(bool)
@@ -66,7 +66,7 @@ def test_the_command_reads_and_writes_them(tmp_path):
         "variable_value_labels": {"sex": {1: "male", 2: "female"}},
     }
     frame = pl.DataFrame({"sex": [1, 2, 1], "age": [20, 30, 40]})
-    write_table(frame, tmp_path / "s.sav", Source(frame, ".sav", (), labels))
+    write_table(frame, tmp_path / "s.sav", ReadTable(frame, ".sav", (), labels))
 
     def shoal(*words):
         ran = subprocess.run(

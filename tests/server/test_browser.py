@@ -14,28 +14,34 @@ def test_a_wrong_token_stays_outside(page, house, tokens):
     assert "not known" in page.get_by_role("alert").inner_text()
 
 
-@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
-def test_publishing_step_by_step(browser, house, tokens, scheme, width):
-    context = browser.new_context(
-        color_scheme=scheme, viewport={"width": width, "height": 800}, accept_downloads=True
-    )
+def well_shown(page):
+    """By day on a desk and at night on a phone: nothing that a reader cannot use, nothing beyond the right edge."""
+    for scheme, width in (("dark", 390), ("light", 1200)):
+        page.emulate_media(color_scheme=scheme)
+        page.set_viewport_size({"width": width, "height": 800})
+        no_violations(page)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_publishing_step_by_step(browser, house, tokens):
+    context = browser.new_context(viewport={"width": 1200, "height": 800}, accept_downloads=True)
     page = watched(context)
     sign_in(page, house, tokens["owner"])
     page.get_by_role("link", name="Publish").click()
-    no_violations(page)
+    well_shown(page)
     page.get_by_role("button", name="bundled survey").click()
     page.get_by_label("Role of age").wait_for()
-    no_violations(page)
+    well_shown(page)
     page.get_by_role("button", name="Compare methods first").click()
     page.get_by_role("heading", name="Risk and utility").wait_for(timeout=240_000)
-    no_violations(page)
+    well_shown(page)
     page.get_by_role("link", name="Take mdav, k = 5").focus()
     page.keyboard.press("Enter")
     page.get_by_text("Taken from the map: mdav with k = 5.").wait_for()
     assert page.get_by_label("Method", exact=True).input_value() == "mdav"
     page.get_by_role("button", name="Protect").click()
     page.get_by_role("heading", name="Before and after").wait_for(timeout=240_000)
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    well_shown(page)
     page.frame_locator("iframe").locator("h1").wait_for()
     result = page.get_by_label("Result", exact=True)
     assert result.inner_text().split("\n\n")[1].startswith("Status ")  # before everything else

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import shoal
 from shoal.errors import InputError
 from shoal.schema import Column, Indicator, Schema
-from shoal.utility import Estimate, Kept, fitness, general, overlap, quantile, ratio, total
+from shoal.utility import Estimate, KeptFigure, fitness, general, overlap, quantile, ratio, total
 
 
 def survey(n=300, seed=0):
@@ -92,7 +92,7 @@ def test_overlap_is_symmetric_at_most_one_and_positive_where_they_meet(a, s, b, 
 def test_a_verdict_follows_the_overlap():
     def verdict(low):
         after = Estimate(low + 1, low, low + 2)
-        return Kept("x", "", Estimate(1, 0, 2), after, overlap(Estimate(1, 0, 2), after)).verdict
+        return KeptFigure("x", "", Estimate(1, 0, 2), after, overlap(Estimate(1, 0, 2), after)).verdict
 
     assert [verdict(low) for low in (0.0, 1.0, 1.5, 2.5)] == ["kept", "kept", "moved", "lost"]
 

@@ -20,7 +20,7 @@ _ABOVE = re.compile(rf"^(?:from|over|above|>=?|≥)\s*({_FIGURE})$|^({_FIGURE})\
 
 
 @dataclass(frozen=True)
-class Axis:
+class ComparedColumn:
     """A column that both tables have.
 
     Attributes
@@ -113,14 +113,14 @@ def is_numeric(facts: Column, dtype: pl.DataType) -> bool:
     return facts.kind in ("number", "date") or (facts.kind == "ordered" and dtype.is_numeric())
 
 
-def read_axis(facts: Column, before: pl.Series, after: pl.Series, *, aligned: bool) -> Axis:
+def read_axis(facts: Column, before: pl.Series, after: pl.Series, *, aligned: bool) -> ComparedColumn:
     """Both sides of a column; labels that are no original value are learned from the rows beside them where aligned."""
     if is_numeric(facts, before.dtype):
         return _numbers(facts, before, after, aligned=aligned)
     return _categories(facts, before, after, aligned=aligned)
 
 
-def _numbers(facts: Column, before: pl.Series, after: pl.Series, *, aligned: bool) -> Axis:
+def _numbers(facts: Column, before: pl.Series, after: pl.Series, *, aligned: bool) -> ComparedColumn:
     own = numbers_of(before, facts)
     known = own[~np.isnan(own)]
     centre = float(known.mean()) if known.size else 0.0
@@ -128,7 +128,7 @@ def _numbers(facts: Column, before: pl.Series, after: pl.Series, *, aligned: boo
     scale = float(((known - centre) / unit).std() * unit) if unit > 0 else 1.0
     low, high = _intervals(after, facts, own if aligned else None)
     same = aligned and bool(np.all((own == low) & (own == high) | (np.isnan(own) & np.isinf(low))))
-    return Axis(
+    return ComparedColumn(
         facts.name, facts, True, centre, scale or 1.0, None, 1.0, (low - centre) / (scale or 1.0),
         (high - centre) / (scale or 1.0), np.zeros((0, 0), np.uint8), same,
     )  # fmt: skip
@@ -162,7 +162,7 @@ def _limits(label: str, members: np.ndarray | None) -> tuple[float, float]:
     return (float(inside.min()), float(inside.max())) if inside.size else (-np.inf, np.inf)
 
 
-def _categories(facts: Column, before: pl.Series, after: pl.Series, *, aligned: bool) -> Axis:
+def _categories(facts: Column, before: pl.Series, after: pl.Series, *, aligned: bool) -> ComparedColumn:
     texts, new = texts_of(before), texts_of(after)
     levels = texts.drop_nulls().unique().sort()
     labels = new.unique().sort()  # a missing cell is a label, the first
@@ -183,7 +183,7 @@ def _categories(facts: Column, before: pl.Series, after: pl.Series, *, aligned: 
     at_row = codes.to_numpy().astype(np.float64)
     same = aligned and bool(texts.eq_missing(new).all())
     weight = 2.0 / variance if variance > 1e-12 else 0.0
-    return Axis(facts.name, facts, False, 0.0, 1.0, levels, weight, at_row, at_row, fits, same)
+    return ComparedColumn(facts.name, facts, False, 0.0, 1.0, levels, weight, at_row, at_row, fits, same)
 
 
 def _beside(texts: pl.Series, new: pl.Series) -> dict[str, list[str]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.attacks._axes import Axis
+from shoal.attacks._axes import ComparedColumn
 from shoal.attacks._tables import Tables
 from shoal.utility import guessed
 
@@ -15,15 +15,15 @@ TOLERANCE = 0.05
 
 
 @dataclass(frozen=True)
-class Secret:
+class GuessedColumn:
     """A column to be guessed: what is published of it and what is true."""
 
-    axis: Axis
+    axis: ComparedColumn
     published: np.ndarray
     rest: tuple[str, ...]
 
     @classmethod
-    def of(cls, tables: Tables, name: str) -> Secret:
+    def of(cls, tables: Tables, name: str) -> GuessedColumn:
         """The column of this name, to be guessed from all others."""
         axis = next(each for each in tables.axes if each.name == name)
         rest = tuple(each.name for each in tables.axes if each.name != name)
@@ -59,7 +59,7 @@ class Secret:
         return float((marks[counts.argmax()] - self.axis.centre) / self.axis.scale)
 
 
-def by_nearest(tables: Tables, secret: Secret, people: np.ndarray) -> np.ndarray:
+def by_nearest(tables: Tables, secret: GuessedColumn, people: np.ndarray) -> np.ndarray:
     """The value that most of the published rows nearest in all other columns have; of numbers their mean."""
     space = tables.space(secret.rest)
     places = tables.places(secret.rest)
@@ -77,7 +77,9 @@ def by_nearest(tables: Tables, secret: Secret, people: np.ndarray) -> np.ndarray
     return np.where(sums.sum(axis=1) > 0, sums.argmax(axis=1), secret.constant()).astype(np.float64)
 
 
-def by_model(tables: Tables, secret: Secret, groups: list[np.ndarray], random_state: int) -> list[np.ndarray]:
+def by_model(
+    tables: Tables, secret: GuessedColumn, groups: list[np.ndarray], random_state: int
+) -> list[np.ndarray]:
     """Guesses of a model trained on the published table, for each group of people."""
     places = tables.places(secret.rest)
     features = np.stack([tables.axes[at].middles() for at in places], axis=1)

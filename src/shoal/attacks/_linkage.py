@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
-from shoal.attacks._tables import Space, Tables
+from shoal.attacks._tables import PublishedRows, Tables
 
 # People of one assignment, which takes their number cubed in steps, and people of all assignments together.
 BLOCK = 400
@@ -52,12 +52,14 @@ def assigned(tables: Tables, rng: np.random.Generator) -> np.ndarray:
     return np.concatenate(chances) if chances else np.empty(0)
 
 
-def _middles(space: Space) -> np.ndarray:
+def _middles(space: PublishedRows) -> np.ndarray:
     """A point for each published row."""
     return np.stack([axis.middles() for axis in space.axes], axis=1)
 
 
-def _blocks(people: np.ndarray, rows: np.ndarray, space: Space) -> list[tuple[np.ndarray, np.ndarray]]:
+def _blocks(
+    people: np.ndarray, rows: np.ndarray, space: PublishedRows
+) -> list[tuple[np.ndarray, np.ndarray]]:
     """Pairs of people and published rows, each at most a block of people."""
     n = people.shape[0]
     start = [(np.arange(n), np.arange(rows.shape[0]))]
@@ -107,7 +109,7 @@ def _halves(
     return None
 
 
-def _costs(people: np.ndarray, space: Space, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
+def _costs(people: np.ndarray, space: PublishedRows, rows: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Distances of the people of a block from its published rows; a block is small."""
     cost = np.zeros((people.shape[0], rows.size))
     for at, axis in enumerate(space.axes):

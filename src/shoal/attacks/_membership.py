@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from shoal.attacks._tables import Space, Tables
+from shoal.attacks._tables import PublishedRows, Tables
 
 
 def guesses(tables: Tables, members: np.ndarray, others: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -58,7 +58,7 @@ def _from_people(
                     fits=np.vstack([np.eye(width), np.ones(width)]).astype(np.uint8),
                 )
             )
-    return Space.of(axes).nearest(people, weights)[0]
+    return PublishedRows.of(axes).nearest(people, weights)[0]
 
 
 def _mark(score: np.ndarray, is_member: np.ndarray) -> float:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+
+from shoal.typing import Json
 
 Z = 1.959963984540054  # the normal quantile of a 95 % interval
 
@@ -77,7 +79,7 @@ class Rate:
         )
         return Rate(value, value - down, min(1.0, value + up), self.attempts)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values."""
         return {"rate": self.value, "interval": [self.low, self.high], "attempts": self.attempts}
 

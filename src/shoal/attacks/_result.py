@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from shoal.attacks._rates import Rate
 from shoal.scenarios import ReleaseType
+from shoal.typing import Json
 
 COLOURS = ("green", "amber", "red")
 
@@ -86,9 +86,9 @@ class Attack:
             f"{self.title}: {100 * self.judged.value:.3g} % {what} where {100 * self.limit:.3g} % is allowed"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values."""
-        told: dict[str, Any] = {"name": self.name, "title": self.title, "criterion": self.criterion}
+        told: Json = {"name": self.name, "title": self.title, "criterion": self.criterion}
         told |= self.rate.to_dict()
         told["baseline"] = self.baseline.value
         told["compared"] = None if self.compared is None else self.compared.value
@@ -171,7 +171,7 @@ class Attacks:
         keys = ("name", "criterion", "rate", "baseline", "compared", "control", "excess", "limit", "status")
         return pl.DataFrame([{key: each.to_dict()[key] for key in keys} for each in self.results])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "status": self.status,

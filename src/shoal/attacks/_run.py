@@ -221,7 +221,7 @@ class _Attempt:
         secrets = tables.sensitive or tuple(axis.name for axis in tables.axes)[:MOST_SECRETS]
         made = []
         for name in secrets:
-            secret = _inference.Secret.of(tables, name)
+            secret = _inference.GuessedColumn.of(tables, name)
             at = int(tables.places([name])[0])
             made.append(self._inferred(f"inference-nearest:{name}", f"Inferring {name} from the nearest rows", secret,
                                        at, self._nearest))  # fmt: skip
@@ -231,16 +231,18 @@ class _Attempt:
         return made
 
     def _nearest(
-        self, tables: Tables, secret: _inference.Secret, groups: list[np.ndarray]
+        self, tables: Tables, secret: _inference.GuessedColumn, groups: list[np.ndarray]
     ) -> list[np.ndarray]:
         return [_inference.by_nearest(tables, secret, each) for each in groups]
 
     def _modelled(
-        self, tables: Tables, secret: _inference.Secret, groups: list[np.ndarray]
+        self, tables: Tables, secret: _inference.GuessedColumn, groups: list[np.ndarray]
     ) -> list[np.ndarray]:
         return _inference.by_model(tables, secret, groups, self.seed)
 
-    def _inferred(self, name: str, title: str, secret: _inference.Secret, at: int, guess: Any) -> Attack:
+    def _inferred(
+        self, name: str, title: str, secret: _inference.GuessedColumn, at: int, guess: Any
+    ) -> Attack:
         people = self.tables.people[self.targets]
         groups, beside = [people], self.beside
         own = beside is self.tables
@@ -254,7 +256,7 @@ class _Attempt:
         if own:
             compared, control = rate, Rate.of(secret.right(found[1], groups[1][:, at]))
         elif beside is not None and beside.control is not None and self.others is not None:
-            there = _inference.Secret.of(beside, secret.axis.name)
+            there = _inference.GuessedColumn.of(beside, secret.axis.name)
             groups = [beside.people[self.members], beside.control[self.others]]
             found = guess(beside, there, groups)
             compared, control = (

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.attacks._axes import Axis
+from shoal.attacks._axes import ComparedColumn
 from shoal.attacks._rates import Rate
 from shoal.attacks._tables import Tables
 
@@ -15,7 +15,7 @@ SMALLEST = 2
 
 
 @dataclass(frozen=True)
-class Condition:
+class SinglingCondition:
     """Limits on some columns: of a number from `low` to `high`, of a category the code of a published label.
 
     Attributes
@@ -32,15 +32,15 @@ class Condition:
     row: int = -1
 
 
-def matches(condition: Condition, axes: tuple[Axis, ...], people: np.ndarray) -> int:
+def matches(condition: SinglingCondition, axes: tuple[ComparedColumn, ...], people: np.ndarray) -> int:
     """How many people meet a condition; a missing cell meets none.
 
     Examples
     --------
     >>> import numpy as np
-    >>> from shoal.attacks._singling import Condition, matches
+    >>> from shoal.attacks._singling import SinglingCondition, matches
     >>> from types import SimpleNamespace
-    >>> matches(Condition(np.array([0]), np.array([1.0]), np.array([np.inf])), (SimpleNamespace(numeric=True),),
+    >>> matches(SinglingCondition(np.array([0]), np.array([1.0]), np.array([np.inf])), (SimpleNamespace(numeric=True),),
     ...         np.array([[0.0], [2.0], [3.0]]))
     2
     """
@@ -61,7 +61,7 @@ def matches(condition: Condition, axes: tuple[Axis, ...], people: np.ndarray) ->
     return found
 
 
-def univariate(tables: Tables, most: int, rng: np.random.Generator) -> list[Condition]:
+def univariate(tables: Tables, most: int, rng: np.random.Generator) -> list[SinglingCondition]:
     """Values that one published row has alone, and the ends of columns of numbers."""
     found = []
     for at, axis in enumerate(tables.axes):
@@ -79,13 +79,13 @@ def univariate(tables: Tables, most: int, rng: np.random.Generator) -> list[Cond
     return found
 
 
-def _on(column: int, low: float, high: float, row: int = -1) -> Condition:
-    return Condition(np.array([column]), np.array([low]), np.array([high]), row)
+def _on(column: int, low: float, high: float, row: int = -1) -> SinglingCondition:
+    return SinglingCondition(np.array([column]), np.array([low]), np.array([high]), row)
 
 
 def multivariate(
     tables: Tables, most: int, rng: np.random.Generator, rows: np.ndarray | None = None, *, joint: bool = True
-) -> list[Condition]:
+) -> list[SinglingCondition]:
     """Several cells of one published row: its categories, its numbers as limits away from the middle.
 
     With `joint=False` every cell comes from another row: a guess that knows the columns but no row.
@@ -111,11 +111,11 @@ def multivariate(
                     high[place] = np.inf
                 else:
                     low[place] = -np.inf
-        found.append(Condition(columns, low, high, row if joint else -1))
+        found.append(SinglingCondition(columns, low, high, row if joint else -1))
     return found
 
 
-def naive_univariate(tables: Tables, most: int, rng: np.random.Generator) -> list[Condition]:
+def naive_univariate(tables: Tables, most: int, rng: np.random.Generator) -> list[SinglingCondition]:
     """A published value of any column, however many rows have it."""
     found = []
     for _ in range(most):
@@ -124,7 +124,7 @@ def naive_univariate(tables: Tables, most: int, rng: np.random.Generator) -> lis
     return found
 
 
-def singled(conditions: list[Condition], tables: Tables, people: np.ndarray) -> Rate:
+def singled(conditions: list[SinglingCondition], tables: Tables, people: np.ndarray) -> Rate:
     """The share of conditions that exactly one of these people meets."""
     people = np.asfortranarray(people)  # looked through by columns
     return Rate.of(np.array([matches(each, tables.axes, people) == 1 for each in conditions], np.float64))

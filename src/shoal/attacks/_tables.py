@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.attacks._axes import Axis, read_axis, texts_of
+from shoal.attacks._axes import ComparedColumn, read_axis, texts_of
 from shoal.attacks._kernels import meetings, nearest_rows, tied_sums
 from shoal.engine.frame import Frame
 from shoal.engine.roles import settled_schema
@@ -25,10 +25,10 @@ FEW_ROWS = 30
 
 
 @dataclass(frozen=True)
-class Space:
+class PublishedRows:
     """The different published rows in some columns, ready for the kernels."""
 
-    axes: tuple[Axis, ...]
+    axes: tuple[ComparedColumn, ...]
     low: np.ndarray
     high: np.ndarray
     counts: np.ndarray
@@ -39,7 +39,7 @@ class Space:
     fits: np.ndarray
 
     @classmethod
-    def of(cls, axes: Sequence[Axis]) -> Space:
+    def of(cls, axes: Sequence[ComparedColumn]) -> PublishedRows:
         """Equal published rows are held once."""
         cells = {f"{end}{at}": getattr(axis, end) for at, axis in enumerate(axes) for end in ("low", "high")}
         order = pl.DataFrame(cells).select(pl.struct(pl.all()).rank("dense").cast(pl.Int64) - 1).to_series()
@@ -112,7 +112,7 @@ class Tables:
 
     Attributes
     ----------
-    axes : tuple of Axis
+    axes : tuple of ComparedColumn
         The columns that both tables have.
     people : array of float64, (n_original, n_axes)
         Those whose data was protected.
@@ -125,7 +125,7 @@ class Tables:
     notes : tuple of str
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[ComparedColumn, ...]
     people: np.ndarray
     control: np.ndarray | None
     sensitive: tuple[str, ...]
@@ -147,9 +147,9 @@ class Tables:
         """Columns that an intruder is taken to know: all that are not sensitive."""
         return [axis.name for axis in self.axes if axis.name not in self.sensitive]
 
-    def space(self, names: Sequence[str]) -> Space:
+    def space(self, names: Sequence[str]) -> PublishedRows:
         """The published rows in some columns."""
-        return Space.of([self.axes[at] for at in self.places(names)])
+        return PublishedRows.of([self.axes[at] for at in self.places(names)])
 
     def with_control(self, control: np.ndarray | None) -> Tables:
         """The same with another control group."""
@@ -222,7 +222,7 @@ def _refuse_other_order(tables: Tables) -> None:
         )
 
 
-def _gaps(axis: Axis, own: np.ndarray) -> np.ndarray:
+def _gaps(axis: ComparedColumn, own: np.ndarray) -> np.ndarray:
     """Distance of people from the published rows beside them in one column, bounded so that no cell decides alone."""
     missing = np.isnan(own)
     if axis.numeric:

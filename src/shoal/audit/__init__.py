@@ -6,32 +6,27 @@ It can only refute: a mechanism that it does not refute is not thereby proved. T
 from __future__ import annotations
 
 from shoal.audit._cases import CASES, MODES
-from shoal.audit._faults import FAULTS
-from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
+from shoal.audit._game import ALPHA, STAGES, GameVerdict, Mechanism, play
 from shoal.audit._intervals import INTERVALS, audit_intervals
-from shoal.audit._outside import FILES, FilePair, as_number
-from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
-from shoal.audit._run import Report, audit, audit_fault, audit_mechanisms
+from shoal.audit._outside import FILES, OUTSIDE, FilePair, as_number
+from shoal.audit._run import Report, audit, audit_mechanisms
 from shoal.audit._stated import STATED
 
 __all__ = [
     "ALPHA",
     "CASES",
-    "FAULTS",
     "FILES",
     "INTERVALS",
     "MODES",
     "OUTSIDE",
-    "OUTSIDE_FAULTS",
     "STAGES",
     "STATED",
     "FilePair",
+    "GameVerdict",
     "Mechanism",
     "Report",
-    "Verdict",
     "as_number",
     "audit",
-    "audit_fault",
     "audit_intervals",
     "audit_mechanisms",
     "play",

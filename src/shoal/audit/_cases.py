@@ -25,14 +25,15 @@ from shoal.dp.mechanisms.currency import EPSILON, Currency
 from shoal.dp.sql.parse import parse
 from shoal.dp.unit import resolve
 from shoal.schema import Cells, Column, Schema, Unit
+from shoal.typing import Keywords, Record
 
 MODES = ("dp", "group", "correlated", "heuristic", "zcdp")
-Rows = list[dict[str, Any]]
+Rows = list[Record]
 Changed = Callable[[Plan], Plan]
 
 
 @dataclass(frozen=True)
-class Case:
+class AuditCase:
     """A query on two tables that differ by one unit.
 
     Parameters
@@ -54,11 +55,11 @@ class Case:
     sql: str
     before: Rows
     after: Rows
-    options: dict[str, Any] = field(default_factory=dict)
+    options: Keywords = field(default_factory=dict)
     row: bool = False
 
 
-def schema_of(case: Case) -> Schema:
+def schema_of(case: AuditCase) -> Schema:
     """The public facts of the audited tables."""
     return Schema(
         {
@@ -79,7 +80,7 @@ def frame_of(rows: Rows) -> pl.DataFrame:
 
 
 def mechanism(
-    case: Case,
+    case: AuditCase,
     epsilon: float,
     computed: Changed | None = None,
     drawn: Changed | None = None,
@@ -88,7 +89,7 @@ def mechanism(
     """The real load, plan, compute and noise of a case, to be played against.
 
     In zCDP `epsilon` is a rho.
-    `computed` and `drawn` change the plan by which figures are computed or noise is drawn: planted faults.
+    `computed` and `drawn` change the plan by which figures are computed or noise is drawn.
     """
     schema = schema_of(case)
     tables = [load(frame_of(rows), schema) for rows in (case.before, case.after)]
@@ -144,7 +145,7 @@ def names_of(plan: Plan) -> tuple[str, ...]:
     return (*names, "the sum of all numbers", *averages, "the log-likelihood ratio")
 
 
-def _tau(case: Case, epsilon: float, cells: list[np.ndarray], n_cells: int) -> Mechanism:
+def _tau(case: AuditCase, epsilon: float, cells: list[np.ndarray], n_cells: int) -> Mechanism:
     r, micro = int(case.sql.rpartition("=")[2]), budget.micro(epsilon)
     apart = [tau.tau_distances(np.bincount(each, minlength=n_cells), r) for each in cells]
     return Mechanism(
@@ -155,7 +156,7 @@ def _tau(case: Case, epsilon: float, cells: list[np.ndarray], n_cells: int) -> M
     )
 
 
-def _heuristic(case: Case, epsilon: float, schema: Schema, tables: list[pl.DataFrame]) -> Mechanism:
+def _heuristic(case: AuditCase, epsilon: float, schema: Schema, tables: list[pl.DataFrame]) -> Mechanism:
     query = plain_query(parse(case.sql), schema)
     aggregate = query.aggregates[0]
     found = []
@@ -182,8 +183,8 @@ _HISTOGRAM = "SELECT level, COUNT(*) FROM t GROUP BY level"
 _LEVELS = [{"x": 1.0, "level": "a"}, {"x": 2.0, "level": "b"}]
 
 
-def _dp(name: str, sql: str, before: Rows, more: Rows, **options: Any) -> Case:
-    return Case(name, "dp", sql, before, before + more, options)
+def _dp(name: str, sql: str, before: Rows, more: Rows, **options: Any) -> AuditCase:
+    return AuditCase(name, "dp", sql, before, before + more, options)
 
 
 _DP = (
@@ -235,7 +236,7 @@ _LOOSELY = tuple(
     )
 )
 _GROUP = tuple(
-    Case(f"{name}: {what}", "group", sql, _BASE, _BASE + rows, {"group": unit})
+    AuditCase(f"{name}: {what}", "group", sql, _BASE, _BASE + rows, {"group": unit})
     for name, unit, same in (
         ("three records", 3, {}),
         ("a household with more rows than count", Unit("unit", 3), {"unit": "h"}),
@@ -251,7 +252,7 @@ _GROUP = tuple(
 _CELL = _rows(*[-50.0] * 9)  # a whole cell of tau + 5
 _OTHERS = _rows(*[float(value) for value in range(-40, -10)])
 _WHOLE_CELLS = tuple(
-    Case(f"a whole cell of tau + 5: {name}", "correlated", sql, _OTHERS, _OTHERS + rows)
+    AuditCase(f"a whole cell of tau + 5: {name}", "correlated", sql, _OTHERS, _OTHERS + rows)
     for name, sql, rows in (
         ("count", _ONE, _CELL),
         ("sum", _SUM, _CELL),
@@ -266,7 +267,7 @@ _WHOLE_CELLS = tuple(
         ("a cell that crosses r", "TAU r=0", _CELL),
     )
 )
-_ONE_SWAP = Case(
+_ONE_SWAP = AuditCase(
     "one row of a cell that counts once",
     "correlated",
     _HISTOGRAM,
@@ -276,7 +277,9 @@ _ONE_SWAP = Case(
     row=True,
 )
 _ONE_ROW = tuple(
-    Case(f"one row of a cell: {name}", "correlated", sql, _OTHERS + _CELL[:3], _OTHERS + _CELL[:4], row=True)
+    AuditCase(
+        f"one row of a cell: {name}", "correlated", sql, _OTHERS + _CELL[:3], _OTHERS + _CELL[:4], row=True
+    )
     for name, sql in (
         ("count", _ONE),
         ("sum", _SUM),
@@ -287,7 +290,7 @@ _ONE_ROW = tuple(
 )
 _PAIR = [[1.0, 0.9], [0.9, 1.0]]
 _HEURISTIC = (
-    Case(
+    AuditCase(
         "two rows of degree 0.9 against one",
         "heuristic",
         _ONE,
@@ -295,10 +298,12 @@ _HEURISTIC = (
         _rows(1.0, 1.0),
         {"degrees": ([[1.0]], _PAIR)},
     ),
-    Case("one row against none", "heuristic", _ONE, [], _rows(1.0), {"degrees": ((), [[1.0]])}),
-    Case("a sum of noughts", "heuristic", _SUM, _rows(0.0), _rows(0.0, 5.0), {"degrees": ([[1.0]], _PAIR)}),
-    Case("an average of none", "heuristic", _AVG, [], _rows(4.0), {"degrees": ((), [[1.0]])}),
-    Case(
+    AuditCase("one row against none", "heuristic", _ONE, [], _rows(1.0), {"degrees": ((), [[1.0]])}),
+    AuditCase(
+        "a sum of noughts", "heuristic", _SUM, _rows(0.0), _rows(0.0, 5.0), {"degrees": ([[1.0]], _PAIR)}
+    ),
+    AuditCase("an average of none", "heuristic", _AVG, [], _rows(4.0), {"degrees": ((), [[1.0]])}),
+    AuditCase(
         "a tied maximum",
         "heuristic",
         _MAX,
@@ -367,7 +372,7 @@ _CONCENTRATED = (
     ),
     *_ONE_ROW,
 )
-CASES: dict[str, tuple[Case, ...]] = {
+CASES: dict[str, tuple[AuditCase, ...]] = {
     "dp": _DP + _PERSONS + _LOOSELY + _COMPUTED + _RELATED,
     "group": _GROUP,
     "correlated": (*_WHOLE_CELLS, *_ONE_ROW, _ONE_SWAP),
@@ -377,7 +382,7 @@ CASES: dict[str, tuple[Case, ...]] = {
 RHO = Currency("zcdp", 1e-6)
 
 
-def case_named(mode: str, name: str) -> Case:
+def case_named(mode: str, name: str) -> AuditCase:
     """The case of a mode with this name."""
     return next(case for case in CASES[mode] if case.name == name)
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from scipy import stats
 
-from shoal.audit._game import Event, Mechanism, Verdict, candidates, runs_of
+from shoal.audit._game import Event, GameVerdict, Mechanism, candidates, runs_of
 from shoal.audit._weighing import explore_weighing
 
 _ORDERS = 1 + np.geomspace(1e-3, 100, 40)
@@ -40,7 +40,7 @@ def least_rho(low: np.ndarray, high: np.ndarray) -> np.ndarray:
 
 def play_rho(
     mechanism: Mechanism, stages: Sequence[int], alpha: float, coins: np.random.Generator
-) -> Verdict:
+) -> GameVerdict:
     """Try to refute a claim of rho; `epsilon` of mechanism and verdict is that rho."""
     share, best = alpha / len(stages), None
     for runs in stages:
@@ -57,7 +57,7 @@ def play_rho(
         weighed = 0.0 if weighing is None else weighing.bound(outputs, sides, share / 2)
         if weighing is not None and weighed > bound:
             bound, text, guess = weighed, weighing.text(mechanism.columns), weighing.guess
-        found = Verdict(
+        found = GameVerdict(
             mechanism.name,
             mechanism.epsilon,
             bound > mechanism.epsilon,

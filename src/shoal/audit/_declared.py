@@ -7,7 +7,7 @@ session's own way: loading, the choice of rows that count, the exact figure, the
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -28,9 +28,10 @@ from shoal.dp.pufferfish import (
 )
 from shoal.dp.stated import StatedSession, exact_steps
 from shoal.schema import Column, Schema
+from shoal.typing import Record
 
 Sides = list[dict[Any, Fraction]]
-Row = dict[str, Any]
+Row = Record
 _SCHEMA = Schema(
     {
         "ill": Column("ill", kind="category", levels=("no", "yes")),
@@ -40,7 +41,7 @@ _SCHEMA = Schema(
     id="declared",
 )
 _HALVES = {"yes": "1/2", "no": "1/2"}
-_COPIES = Scenario({("yes", "yes"): "1/2", ("no", "no"): "1/2"}, "a row and its copy")
+COPIES = Scenario({("yes", "yes"): "1/2", ("no", "no"): "1/2"}, "a row and its copy")
 _COUPLE = Scenario(
     {("yes", "yes"): "1/8", ("no", "no"): "5/8", ("yes", "no"): "1/8", ("no", "yes"): "1/8"}, "a couple"
 )
@@ -80,7 +81,7 @@ class Declared:
     about : str
         The column that the belief is about.
     first : callable, optional
-        Which of a home's rows are handed in, in place of all: a planted fault.
+        Which of a home's rows are handed in, in place of all.
     """
 
     name: str
@@ -125,40 +126,23 @@ def _states(chain: MarkovChain) -> Scenario:
     return Scenario({tuple(("no", "yes")[each] for each in world): mass for world, mass in worlds}, "chain")
 
 
-_CROWDED = Declared(
+CROWDED = Declared(
     "SQL: a home with more rows than count", GroupScenarios("home", "ill", (_ALONE,)), _ILL, _THREE_ALONE
 )
 _BY_TIME = TimeChain("home", "day", "ill", ("no", "yes"), (_CHAIN,))
 _CASES: dict[str, tuple[Declared, ...]] = {
     "pufferfish": (
         Declared("SQL: a couple", GroupScenarios("home", "ill", (_COUPLE,)), _ILL, _COUPLE),
-        Declared("SQL: a row and its copy", GroupScenarios("home", "ill", (_COPIES,)), _ILL, _COPIES),
+        Declared("SQL: a row and its copy", GroupScenarios("home", "ill", (COPIES,)), _ILL, COPIES),
         Declared("SQL: doses of two", GroupScenarios("home", "dose", (_DOSES,)), _DOSE, _DOSES, "dose"),
-        _CROWDED,
+        CROWDED,
         Declared("SQL: a chain by its days", _BY_TIME, _ILL, _states(_CHAIN)),
     ),
     "dependent": (
-        Declared("SQL: partners", Coefficients(("person", "partner"), 2, 1), _ILL, _COPIES),
+        Declared("SQL: partners", Coefficients(("person", "partner"), 2, 1), _ILL, COPIES),
         Declared("SQL: doses in a home", Coefficients(("home",), 2, 1), _DOSE, _DOSES, "dose"),
     ),
 }
 DECLARED: dict[str, tuple[Callable[[float], Mechanism], ...]] = {
     mode: tuple(each.mechanism for each in cases) for mode, cases in _CASES.items()
 }
-
-
-def couple_declared_independent(epsilon: float) -> Mechanism:
-    """A planted fault: a row has a copy, and the declared scenario says that it has none."""
-    case = Declared(
-        "SQL: a copy that is not declared", GroupScenarios("home", "ill", (_ALONE,)), _ILL, _COPIES
-    )
-    return case.mechanism(epsilon)
-
-
-def secret_decides_who_counts(epsilon: float) -> Mechanism:
-    """A planted fault: of too many rows those count whose secrets come first, so that one secret moves two of them."""
-
-    def by_secret(rows: list[Row]) -> list[Row]:
-        return sorted(rows, key=lambda row: str(row["ill"]), reverse=rows[0]["ill"] == "yes")[:2]
-
-    return replace(_CROWDED, name="SQL: rows chosen by their secret", first=by_secret).mechanism(epsilon)

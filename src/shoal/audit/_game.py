@@ -81,7 +81,7 @@ class Event:
 
 
 @dataclass(frozen=True)
-class Rule:
+class Guess:
     """Which table to guess, fixed before it is tested: an event speaks for a table, and two may speak together.
 
     Under epsilon-DP the guess is right with probability at most e^epsilon / (1 + e^epsilon) where one is made,
@@ -106,7 +106,7 @@ class Rule:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class GameVerdict:
     """What the game found against one mechanism.
 
     Parameters
@@ -146,7 +146,7 @@ def play(
     stages: Sequence[int] = STAGES,
     alpha: float = ALPHA,
     rng: np.random.Generator | None = None,
-) -> Verdict:
+) -> GameVerdict:
     """Try to refute a mechanism's claim, in stages of more and more runs.
 
     Parameters
@@ -161,7 +161,7 @@ def play(
 
     Returns
     -------
-    Verdict
+    GameVerdict
 
     Examples
     --------
@@ -187,7 +187,7 @@ def play(
         p_value = float(stats.binom.sf(hits - 1, of, limit)) if of else 1.0
         low = float(stats.beta.ppf(share, hits, of - hits + 1)) if hits else 0.0
         bound = max(0.0, math.log(low / (1 - low))) if low > 0 else 0.0
-        found = Verdict(
+        found = GameVerdict(
             mechanism.name,
             mechanism.epsilon,
             p_value <= share,
@@ -206,7 +206,7 @@ def play(
     return best
 
 
-def explore(outputs: np.ndarray, sides: np.ndarray, limit: float) -> Rule:
+def explore(outputs: np.ndarray, sides: np.ndarray, limit: float) -> Guess:
     """The rule that speaks most against the claim on these runs."""
     best: dict[int, tuple[float, Event]] = {}
     for column in range(outputs.shape[1]):
@@ -217,11 +217,11 @@ def explore(outputs: np.ndarray, sides: np.ndarray, limit: float) -> Rule:
                 if guess not in best or against[at] < best[guess][0]:
                     best[guess] = (float(against[at]), events(at))
     (_, first), (_, second) = sorted(((value[0], guess) for guess, value in best.items()))
-    rules = [Rule(((best[first][1], first),)), Rule(((best[first][1], first), (best[second][1], second)))]
+    rules = [Guess(((best[first][1], first),)), Guess(((best[first][1], first), (best[second][1], second)))]
     return min(rules, key=lambda rule: _against(rule, outputs, sides, limit))
 
 
-def _against(rule: Rule, outputs: np.ndarray, sides: np.ndarray, limit: float) -> float:
+def _against(rule: Guess, outputs: np.ndarray, sides: np.ndarray, limit: float) -> float:
     guessed = rule.guesses(outputs)
     of, hits = int((guessed >= 0).sum()), int((guessed == sides).sum())
     return float(stats.binom.logsf(hits - 1, of, limit))

@@ -1,7 +1,7 @@
 """Audits of intervals: whether "95 %" holds the figure asked for, on tables where it is hard.
 
 The claim is of coverage, not of privacy: on many draws from one table the interval may miss the exact figure in at most
-5 % of them. The planted fault takes the interval of the cut figure for that of the figure asked for.
+5 % of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 from scipy import stats
 
-from shoal.audit._game import ALPHA, Verdict
+from shoal.audit._game import ALPHA, GameVerdict
 from shoal.dp.answering.exact import compute
 from shoal.dp.answering.noise import add_noise
 from shoal.dp.answering.plan import make_plan
@@ -87,15 +87,12 @@ def _stated(laid: Laid) -> Any:
     return laid.interval
 
 
-def without_bias(laid: Laid) -> Any:
-    """The planted fault: what was cut off is left out of the interval."""
-    return laid.interval if laid.cut is None else laid.cut
-
-
 def audit_intervals(
     epsilon: float = 1.0, runs: int = RUNS, alpha: float = ALPHA, chosen: Chosen = _stated
-) -> Sequence[Verdict]:
+) -> Sequence[GameVerdict]:
     """A verdict for each case: how often its interval missed the exact figure, and what that says of 95 %.
+
+    `chosen` takes the interval out of an answer.
 
     Examples
     --------
@@ -106,7 +103,7 @@ def audit_intervals(
     return [_cover(case, epsilon, runs, alpha / len(INTERVALS), chosen) for case in INTERVALS]
 
 
-def _cover(case: Covered, epsilon: float, runs: int, alpha: float, chosen: Chosen) -> Verdict:
+def _cover(case: Covered, epsilon: float, runs: int, alpha: float, chosen: Chosen) -> GameVerdict:
     unit = resolve("dp", case.schema)
     plan = make_plan(read_query(case.sql, case.schema), case.schema, unit, round(epsilon * 1_000_000))
     rows = protect_rows(load(case.frame, case.schema), case.frame, case.schema, unit)
@@ -117,4 +114,4 @@ def _cover(case: Covered, epsilon: float, runs: int, alpha: float, chosen: Chose
         missed += (low is not None and case.true < low) or (high is not None and case.true > high)
     p_value = float(stats.binom.sf(missed - 1, runs, 1 - CONFIDENCE))
     event = "the interval misses the figure asked for"
-    return Verdict(case.name, epsilon, p_value <= alpha, 0.0, runs, event, 0, missed, runs, p_value)
+    return GameVerdict(case.name, epsilon, p_value <= alpha, 0.0, runs, event, 0, missed, runs, p_value)

@@ -2,7 +2,7 @@
 
 What an analyst sees (answers, costs, what is left, refusals, times) and what an auditor sees (the log with its keys and
 hashes) is turned into numbers, and the distinguishing game is played on these. A `House` is how files become answers:
-the product's own way, or one with a fault planted.
+the product's own way unless it is told otherwise.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +20,11 @@ import numpy as np
 import polars as pl
 
 from shoal.audit._game import Mechanism
+from shoal.dp.answering.noise import distances
+from shoal.dp.answering.releases import Grid, Limit, Ranks
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.loading.sources import read_private
+from shoal.dp.mechanisms.selection import permute_and_flip
 from shoal.dp.session import Session
 from shoal.dp.sql.expressions import Compare
 from shoal.dp.sql.query import Aggregate, Query
@@ -28,6 +32,7 @@ from shoal.errors import ShoalError
 from shoal.schema import Column, Schema, Unit
 
 EPSILON = 1.0
+_RATE_STEPS = 4000
 _AT = 1_000_000.0  # hashes as numbers below this
 
 
@@ -218,6 +223,21 @@ def timed(
     return replace(_mechanism(name, epsilon, once, ["CPU seconds"]), interleaved=True)
 
 
+def _quantile_tables() -> list[np.ndarray]:
+    """Distances of a median's candidates, without and with a person whose 300 rows all differ."""
+    release = Ranks("quantile", 1_000_000, "x", Grid(0.0, 1.0, 1001), Limit(300), 1, Fraction(1, 2))
+    heap, spread = np.zeros(1001, dtype=np.int64), np.zeros(1001, dtype=np.int64)
+    heap[500] = 2000
+    spread[np.arange(300) * 3] = 1
+    return [distances(release, each) for each in (heap, heap + spread)]
+
+
+def sampled(sampler: Callable[..., Any], name: str, epsilon: float) -> Mechanism:
+    """The timing game on one sampler."""
+    tables, rate = _quantile_tables(), Fraction(1, _RATE_STEPS)
+    return timed(lambda side: sampler(tables[side], rate), name, epsilon)
+
+
 def _mechanism(name: str, epsilon: float, once: Callable[[int], list[float]], names: list[str]) -> Mechanism:
     def sample(side: int, draws: int) -> np.ndarray:
         return np.array([once(side) for _ in range(draws)], dtype=np.float64).reshape(draws, len(names))
@@ -256,3 +276,11 @@ def _figures(value: Any) -> list[float]:
 def as_number(text: str) -> float:
     """A text as a number that is the same for the same text, and says nothing otherwise."""
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") % _AT
+
+
+OUTSIDE: tuple[Callable[[float], Mechanism], ...] = (
+    *(lambda e, pair=pair: seen(pair, None, e) for pair in FILES),
+    lambda e: yesterday(FILES[0], None, e),
+    lambda e: beyond_the_cap(None, e),
+    lambda e: sampled(permute_and_flip, "permute-and-flip on a grid of a thousand", e),
+)

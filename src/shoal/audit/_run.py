@@ -5,24 +5,21 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from shoal.audit._cases import CASES, MODES, RHO, mechanism
-from shoal.audit._faults import FAULTS
-from shoal.audit._game import ALPHA, STAGES, Mechanism, Verdict, play
-from shoal.audit._intervals import audit_intervals, without_bias
+from shoal.audit._game import ALPHA, STAGES, GameVerdict, Mechanism, play
+from shoal.audit._intervals import audit_intervals
 from shoal.audit._keys import key_cases
-from shoal.audit._outside_faults import OUTSIDE, OUTSIDE_FAULTS
+from shoal.audit._outside import OUTSIDE
 from shoal.audit._stated import STATED
 from shoal.audit._streams import STAGES as STREAM_STAGES
 from shoal.audit._streams import STREAMS
 from shoal.audit._workloads import workload_cases
 from shoal.dp.mechanisms.currency import EPSILON
 from shoal.errors import ParameterError
+from shoal.typing import Json
 
 EPSILONS = (0.5, 1.0)
-INTERVAL_FAULT = "interval-without-bias"
-_OUTSIDE_STAGES = (60, 240, 960)  # a run opens a ledger or times a draw, so there are few
 
 
 @dataclass(frozen=True)
@@ -37,9 +34,9 @@ class Report:
         Claimed by the most telling case.
     epsilon_lower_bound : float
         What the true epsilon is at least there.
-    witness : dict or None
-        The event that refutes, None if there is none.
-    verdicts : tuple of Verdict
+    witness : GameVerdict or None
+        The case that refutes, None if there is none.
+    verdicts : tuple of GameVerdict
         All cases.
     """
 
@@ -47,17 +44,17 @@ class Report:
     refuted: bool
     epsilon: float
     epsilon_lower_bound: float
-    witness: dict[str, Any] | None
-    verdicts: tuple[Verdict, ...]
+    witness: GameVerdict | None
+    verdicts: tuple[GameVerdict, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "mode": self.mode,
             "epsilon": self.epsilon,
             "epsilon_lower_bound": self.epsilon_lower_bound,
             "refuted": self.refuted,
-            "witness": self.witness,
+            "witness": None if self.witness is None else asdict(self.witness),
             "cases": len(self.verdicts),
         }
 
@@ -128,21 +125,6 @@ def audit(
     return _report(mode, verdicts)
 
 
-def audit_fault(
-    name: str, epsilon: float = 1.0, stages: Sequence[int] = STAGES, alpha: float = ALPHA
-) -> Report:
-    """Try to refute a mechanism with a fault planted in it."""
-    if name == INTERVAL_FAULT:
-        return _report(name, list(audit_intervals(epsilon, chosen=without_bias)))
-    if name in OUTSIDE_FAULTS:
-        return _report(name, [play(OUTSIDE_FAULTS[name](epsilon), _OUTSIDE_STAGES, alpha)])
-    if name not in FAULTS:
-        raise ParameterError(
-            f"'fault' must be one of {', '.join((*FAULTS, *OUTSIDE_FAULTS, INTERVAL_FAULT))}. Got {name!r}."
-        )
-    return _report(name, [play(FAULTS[name](epsilon), stages, alpha)])
-
-
 def audit_mechanisms(
     mode: str, mechanisms: Sequence[Mechanism], stages: Sequence[int] = STAGES, alpha: float = ALPHA
 ) -> Report:
@@ -150,8 +132,8 @@ def audit_mechanisms(
     return _report(mode, [play(each, stages, alpha / len(mechanisms)) for each in mechanisms])
 
 
-def _report(mode: str, verdicts: list[Verdict]) -> Report:
+def _report(mode: str, verdicts: list[GameVerdict]) -> Report:
     worst = max(verdicts, key=lambda each: (each.refuted, each.epsilon_lower_bound - each.epsilon))
     refuted = any(each.refuted for each in verdicts)
-    witness = asdict(worst) if refuted else None
+    witness = worst if refuted else None
     return Report(mode, refuted, worst.epsilon, worst.epsilon_lower_bound, witness, tuple(verdicts))

@@ -21,10 +21,7 @@ _CONTAGION = Scenario(
     "contagion",
 )
 _CHAIN = MarkovChain(["1/2", "1/2"], [["9/10", "1/10"], ["1/10", "9/10"]], length=8)
-_COPIES = Scenario({(0, 0): "1/2", (1, 1): "1/2"}, "a record and its copy")
-_XOR = Scenario(
-    {(a, b, a ^ b): "1/4" for a in (0, 1) for b in (0, 1)}, "the third is the first xor the second"
-)
+COPIES = Scenario({(0, 0): "1/2", (1, 1): "1/2"}, "a record and its copy")
 
 
 def _pufferfish(
@@ -55,20 +52,10 @@ STATED: dict[str, tuple[Callable[[float], Mechanism], ...]] = {
         *DECLARED["pufferfish"],
     ),
     "dependent": (
-        lambda e: dependent("a record and its copy", e, _COPIES, [[1, 1], [1, 1]]),
+        lambda e: dependent("a record and its copy", e, COPIES, [[1, 1], [1, 1]]),
         lambda e: dependent(
             "independent records", e, Scenario.independent([{0: "1/2", 1: "1/2"}] * 2), [[1, 0], [0, 1]]
         ),
         *DECLARED["dependent"],
     ),
 }
-
-
-def copy_not_stated(epsilon: float) -> Mechanism:
-    """A planted fault: a record has a copy, and the coefficients do not say so."""
-    return dependent("a copy that is not stated", epsilon, _COPIES, [[1, 0], [0, 1]])
-
-
-def blind_to_three(epsilon: float) -> Mechanism:
-    """Where pairs do not suffice: all coefficients are 0, and the loss is epsilon + ln cosh epsilon."""
-    return dependent("three records tied by xor", epsilon, _XOR, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])

@@ -29,8 +29,8 @@ def streamed(
 ) -> Mechanism:
     """The totals of a stream in which one period has a row more, or not.
 
-    `levels` (how often a row is counted in the noise), `kept` (whether a node's noise stays) and `short` (by how much the
-    noise is too small) are for planted faults.
+    `levels` says how often a row is counted in the noise, `kept` whether a node's noise stays, `short` by how much the
+    noise is too small.
     """
     tree = TREE
     scale = Fraction(tree.levels if levels is None else levels) / Fraction(epsilon) / Fraction(short)
@@ -105,28 +105,3 @@ STREAMS: tuple[Callable[[float], Mechanism], ...] = (
     lambda e: streamed_rho("in rho: a row of the first period", e, 1),
     lambda e: streamed_rho("in rho: a row of the last period", e, PERIODS),
 )
-
-
-def levels_forgotten(epsilon: float) -> Mechanism:
-    """A planted fault: noise as if a row moved one node only."""
-    return streamed("noise for one level only", epsilon, 1, levels=1)
-
-
-def noise_drawn_again(epsilon: float) -> Mechanism:
-    """A planted fault: a stream that forgets its noise when it is opened again."""
-    return streamed("noise drawn again for each total", epsilon, 1, kept=False)
-
-
-def noise_short(epsilon: float) -> Mechanism:
-    """A planted fault: noise of a stream that is a tenth too small."""
-    return streamed("noise short by a tenth", epsilon, 1, short=1.1)
-
-
-def noise_short_rho(rho: float) -> Mechanism:
-    """A planted fault: noise of a stream counted in rho that is a sixth too small."""
-    return streamed_rho("noise short by a sixth, in rho", rho, 1, short=1.2)
-
-
-def weights_forgotten(rho: float) -> Mechanism:
-    """A planted fault: noise as if a row counted in its own period only."""
-    return streamed_rho("noise for one period only", rho, 1, weights=False)

@@ -1,4 +1,4 @@
-"""Workloads in the distinguishing game, and a fault planted in them."""
+"""Workloads in the distinguishing game."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import numpy as np
 from shoal.audit._game import Mechanism
 from shoal.dp.workload.strategy import Strategy, applied, blocks, choose_strategy
 
-_COUNTS = np.array([[3, 0, 2], [0, 5, 1], [4, 0, 0], [1, 1, 0]])
-_TABLES = (_COUNTS, _COUNTS + (np.arange(12).reshape(4, 3) == 5))  # one record more
+WORKLOAD_COUNTS = np.array([[3, 0, 2], [0, 5, 1], [4, 0, 0], [1, 1, 0]])
+_TABLES = (WORKLOAD_COUNTS, WORKLOAD_COUNTS + (np.arange(12).reshape(4, 3) == 5))  # one record more
 
 
-def _queries() -> np.ndarray:
+def workload_queries() -> np.ndarray:
     """Ranges along the first column, and both columns' tables."""
     ranges = [np.outer(np.arange(4) >= least, np.ones(3)) for least in range(4)]
     rows = [np.outer(np.arange(4) == at, np.ones(3)) for at in range(4)]
@@ -26,26 +26,20 @@ def workload_cases(amount: float, currency: str) -> list[Mechanism]:
     """One record more under each way of taking a table apart."""
     found = []
     for ways in (("halves", "even"), ("even", "even"), ("cells", "cells"), ("halves", "halves")):
-        strategy = choose_strategy(_queries(), [1] * 4 + [4, 3], currency, Fraction(str(amount)))
-        whole = tuple(blocks(ways, _COUNTS.shape))
+        strategy = choose_strategy(workload_queries(), [1] * 4 + [4, 3], currency, Fraction(str(amount)))
+        whole = tuple(blocks(ways, WORKLOAD_COUNTS.shape))
         shares = tuple(Fraction(1, len(whole)) for _ in whole)
         found.append(
-            _game(f"a workload by {', '.join(ways)}", amount, replace(strategy, ways=ways, shares=shares))
+            workload_game(
+                f"a workload by {', '.join(ways)}", amount, replace(strategy, ways=ways, shares=shares)
+            )
         )
     return found
 
 
-def unsplit(amount: float, currency: str = "pure") -> Mechanism:
-    """A planted fault: every block of a workload gets the whole budget."""
-    sound = choose_strategy(_queries(), [1] * 4 + [4, 3], currency, Fraction(str(amount)))
-    ways = ("halves", "halves")
-    shares = tuple(Fraction(1) for _ in blocks(ways, _COUNTS.shape))
-    return _game("a workload whose blocks do not share", amount, replace(sound, ways=ways, shares=shares))
-
-
-def _game(name: str, amount: float, strategy: Strategy) -> Mechanism:
+def workload_game(name: str, amount: float, strategy: Strategy) -> Mechanism:
     """The answers, their sum, and the likelihood ratio of all that was measured."""
-    queries = _queries()
+    queries = workload_queries()
     names = [f"answer {at}" for at in range(len(queries))]
 
     def sample(side: int, draws: int) -> np.ndarray:

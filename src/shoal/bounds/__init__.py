@@ -22,7 +22,7 @@ from shoal.bounds._forecast import (
     NEIGHBOURS,
     RULES,
     SECONDS,
-    Forecast,
+    BoundForecast,
     forecast,
     most_linear,
 )
@@ -31,7 +31,7 @@ from shoal.engine.frame import Frame, is_frame, refuse_odd_cells
 from shoal.errors import InputError
 from shoal.params import check_params
 
-__all__ = ["Bound", "Forecast", "forecast", "information_loss_bound", "partition_loss"]
+__all__ = ["Bound", "BoundForecast", "forecast", "information_loss_bound", "partition_loss"]
 
 # Records from which dual ascent comes before the linear programme.
 _FEWEST_ASCENDED = 200
@@ -326,9 +326,9 @@ class _Search:
 
     def _strong(self, duals: np.ndarray) -> None:
         from shoal.relaxation.columns import Relaxation, first_groups
-        from shoal.relaxation.pricing import Grid
+        from shoal.relaxation.pricing import RoundedDistances
 
-        grid = Grid.of(self._Z, self._k)
+        grid = RoundedDistances.of(self._Z, self._k)
         self._relaxation = Relaxation(
             grid, duals, first_groups(grid.D, self._k, self._best[1]), self._time_left
         )

@@ -6,12 +6,12 @@ import os
 from dataclasses import dataclass
 from numbers import Integral, Real
 
-from shoal.params import AnyOf, Interval, Options, Rule, check_params
+from shoal.params import AnyOf, Constraint, Interval, Options, check_params
 
 SECONDS = {"cheap": 0.0, "default": 110.0, "optimal": 580.0}
 """Seconds of the linear programme at each effort."""
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, Constraint] = {
     "k": Interval(Integral, 2),
     "effort": AnyOf((Options(tuple(SECONDS)), Interval(Real, 0))),
 }
@@ -33,7 +33,7 @@ _ASCENT, _THREADED = 1.3e-4, 0.7
 
 
 @dataclass(frozen=True)
-class Forecast:
+class BoundForecast:
     """What a bound will take, told before it starts.
 
     Attributes
@@ -47,8 +47,8 @@ class Forecast:
 
     Examples
     --------
-    >>> from shoal.bounds import Forecast
-    >>> print(Forecast("ascent", 42.0, 30_000_000))
+    >>> from shoal.bounds import BoundForecast
+    >>> print(BoundForecast("ascent", 42.0, 30_000_000))
     A bound by dual ascent takes about 42 s and 30 MB.
     """
 
@@ -68,7 +68,7 @@ class Forecast:
         return f"{how} takes {most} {time} and {max(1, round(self.memory / 1e6))} MB."
 
 
-def forecast(n_records: int, n_columns: int, k: int, effort: str | float = "default") -> Forecast:
+def forecast(n_records: int, n_columns: int, k: int, effort: str | float = "default") -> BoundForecast:
     """Tell what `information_loss_bound` will take.
 
     Parameters
@@ -78,7 +78,7 @@ def forecast(n_records: int, n_columns: int, k: int, effort: str | float = "defa
 
     Returns
     -------
-    Forecast
+    BoundForecast
         From measured tables of ten columns; others may take twice as long, or half. Compiling on the first
         use, and a search for a partition where none is given, come on top.
 
@@ -90,16 +90,18 @@ def forecast(n_records: int, n_columns: int, k: int, effort: str | float = "defa
     """
     check_params("forecast", RULES, {"k": k, "effort": effort})
     rows = n_records * (16 * min(n_records, NEIGHBOURS * k) + 160 * k + 24 * n_columns)
-    cheap = Forecast("cheap", max(1.0, 4e-6 * n_records * n_columns), 8 * n_records * (n_columns + 3 * k))
+    cheap = BoundForecast(
+        "cheap", max(1.0, 4e-6 * n_records * n_columns), 8 * n_records * (n_columns + 3 * k)
+    )
     if effort in ("cheap", 0):
         return cheap
     seconds = SECONDS[effort] if isinstance(effort, str) else float(effort)
     if n_records <= most_linear(effort):
-        return Forecast("relaxation", seconds, 12 * n_records**2 + rows)
+        return BoundForecast("relaxation", seconds, 12 * n_records**2 + rows)
     if k > LARGEST_K or (effort == "default" and n_records > ASCENDED):
         return cheap
     needed = _ASCENT * k * k * n_records * (1.0 if (os.cpu_count() or 1) == 1 else _THREADED)
-    return Forecast("ascent", needed if isinstance(effort, str) else min(needed, seconds), rows)
+    return BoundForecast("ascent", needed if isinstance(effort, str) else min(needed, seconds), rows)
 
 
 def most_linear(effort: str | float) -> int:

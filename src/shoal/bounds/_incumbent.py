@@ -60,7 +60,7 @@ def _change(total, size, gone, come):
 
 
 @kernel()
-def _exchange(Z, labels, near, k, sweeps, groups):
+def _exchange(Z, labels, near, k, sweeps, groups):  # noqa: C901 - one step of a compiled search, case by case
     n, p = Z.shape
     total = np.zeros((groups, p))
     size = np.zeros(groups, np.int64)

@@ -18,7 +18,7 @@ from shoal.relaxation.columns import Relaxation, costs_of, reduced_costs
 from shoal.relaxation.cuts import right_hand_sides, separate, separate_fives
 from shoal.relaxation.integer import choose
 from shoal.relaxation.master import Master
-from shoal.relaxation.pricing import Grid, below, nodes_within, padded
+from shoal.relaxation.pricing import RoundedDistances, below, nodes_within, padded
 
 # HiGHS works with a feasibility tolerance of 1e-7 and an absolute gap of 1e-6.
 _TOLERANCE = 2e-6
@@ -38,7 +38,9 @@ class Proof:
     optimal: bool
 
 
-def close(grid: Grid, relaxation: Relaxation, best: float, time_left: Callable[[], float]) -> Proof:
+def close(
+    grid: RoundedDistances, relaxation: Relaxation, best: float, time_left: Callable[[], float]
+) -> Proof:
     """Raise a bound towards the optimum, and prove the optimum if groups and time allow.
 
     Parameters
@@ -69,7 +71,9 @@ def close(grid: Grid, relaxation: Relaxation, best: float, time_left: Callable[[
     return proof
 
 
-def _within(grid: Grid, relaxation: Relaxation, reach: float, seconds: float) -> np.ndarray | None:
+def _within(
+    grid: RoundedDistances, relaxation: Relaxation, reach: float, seconds: float
+) -> np.ndarray | None:
     """All groups with a reduced cost below `reach`, rows filled up with -1; None if too many."""
     parts, count = [], 0
     nodes = nodes_within(grid.D.shape[0], seconds)
@@ -85,7 +89,11 @@ def _within(grid: Grid, relaxation: Relaxation, reach: float, seconds: float) ->
 
 
 def _solve(
-    grid: Grid, relaxation: Relaxation, groups: np.ndarray, limit: float, time_left: Callable[[], float]
+    grid: RoundedDistances,
+    relaxation: Relaxation,
+    groups: np.ndarray,
+    limit: float,
+    time_left: Callable[[], float],
 ) -> Proof:
     """Best partition out of groups that include all which one cheaper than `limit` can use."""
     nothing_below = Proof(limit, None, math.inf, False)
@@ -111,7 +119,9 @@ def _solve(
     return Proof(value, _labels(master.groups[chosen.taken], n), chosen.cost, optimal)
 
 
-def _strike_out(master: Master, grid: Grid, limit: float, time_left: Callable[[], float]) -> float:
+def _strike_out(
+    master: Master, grid: RoundedDistances, limit: float, time_left: Callable[[], float]
+) -> float:
     """Add cuts and drop groups that no partition cheaper than `limit` can use; the bound reached."""
     n, box = grid.D.shape[0], np.full(grid.D.shape[0], grid.top)
     best, weak = -math.inf, 0

@@ -9,13 +9,14 @@ from __future__ import annotations
 import gc
 import sys
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from shoal import __version__
 from shoal.cli import _interrupt
 from shoal.errors import ImportFailedError, InternalError, ShoalError
+from shoal.typing import Keywords
 
 # typer brings its own copy of click or uses the installed one: its errors are found from what it exports.
 _CommandError: type[Exception] = next(
@@ -44,7 +45,7 @@ COMMANDS = (
     "datasets",
 )
 
-_SETTINGS: dict[str, Any] = {
+_SETTINGS: Keywords = {
     "name": "shoal",
     "help": "Protects people in data: publish tables in groups of at least k, answer queries with a budget.",
     "no_args_is_help": True,

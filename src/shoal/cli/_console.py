@@ -10,6 +10,8 @@ from typing import Any
 
 import typer
 
+from shoal.typing import Json
+
 
 @contextmanager
 def progress() -> Iterator[Callable[[str], None]]:
@@ -37,7 +39,7 @@ def stages() -> Iterator[Callable[[str, float, float], None]]:
         yield tell
 
 
-def print_json(facts: dict[str, Any]) -> None:
+def print_json(facts: Json) -> None:
     """One object on the output stream."""
     typer.echo(json.dumps(facts, default=_plain, allow_nan=False))
 
@@ -59,7 +61,7 @@ def _plain(value: Any) -> Any:
     )
 
 
-def show_release(facts: dict[str, Any], as_json: bool) -> None:
+def show_release(facts: Json, as_json: bool) -> None:
     """Print what is known of a release: its guarantee first, its notes last."""
     if as_json:
         print_json(facts)

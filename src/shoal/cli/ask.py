@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import print_json
+from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
     from shoal.dp.answering.answer import Answer
@@ -144,7 +145,7 @@ def ask(
         opened.close()
 
 
-def _tables(given: list[str]) -> dict[str, Any]:
+def _tables(given: list[str]) -> Json:
     """Further tables, each read by its own schema."""
     from shoal.errors import ParameterError
     from shoal.schema import Schema
@@ -160,7 +161,7 @@ def _tables(given: list[str]) -> dict[str, Any]:
     return found
 
 
-def _session(file: str, schema: Schema, mode: str, ledger: Ledger, given: dict[str, Any]) -> Session:
+def _session(file: str, schema: Schema, mode: str, ledger: Ledger, given: Keywords) -> Session:
     from shoal.dp.opening import FewCellsWarning
     from shoal.dp.session import Session
     from shoal.dp.unit import STATED
@@ -190,7 +191,7 @@ def opened_session(
     where = ledger or str(path.with_suffix(".ledger.db"))
     opened = Ledger(where, secret=path.with_suffix(".ledger.secret") if "://" in where else None)
     try:
-        given: dict[str, Any] = {"budget": budget, "analyst": analyst, "tables": {}}
+        given: Keywords = {"budget": budget, "analyst": analyst, "tables": {}}
         yield _session(str(file), schema, mode, opened, given)
     finally:
         opened.close()

@@ -38,7 +38,6 @@ def audit_mechanism(
         str,
         typer.Option(help=f"{', '.join(MODES[:-1])} or {MODES[-1]}."),
     ] = "dp",
-    fault: Annotated[str | None, typer.Option(help="Instead of a mode: a fault planted on purpose.")] = None,
     runs: Annotated[int, typer.Option(help="Runs of the last stage.")] = 16_000,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
@@ -46,44 +45,42 @@ def audit_mechanism(
 
     Example: shoal audit-mechanism --mode heuristic
     """
-    from shoal.audit import audit, audit_fault
+    from shoal.audit import audit
     from shoal.errors import ParameterError
 
-    if fault is None and mode not in MODES:
+    if mode not in MODES:
         raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
     if runs < 100:
         raise ParameterError(f"'runs' must be an int of at least 100. Got {runs}.")
     stages = [stage for stage in (1_000, 4_000, 16_000, 64_000) if stage < runs] + [runs]
-    if mode in ("release", "marginals", "graph") and fault is None:
+    if mode in ("release", "marginals", "graph"):
         from shoal.release import audit_releases
 
         report = audit_releases(mode, stages=stages)
-    elif (fault or mode).startswith("http"):
+    elif mode == "http":
         from shoal.server.audit import audit_http
 
-        report = audit_http(fault=fault)
+        report = audit_http()
     else:
-        report = audit(mode, stages=stages) if fault is None else audit_fault(fault, stages=stages)
+        report = audit(mode, stages=stages)
     if as_json:
         print_json(report.to_dict())
-    elif report.witness is not None and report.mode.startswith("interval"):
+    elif report.witness is not None and report.mode == "intervals":
         seen = report.witness
         typer.echo(f"{report.mode}: refuted. An interval of 95 % may miss in 5 % of answers.")
-        typer.echo(
-            f"witness: {seen['name']}: missed in {seen['hits']} of {seen['of']} (p = {seen['p_value']:.2g})"
-        )
+        typer.echo(f"witness: {seen.name}: missed in {seen.hits} of {seen.of} (p = {seen.p_value:.2g})")
     elif report.mode == "intervals":
         typer.echo(f"intervals: not refuted in {len(report.verdicts)} cases. This proves nothing.")
     elif report.witness is not None:
         seen = report.witness
-        word = "rho" if "rho" in report.mode or report.mode == "zcdp" else "epsilon"
+        word = "rho" if report.mode == "zcdp" else "epsilon"
         typer.echo(
             f"{report.mode}: refuted. It claims {word} {report.epsilon}; it is at least "
             f"{report.epsilon_lower_bound:.3f}."
         )
         typer.echo(
-            f"witness: {seen['name']}: if {seen['event']}, guess table {seen['guess']}: right in {seen['hits']} "
-            f"of {seen['of']} cases ({seen['runs']} fresh runs, p = {seen['p_value']:.2g})"
+            f"witness: {seen.name}: if {seen.event}, guess table {seen.guess}: right in {seen.hits} "
+            f"of {seen.of} cases ({seen.runs} fresh runs, p = {seen.p_value:.2g})"
         )
     else:
         typer.echo(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import names, print_json, progress
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.bounds import Bound
@@ -67,7 +68,7 @@ def bound(
         typer.echo(_words(facts, given_partition=given is not None))
 
 
-def _facts(found: Bound, loss: float | None, k: int, n_records: int) -> dict[str, Any]:
+def _facts(found: Bound, loss: float | None, k: int, n_records: int) -> Json:
     judged = found.information_loss if loss is None else loss
     return {
         "k": k,
@@ -86,7 +87,7 @@ def _facts(found: Bound, loss: float | None, k: int, n_records: int) -> dict[str
     }
 
 
-def _words(facts: dict[str, Any], *, given_partition: bool) -> str:
+def _words(facts: Json, *, given_partition: bool) -> str:
     lines = [
         f"No partition into groups of at least {facts['k']} loses less than {facts['bound']:.6g} % (proven)."
     ]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import names, print_json, progress
+from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
     import polars as pl
@@ -98,12 +99,12 @@ def check(
         frame = decode_table(read_table(file, marks), facts)
         grounds, levels = _grounds(facts, hidden, ground)
         say("checking")
-        options: dict[str, Any] = {
+        options: Keywords = {
             "c": c, "ground": grounds, "levels": levels, "entropy_l": entropy_l, "alpha": alpha, "beta": beta,
             "enhanced_beta": enhanced_beta, "delta_disclosure": delta_disclosure,
         }  # fmt: skip
         verdicts = list(privacy.check(frame, known, hidden, k=k, l=l, t=t, **options))
-        figures: dict[str, Any] = {}
+        figures: Json = {}
         # A published file lacks the household's number, which its schema still names.
         weights = weights or _only(facts, "weight", frame)
         households = households or _only(facts, "household", frame)
@@ -128,9 +129,7 @@ def check(
         raise typer.Exit(1)
 
 
-def _grounds(
-    facts: Schema | None, hidden: list[str], ground: str
-) -> tuple[str | dict[str, str], dict[str, Any]]:
+def _grounds(facts: Schema | None, hidden: list[str], ground: str) -> tuple[str | dict[str, str], Keywords]:
     """The distance of each sensitive column's values, where the schema declares one."""
     columns = {} if facts is None else {n: facts.columns[n] for n in hidden if n in facts.columns}
     levels = {
@@ -156,7 +155,7 @@ def _limits(delta: str | None) -> tuple[float, float] | None:
     return low, high
 
 
-def _summary(verdicts: list[Verdict] | tuple[Verdict, ...]) -> dict[str, Any]:
+def _summary(verdicts: list[Verdict] | tuple[Verdict, ...]) -> Json:
     """The figures of all verdicts in a few keys; of several sensitive columns the worst."""
     import numpy as np
 
@@ -196,9 +195,7 @@ def _only(facts: Schema | None, role: str, frame: pl.DataFrame) -> str | None:
     return found[0] if found else None
 
 
-def _risk(
-    frame: pl.DataFrame, known: list[str], weights: str | None, households: str | None
-) -> dict[str, Any]:
+def _risk(frame: pl.DataFrame, known: list[str], weights: str | None, households: str | None) -> Json:
     """Records in small classes; with weights or households what an intruder is expected to find."""
     from shoal import risk
 
@@ -244,7 +241,7 @@ def _linkage(
     }
 
 
-def _tell(verdicts: list[Verdict], figures: dict[str, Any]) -> None:
+def _tell(verdicts: list[Verdict], figures: Json) -> None:
     _tell_expected(figures["risk"])
     for verdict in verdicts:
         mark = {True: "holds", False: "FAILS", None: "-----"}[verdict.holds]
@@ -275,7 +272,7 @@ def _tell(verdicts: list[Verdict], figures: dict[str, Any]) -> None:
         )
 
 
-def _tell_risk(figures: dict[str, Any], start: str) -> None:
+def _tell_risk(figures: Json, start: str) -> None:
     counts = ", ".join(f"{size}: {figures[f'below_{size}']:,}" for size in (2, 3, 5))
     typer.echo(f"{start} {counts}.")
     if start.strip()[0].islower():
@@ -286,7 +283,7 @@ def _tell_risk(figures: dict[str, Any], start: str) -> None:
         typer.echo(f"Households of {homes['households']:,} whose composition fewer share than {told}.")
 
 
-def _tell_expected(figures: dict[str, Any], start: str = "") -> None:
+def _tell_expected(figures: Json, start: str = "") -> None:
     """The headline: how many people would be found."""
     if "expected_reidentifications" not in figures:
         return

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import print_json, stages
+from shoal.typing import Keywords
 
 if TYPE_CHECKING:
     from shoal.publish import Protection, ProtectionRequest
 
-_TYPES: dict[str, Any] = {"whole": int, "number": float, "flag": bool}
+_TYPES: Keywords = {"whole": int, "number": float, "flag": bool}
 
 
 def register(app: typer.Typer) -> None:
@@ -98,7 +99,7 @@ def _with_options(command: Callable[..., None]) -> Callable[..., None]:
     return wrapped
 
 
-def _request(given: dict[str, Any]) -> ProtectionRequest:
+def _request(given: Keywords) -> ProtectionRequest:
     """What the options ask for."""
     from shoal.publish import ProtectionRequest
     from shoal.publish.fields import split

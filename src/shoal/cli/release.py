@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import names, show_release
+from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
     from shoal.schema import Schema
@@ -222,7 +223,7 @@ class _Shown:
                 raise ParameterError(f"{name} is shown on the page of --report. Got no --report.")
 
 
-def _refuse_with_households(given: dict[str, Any]) -> None:
+def _refuse_with_households(given: Keywords) -> None:
     from shoal.errors import ParameterError
 
     for name, value in given.items():
@@ -230,9 +231,7 @@ def _refuse_with_households(given: dict[str, Any]) -> None:
             raise ParameterError(f"A release of households (--shared) does not take {name}. Got {value}.")
 
 
-def _households(
-    wanted: _Wanted, delta: float | None, bins: Any, shared: list[str], rows: int | None
-) -> dict[str, Any]:
+def _households(wanted: _Wanted, delta: float | None, bins: Any, shared: list[str], rows: int | None) -> Json:
     from shoal.dp.loading.sources import read_private
     from shoal.io import write_table
     from shoal.release import release_households
@@ -264,7 +263,7 @@ def _households(
     }
 
 
-def _refuse_with_marginals(given: dict[str, Any]) -> None:
+def _refuse_with_marginals(given: Keywords) -> None:
     from shoal.errors import ParameterError
 
     for name, value in given.items():
@@ -281,7 +280,7 @@ def _marginals(
     neighbours: str,
     mode: str,
     shown: _Shown,
-) -> dict[str, Any]:
+) -> Json:
     from shoal.dp.loading.sources import read_private
     from shoal.io import write_table
     from shoal.release import release_marginals, utility
@@ -372,7 +371,7 @@ def _sets(text: str) -> Any:
 
 def _microaggregated(
     wanted: _Wanted, k: int | None, method: str, association: str, order: str, shares: dict[str, int] | None
-) -> dict[str, Any]:
+) -> Json:
     from shoal.dp.loading.sources import read_private
     from shoal.io import write_table, write_text
     from shoal.release import SmallGroupsWarning, release_table, utility_picture

@@ -5,11 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from shoal.cli._console import print_json
+from shoal.typing import Record
 
 if TYPE_CHECKING:
     from shoal.dp.continual import Step
@@ -106,7 +107,7 @@ def _tell(step: Step) -> None:
         typer.echo(_line(step.period, dict(row)))
 
 
-def _line(period: int, row: dict[str, Any]) -> str:
+def _line(period: int, row: Record) -> str:
     total, low, high, change = (row.pop(each) for each in ("total", "low", "high", "change"))
     labels = "".join(f", {name} = {value}" for name, value in row.items())
     return f"period {period}{labels}: total {total:g}  (95 %: {low:g} to {high:g}), change {change:g}"

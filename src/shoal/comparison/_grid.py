@@ -20,12 +20,12 @@ from shoal.generalization import Suppress
 from shoal.masking import MASKS as PERTURBING
 from shoal.masking import mask
 from shoal.microaggregation import Microaggregator, methods, resolve_method
-from shoal.params import AnyOf, Interval, Nothing, check_params
+from shoal.params import AnyOf, Interval, Unset, check_params
 from shoal.publish.executors import Progress
 from shoal.publish.prepared import Prepared, prepare
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.measure import Figures
-from shoal.publish.stages.partition import Groups
+from shoal.publish.stages.partition import PartGroups
 from shoal.report.figures import MapPoint, pareto_front
 from shoal.schema import Schema
 
@@ -151,7 +151,7 @@ def compared(
 
         tell("searching between the points", 0, 0)
         cells += [
-            cell_of(ready, SEARCHED, size, Groups(labels, None, ()), 0.0)
+            cell_of(ready, SEARCHED, size, PartGroups(labels, None, ()), 0.0)
             for size, labels in fill_front(ready, cells, random_state, rule.aim)
         ]
     on_front = pareto_front(
@@ -191,7 +191,7 @@ def resolved(name: str) -> type[Microaggregator]:
     return methods()[name]
 
 
-def cell_of(ready: Prepared, method: str, k: int, groups: Groups, seconds: float) -> Cell:
+def cell_of(ready: Prepared, method: str, k: int, groups: PartGroups, seconds: float) -> Cell:
     """The figures of one partition."""
     figures, proposals = ready.measured(groups)
     return replace(_cell(figures, method, k, groups.labels, seconds), proposals=proposals)
@@ -225,7 +225,7 @@ def _run(ready: Prepared, name: str, ks: list[int], time_limit: float, random_st
         estimator = resolve_method(name, ks[0], None, None, random_state)
         start = time.perf_counter()
         for size, labels in estimator.partition_all(ready.part.Z, ks):
-            groups = Groups(labels, None, ())
+            groups = PartGroups(labels, None, ())
             cells.append(cell_of(ready, name, size, groups, time.perf_counter() - start))
             start = time.perf_counter()
         return cells
@@ -280,7 +280,7 @@ def _asked(
         check_params("compare", {"k": Interval(Integral, 2)}, {"k": each})
     check_params(
         "compare",
-        {"time_limit": AnyOf((Nothing(), Interval(Real, 0))), "n_jobs": Interval(Integral, 1)},
+        {"time_limit": AnyOf((Unset(), Interval(Real, 0))), "n_jobs": Interval(Integral, 1)},
         {"time_limit": time_limit, "n_jobs": n_jobs},
     )
     known = methods()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from shoal.errors import ParameterError
 from shoal.microaggregation import methods
-from shoal.params import AnyOf, Interval, Nothing, check_params
+from shoal.params import AnyOf, Interval, Unset, check_params
 
 if TYPE_CHECKING:
     from shoal.comparison._result import Cell
@@ -50,8 +50,8 @@ class Preference:
         check_params(
             "compare",
             {
-                "fixed_k": AnyOf((Nothing(), Interval(Integral, 2))),
-                "risk_limit": AnyOf((Nothing(), Interval(Real, 0, 1))),
+                "fixed_k": AnyOf((Unset(), Interval(Integral, 2))),
+                "risk_limit": AnyOf((Unset(), Interval(Real, 0, 1))),
             },
             {"fixed_k": fixed_k, "risk_limit": risk_limit},
         )

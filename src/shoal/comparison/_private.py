@@ -14,14 +14,15 @@ import polars as pl
 from shoal.errors import ParameterError, ShoalError
 from shoal.publish import protect
 from shoal.schema import Schema, Steps
+from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
-    from shoal.release import Axis
+    from shoal.release import MarginalAxis
 
 TARGETS = 400
 MICROAGGREGATION, GENERALISATION, PRIVATE = "microaggregation", "generalisation", "private tables"
 
-FAMILIES: dict[str, dict[str, Any]] = {
+FAMILIES: dict[str, Keywords] = {
     MICROAGGREGATION: {"method": "mdav"},
     GENERALISATION: {"method": "generalize", "recoding": "global"},
 }
@@ -49,7 +50,7 @@ class TablePoint:
     lost: float
     linked: float
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return dict(vars(self))
 
@@ -116,7 +117,7 @@ def table_map(
     own = replace(schema, budget=None, per_analyst=None)
     points: list[TablePoint] = []
     notes: list[str] = []
-    axes: tuple[Axis, ...] = ()
+    axes: tuple[MarginalAxis, ...] = ()
     true = np.empty((0, 0), dtype=np.int64)
     for each in epsilons:
         out = release_marginals(frame, own, each, delta=delta, workload="tables", budget=each)
@@ -156,7 +157,7 @@ def _open(schema: Schema, names: Sequence[str]) -> Schema:
 
 
 def _published(
-    family: str, k: int, made: Any, true: np.ndarray, axes: Sequence[Axis], targets: np.ndarray
+    family: str, k: int, made: Any, true: np.ndarray, axes: Sequence[MarginalAxis], targets: np.ndarray
 ) -> TablePoint:
     from shoal.release import coded_rows
 
@@ -175,7 +176,7 @@ def _published(
     return TablePoint(family, float(k), lost, _linked(true, labels, close, targets))
 
 
-def _closeness(axis: Axis) -> np.ndarray:
+def _closeness(axis: MarginalAxis) -> np.ndarray:
     """How near two positions are: by their distance where they have an order, else equal or not."""
     if not axis.ordered or axis.size < 2:
         return np.eye(axis.size)
@@ -190,7 +191,7 @@ def _spread(labels: np.ndarray, codes: np.ndarray, size: int) -> np.ndarray:
     return found / np.maximum(1, found.sum(axis=1, keepdims=True))
 
 
-def _tables(codes: np.ndarray, axes: Sequence[Axis]) -> dict[tuple[int, int], np.ndarray]:
+def _tables(codes: np.ndarray, axes: Sequence[MarginalAxis]) -> dict[tuple[int, int], np.ndarray]:
     sizes = [each.size for each in axes]
     return {
         (a, b): np.bincount(codes[:, a] * sizes[b] + codes[:, b], minlength=sizes[a] * sizes[b])
@@ -208,7 +209,7 @@ def _spread_tables(labels: np.ndarray, spread: Sequence[np.ndarray]) -> dict[tup
     return made
 
 
-def _lost(true: np.ndarray, tables: dict[tuple[int, int], np.ndarray], axes: Sequence[Axis]) -> float:
+def _lost(true: np.ndarray, tables: dict[tuple[int, int], np.ndarray], axes: Sequence[MarginalAxis]) -> float:
     own = _tables(true, axes)
     return float(np.mean([0.5 * np.abs(own[key] - tables[key]).sum() for key in own])) if own else 0.0
 

@@ -16,6 +16,7 @@ from shoal.microaggregation import GivenPartition, methods
 from shoal.publish.executors import Progress
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.result import Protection
+from shoal.typing import Json
 
 
 @dataclass(frozen=True)
@@ -57,7 +58,7 @@ class Cell:
     on_front: bool = False
     indicators_kept: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values, without the labels."""
         return {name: value for name, value in vars(self).items() if name not in ("labels", "proposals")}
 
@@ -143,7 +144,7 @@ class Comparison:
         """The cells as a table."""
         return pl.DataFrame([cell.to_dict() for cell in self.cells])
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "recommended": {"method": self.recommended.method, "k": self.recommended.k},

@@ -19,6 +19,7 @@ from shoal.engine.encode import group_means, sum_of_squares
 from shoal.errors import MissingExtraError
 from shoal.measures import linked_share
 from shoal.microaggregation import repair
+from shoal.typing import Keywords
 
 if TYPE_CHECKING:
     from shoal.comparison._result import Cell
@@ -31,7 +32,7 @@ MOVES = 12
 ASKED_RECORDS = 4000
 
 
-def fill_front(
+def fill_front(  # noqa: C901 - holds four small classes: pymoo is imported when it is used
     ready: Prepared, cells: Iterable[Cell], random_state: int, aim: tuple[float, float] | None = None
 ) -> list[tuple[int, np.ndarray]]:
     """New partitions on the front, each with the k it keeps; with an aim (loss in per cent, share linked) near it."""
@@ -59,7 +60,7 @@ def fill_front(
         def __init__(self) -> None:
             super().__init__(n_var=1, n_obj=2)
 
-        def _evaluate(self, x: Any, out: dict[str, Any], *_: Any, **__: Any) -> None:
+        def _evaluate(self, x: Any, out: Keywords, *_: Any, **__: Any) -> None:
             labels = x[0][1]
             Y = group_means(Z, labels)[labels]
             found = sum_of_squares(Z, labels) / total, linked_share(Z, Y, max_records=ASKED_RECORDS)
@@ -74,7 +75,7 @@ def fill_front(
                 X[i, 0] = seeds[i % len(seeds)]
             return X
 
-    class Groups(Crossover):
+    class GroupCrossover(Crossover):
         """Whole groups of one parent, the rest as the other has it."""
 
         def __init__(self) -> None:
@@ -99,7 +100,7 @@ def fill_front(
     parts = {
         "pop_size": POPULATION,
         "sampling": Seeds(),
-        "crossover": Groups(),
+        "crossover": GroupCrossover(),
         "mutation": Moves(),
         "eliminate_duplicates": NoDuplicateElimination(),
     }

@@ -6,13 +6,13 @@ import json
 import os
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
 from shoal.errors import InputError
 from shoal.io import copy_files
 from shoal.schema import Schema
+from shoal.typing import Json
 
 BUNDLED = Path(__file__).parent / "data"
 EIA_COLUMNS = (
@@ -168,7 +168,7 @@ def load_survey_schema() -> Schema:
     return Schema.from_toml(BUNDLED / "survey.toml")
 
 
-def load_survey_mixture() -> dict[str, Any]:
+def load_survey_mixture() -> Json:
     """Load the public mixture of the survey's records, 400 cells, for `shoal.dp.correlation.FrozenMixture`.
 
     Fitted on a survey made with another seed, so that nothing of it comes from the bundled table.

@@ -8,12 +8,12 @@ import numpy as np
 import polars as pl
 from sklearn.utils import check_random_state
 
-from shoal.params import AnyOf, Instance, Interval, Nothing, Rule, check_params
+from shoal.params import AnyOf, Constraint, Instance, Interval, Unset, check_params
 
 REGIONS = ("north", "east", "south", "west", "capital")
 DISEASES = ("none", "influenza", "hypertension", "diabetes", "asthma", "depression", "cancer")
 
-_SEED = AnyOf((Nothing(), Interval(Integral, 0), Instance((np.random.RandomState,))))
+_SEED = AnyOf((Unset(), Interval(Integral, 0), Instance((np.random.RandomState,))))
 
 
 def make_survey(
@@ -43,7 +43,7 @@ def make_survey(
     >>> make_survey(50, random_state=0).columns
     ['person', 'household', 'age', 'sex', 'region', 'income', 'rent', 'taxes', 'disease', 'weight']
     """
-    rules: dict[str, Rule] = {"n_households": Interval(Integral, 1), "random_state": _SEED}
+    rules: dict[str, Constraint] = {"n_households": Interval(Integral, 1), "random_state": _SEED}
     check_params("make_survey", rules, {"n_households": n_households, "random_state": random_state})
     rng = check_random_state(random_state)
     sizes = rng.choice(np.arange(1, 7), size=n_households, p=[0.28, 0.31, 0.17, 0.14, 0.07, 0.03])
@@ -184,7 +184,7 @@ def make_clusters(
         "spread": spread, "balance": balance, "random_state": random_state,
     }  # fmt: skip
     whole = Interval(Integral, 1)
-    rules: dict[str, Rule] = {
+    rules: dict[str, Constraint] = {
         "n_records": whole, "n_columns": whole, "n_clusters": whole,
         "spread": Interval(Real, 0), "balance": Interval(Real, 1e-3), "random_state": _SEED,
     }  # fmt: skip
@@ -231,7 +231,7 @@ def make_graph(
     True
     """
     values = {"n_vertices": n_vertices, "n_communities": n_communities, "random_state": random_state}
-    rules: dict[str, Rule] = {
+    rules: dict[str, Constraint] = {
         "n_vertices": Interval(Integral, 2),
         "n_communities": Interval(Integral, 1),
         "random_state": _SEED,

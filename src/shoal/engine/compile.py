@@ -84,7 +84,7 @@ class Kernel:
             if hasattr(built, "_cache"):  # not where compiling is switched off
                 from shoal.engine.kept import Kept
 
-                built._cache = Kept(self, _said)
+                built._cache = Kept(self, _said)  # noqa: SLF001 - numba has no public way to name a cache
             for names, name, value in _named(self.py_func):
                 if isinstance(value, Kernel):
                     names[name] = value.build()
@@ -101,7 +101,7 @@ class Kernel:
         import numpy
 
         parts = [numpy.__version__]
-        parts += sorted("\n".join(each._source()) for each in self._reached())
+        parts += sorted("\n".join(each.source()) for each in self._reached())
         return hashlib.sha256("\n\n".join(parts).encode()).hexdigest()
 
     def _reached(self) -> list[Kernel]:
@@ -117,7 +117,7 @@ class Kernel:
             ahead += [value for value in values if value is not None]
         return list(found.values())
 
-    def _source(self) -> Iterator[str]:
+    def source(self) -> Iterator[str]:
         """What decides the machine code of this kernel alone."""
         function = self.py_func
         yield f"{function.__module__}.{function.__qualname__} {self.parallel} {self.inline} {function.__defaults__}"

@@ -16,7 +16,7 @@ from shoal.engine.frame import Frame
 from shoal.engine.roles import listed
 from shoal.errors import InputError, ShoalError
 from shoal.evidence._run import Run, read_run
-from shoal.params import AnyOf, Interval, Nothing, Options, check_params
+from shoal.params import AnyOf, Interval, Options, Unset, check_params
 from shoal.publish import ProtectionRequest
 from shoal.publish import protect as protect_frame
 from shoal.scenarios import RELEASE_TYPES, release_type
@@ -106,9 +106,9 @@ def attack(
         "attack",
         {
             "rows": Options(("same", "unrelated")),
-            "release": AnyOf((Nothing(), Options(tuple(RELEASE_TYPES)))),
+            "release": AnyOf((Unset(), Options(tuple(RELEASE_TYPES)))),
             "targets": Interval(Integral, 10),
-            "epsilon": AnyOf((Nothing(), Interval(Real, 0))),
+            "epsilon": AnyOf((Unset(), Interval(Real, 0))),
             "random_state": Interval(Integral, 0),
         },
         {

@@ -6,7 +6,6 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from shoal import __version__, io
 from shoal.errors import InputError
@@ -19,6 +18,7 @@ from shoal.evidence._saved import SavedProtection
 from shoal.report import page, write_report
 from shoal.report.attacks import attack_sections
 from shoal.scenarios import release_type
+from shoal.typing import Json
 from shoal.utility import general
 
 ALLOWED = ("attacks", "indicators", "loss")
@@ -44,7 +44,7 @@ class Dossier:
     status: str
     reasons: tuple[str, ...]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values."""
         return {
             "folder": str(self.folder), "files": list(self.files), "status": self.status, "reasons": list(self.reasons),
@@ -193,5 +193,5 @@ def _abstract(found: Evidence) -> str:
     return str(run.facts.get("stamp", ""))
 
 
-def _json(told: dict[str, Any]) -> str:
+def _json(told: Json) -> str:
     return json.dumps(told, indent=2, default=str, allow_nan=False) + "\n"

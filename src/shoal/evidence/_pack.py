@@ -17,6 +17,7 @@ from shoal.engine.roles import listed
 from shoal.errors import InputError
 from shoal.evidence._codebook import variables_of
 from shoal.schema import Schema
+from shoal.typing import Json
 
 PEOPLE = 50
 DECOYS = 0.2  # share of the people who are not in the table, where a control group is given
@@ -84,7 +85,7 @@ class Score:
             said.append(f"mean confidence {self.sure:.2f}")
         return said
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values."""
         return {
             "people": self.people, "claims": self.claims, **self.right.to_dict(), "baseline": self.naive,

@@ -22,6 +22,7 @@ from shoal.report.html import figure
 from shoal.report.indicators import indicators_body
 from shoal.report.words import identification_facts, percent, sample_words
 from shoal.scenarios import ReleaseType
+from shoal.typing import Json
 from shoal.utility import Fitness, General
 
 COLOURS = ("green", "amber", "red")
@@ -174,7 +175,7 @@ def _how(found: Evidence, *, public: bool) -> Section:
     return Section("Methods and parameters", body)
 
 
-def methods_of(found: Evidence) -> dict[str, Any]:
+def methods_of(found: Evidence) -> Json:
     """What was done, without the seed and without the owner's files."""
     run = found.run
     if run.job != "protect":

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from shoal.evidence._run import Run
+from shoal.typing import Json
 
 BLANK = "to be filled in by the owner"
 
 
-def registry_tiers(run: Run) -> dict[str, Any]:
+def registry_tiers(run: Run) -> Json:
     """The entry at tier 1 (what and how much), 2 (model and accounting too) and 3 (implementation too).
 
     Only what is public is told: the schema, the request and the guarantee. What only a person knows is left blank and
@@ -33,7 +32,7 @@ def registry_tiers(run: Run) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _product(run: Run) -> dict[str, Any]:
+def _product(run: Run) -> Json:
     kind = "Synthetic data" if run.job == "release" else "Summary statistics"
     return {
         "name": run.schema.id, "data_curators": [BLANK], "intended_use": BLANK, "data_product_type": kind,
@@ -42,7 +41,7 @@ def _product(run: Run) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _flavour(run: Run) -> dict[str, Any]:
+def _flavour(run: Run) -> Json:
     delta = run.facts.get("delta")
     return {
         "name": "Zero-concentrated DP" if delta else "Pure DP",
@@ -51,7 +50,7 @@ def _flavour(run: Run) -> dict[str, Any]:
     }
 
 
-def _loss(run: Run) -> dict[str, Any]:
+def _loss(run: Run) -> Json:
     parameters = {"epsilon": run.facts.get("epsilon")}
     if run.facts.get("delta"):
         parameters["delta"] = run.facts["delta"]
@@ -62,7 +61,7 @@ def _loss(run: Run) -> dict[str, Any]:
     }
 
 
-def _model(run: Run) -> dict[str, Any]:
+def _model(run: Run) -> Json:
     return {
         "model_name": "Central",
         "actors": "the owner holds the table and runs the software; whoever receives the result need not be trusted",
@@ -72,7 +71,7 @@ def _model(run: Run) -> dict[str, Any]:
     }
 
 
-def _accounting(run: Run) -> dict[str, Any]:
+def _accounting(run: Run) -> Json:
     zcdp = bool(run.facts.get("delta"))
     return {
         "composition": (
@@ -85,7 +84,7 @@ def _accounting(run: Run) -> dict[str, Any]:
     }
 
 
-def _implementation(run: Run) -> dict[str, Any]:
+def _implementation(run: Run) -> Json:
     noise = "discrete Gaussian" if run.facts.get("delta") else "discrete Laplace"
     method = run.facts.get("method") or run.request.get("mode") or "dp"
     return {

@@ -17,6 +17,7 @@ from shoal import __version__
 from shoal.errors import InputError
 from shoal.io import write_text
 from shoal.schema import Schema
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.publish import Protection, ProtectionRequest
@@ -68,7 +69,7 @@ class Run:
     written: str = ""
     folder: Path = Path()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values, which `read_run` reads back."""
         return {
             "layout": LAYOUT,

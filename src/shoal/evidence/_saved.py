@@ -13,6 +13,7 @@ import polars as pl
 from shoal.evidence._run import Run
 from shoal.publish.status import WORDS
 from shoal.schema import Schema, decode_table
+from shoal.typing import Json
 from shoal.utility import Fitness, fitness
 
 # Rows that a report looks at.
@@ -23,9 +24,9 @@ SHOWN_ROWS = 20_000
 class SavedFigures:
     """The figures of a saved run."""
 
-    facts: dict[str, Any]
+    facts: Json
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values."""
         return self.facts
 
@@ -107,7 +108,7 @@ class SavedProtection:
             return None
         return fitness(self.before, self.after, self.schema)
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         """What is needed to repeat the run."""
         return dict(self.run.facts.get("settings", {}))
 

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
-from shoal.generalization._anneal_kernels import Classes, Company, Demands, anneal, fill
+from shoal.generalization._anneal_kernels import ClassDemands, ClassLists, Company, anneal, fill
 from shoal.generalization._closing import class_nodes
 from shoal.generalization._conditions import Conditions
 from shoal.generalization._lattice import Lattice
@@ -72,7 +72,7 @@ def improve(
 
 
 def _rounds(
-    lattice: Lattice, rows: np.ndarray, active: np.ndarray, company: Company, demands: Demands, classes: Classes,
+    lattice: Lattice, rows: np.ndarray, active: np.ndarray, company: Company, demands: ClassDemands, classes: ClassLists,
     k: int, heat: tuple[float, float], proposals: int, random_state: int,
 ) -> None:  # fmt: skip
     """Cool down round by round; in each the classes are cut in two by another order of the columns."""
@@ -97,7 +97,7 @@ def _rounds(
                 task.result()
 
 
-def _deal(lattice: Lattice, classes: Classes, jobs: int, rng: np.random.Generator) -> None:
+def _deal(lattice: Lattice, classes: ClassLists, jobs: int, rng: np.random.Generator) -> None:
     """Give each class to a job: neighbours in a random order of the columns stay together."""
     used = np.flatnonzero(classes.sizes > 0)
     empty = np.flatnonzero(classes.sizes == 0)
@@ -115,24 +115,24 @@ def _deal(lattice: Lattice, classes: Classes, jobs: int, rng: np.random.Generato
     classes.owner[used[order[cut:]]] = 1
 
 
-def _classes(rows: np.ndarray, labels: np.ndarray, groups: int) -> Classes:
+def _classes(rows: np.ndarray, labels: np.ndarray, groups: int) -> ClassLists:
     """Classes without their records yet, with room for as many more."""
     room, n = 2 * groups + 16, rows.shape[0]
-    return Classes(
+    return ClassLists(
         np.full(room, -1, np.int64), np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(room, np.int64),
         np.zeros((room, rows.shape[1]), np.int64), np.zeros(room), labels.astype(np.int64), np.zeros(room, np.int64),
     )  # fmt: skip
 
 
-def _demands(conditions: Conditions, labels: np.ndarray, groups: int, n: int) -> Demands:
+def _demands(conditions: Conditions, labels: np.ndarray, groups: int, n: int) -> ClassDemands:
     """Each record's places in the table of its class, the tables, and what they must hold."""
     spans, limits, shares = conditions.packed()
     if not conditions.width:
-        return Demands(np.zeros((n, 0), np.int64), np.zeros((1, 0), np.int64), spans, limits, shares)
+        return ClassDemands(np.zeros((n, 0), np.int64), np.zeros((1, 0), np.int64), spans, limits, shares)
     codes = [each + start for each, (start, *_) in zip(conditions.codes, spans, strict=True)]
     table = conditions.counted(labels, groups)
     room = np.zeros((groups + 16, table.shape[1]), np.int64)
-    return Demands(np.stack(codes, axis=1), np.concatenate([table, room]), spans, limits, shares)
+    return ClassDemands(np.stack(codes, axis=1), np.concatenate([table, room]), spans, limits, shares)
 
 
 def class_prices(lattice: Lattice, labels: np.ndarray) -> np.ndarray:

@@ -15,7 +15,7 @@ LARGE = 32
 TRIED = 16
 
 
-class Classes(NamedTuple):
+class ClassLists(NamedTuple):
     """Classes as linked lists of records: head of a class, after and before of a record."""
 
     head: np.ndarray
@@ -37,7 +37,7 @@ class Company(NamedTuple):
     order: np.ndarray
 
 
-class Demands(NamedTuple):
+class ClassDemands(NamedTuple):
     """Sensitive values of the records as places in a class's table, the tables, and what they must hold."""
 
     codes: np.ndarray
@@ -57,7 +57,7 @@ def fill(rows, groups, classes, joined):
 
 
 @kernel()
-def anneal(rows, company, classes, demands, joined, active, k, hot, cold, moves, seed, job):
+def anneal(rows, company, classes, demands, joined, active, k, hot, cold, moves, seed, job):  # noqa: C901 - one step of a compiled search, case by case
     """Propose `moves` changes to the classes of one job, cooling down from hot to cold."""
     q, m = rows.shape[1], company.near.shape[1]
     rest_a, rest_b = np.zeros(q, np.int64), np.zeros(q, np.int64)

@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from shoal.engine.frame import Frame, is_frame
 from shoal.errors import InputError, ParameterError
 from shoal.generalization._table import table_of
-from shoal.params import Rule, check_params
+from shoal.params import Constraint, check_params
 
 
 class Recoder(TransformerMixin, BaseEstimator):
@@ -34,7 +34,7 @@ class Recoder(TransformerMixin, BaseEstimator):
     """
 
     name: ClassVar[str]
-    _rules: ClassVar[dict[str, Rule]] = {}
+    _rules: ClassVar[dict[str, Constraint]] = {}
 
     k: int
     columns: Sequence[str] | None

@@ -85,7 +85,7 @@ def _own(tuples, counts, nodes, cheapest, up, keys, cost, k, floor):
 
 
 @kernel()
-def _refine(tuples, counts, nodes, cheapest, up, keys, cost, k, floor, u):
+def _refine(tuples, counts, nodes, cheapest, up, keys, cost, k, floor, u):  # noqa: C901 - one step of a compiled search, case by case
     """Lower prices towards the floor until no class of k records is violated."""
     n = tuples.shape[0]
     rows, slots = np.arange(n), slots_for(n)
@@ -160,7 +160,7 @@ def _lower(members, counts, k, price, floor, u, top):
 
 
 @kernel()
-def _room(tuples, counts, nodes, cheapest, up, keys, cost, k, u, room):
+def _room(tuples, counts, nodes, cheapest, up, keys, cost, k, u, room):  # noqa: C901, PLR0912 - one step of a compiled search, case by case
     """How far each price could be raised alone."""
     n = tuples.shape[0]
     rows, slots = np.arange(n), slots_for(n)

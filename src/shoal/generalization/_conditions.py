@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.params import AnyOf, Interval, Nothing, Rule, check_params
+from shoal.params import AnyOf, Constraint, Interval, Unset, check_params
 
 if TYPE_CHECKING:
     from shoal.generalization._lattice import Lattice
 
-RULES: dict[str, Rule] = {
+RULES: dict[str, Constraint] = {
     "k": Interval(Integral, 2),
-    "l": AnyOf((Nothing(), Interval(Integral, 2))),
-    "entropy_l": AnyOf((Nothing(), Interval(Real, 1))),
-    "t": AnyOf((Nothing(), Interval(Real, 0, 1))),
-    "alpha": AnyOf((Nothing(), Interval(Real, 0, 1))),
-    "beta": AnyOf((Nothing(), Interval(Real, 0))),
-    "delta": AnyOf((Nothing(), Interval(Real, 0))),
-    "enhanced_beta": AnyOf((Nothing(), Interval(Real, 0))),
+    "l": AnyOf((Unset(), Interval(Integral, 2))),
+    "entropy_l": AnyOf((Unset(), Interval(Real, 1))),
+    "t": AnyOf((Unset(), Interval(Real, 0, 1))),
+    "alpha": AnyOf((Unset(), Interval(Real, 0, 1))),
+    "beta": AnyOf((Unset(), Interval(Real, 0))),
+    "delta": AnyOf((Unset(), Interval(Real, 0))),
+    "enhanced_beta": AnyOf((Unset(), Interval(Real, 0))),
 }
 
 
@@ -188,7 +188,7 @@ class Conditions:
 
 
 @kernel()
-def class_holds(counts, size, spans, limits, shares):
+def class_holds(counts, size, spans, limits, shares):  # noqa: C901, PLR0911, PLR0912 - one step of a compiled search, case by case
     """Whether a class of so many records holds the demands on its sensitive values."""
     slack = 1e-12
     for at in range(spans.shape[0]):

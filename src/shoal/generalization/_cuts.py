@@ -54,7 +54,7 @@ def from_breaks(name: str, values: Sequence[Any], breaks: Sequence[Any]) -> Hier
         inner = np.searchsorted(np.asarray(edges), numbers, side="right")
         texts = interval_labels(edges, whole=whole and all(edge == int(edge) for edge in edges))
         levels.append([texts[place] for place in inner])
-    return _weighed(Hierarchy._built(name, list(values), levels), numbers, whole)
+    return _weighed(Hierarchy.built(name, list(values), levels), numbers, whole)
 
 
 def intervals(name: str, values: Sequence[Any]) -> Hierarchy:
@@ -79,7 +79,7 @@ def intervals(name: str, values: Sequence[Any]) -> Hierarchy:
         inner = np.searchsorted(np.asarray(edges), numbers, side="right")
         texts = interval_labels(edges, whole=whole and width >= 1)
         levels.append([texts[place] for place in inner])
-    return _weighed(Hierarchy._built(name, list(values), levels), numbers, whole)
+    return _weighed(Hierarchy.built(name, list(values), levels), numbers, whole)
 
 
 def from_dates(name: str, values: Sequence[datetime.date | datetime.datetime]) -> Hierarchy:
@@ -102,7 +102,7 @@ def from_dates(name: str, values: Sequence[datetime.date | datetime.datetime]) -
         else [month, year, decade]
     )
     numbers = np.asarray([_days(value) for value in values])
-    return _weighed(Hierarchy._built(name, list(values), moments), numbers, whole=True)
+    return _weighed(Hierarchy.built(name, list(values), moments), numbers, whole=True)
 
 
 def interval_labels(edges: Sequence[float], *, whole: bool) -> list[str]:

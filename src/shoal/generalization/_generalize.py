@@ -19,7 +19,7 @@ from shoal.generalization._hierarchy import Hierarchy
 from shoal.generalization._lattice import Lattice
 from shoal.generalization._local import recode_locally
 from shoal.generalization._table import CodedColumn, code_column, hierarchies_of, released, sets_of, table_of
-from shoal.params import AnyOf, Interval, Nothing, Options, Rule
+from shoal.params import AnyOf, Constraint, Interval, Options, Unset
 
 OBJECTIVES = ("loss", "arx-loss", "precision", "cells")
 
@@ -105,7 +105,7 @@ class Generalize(Recoder):
 
     name: ClassVar[str] = "generalize"
     node_: tuple[int, ...] | None
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         **RULES,
         "recoding": Options(("local", "global")),
         "suppress_at_most": Interval(Real, 0, 1),
@@ -113,7 +113,7 @@ class Generalize(Recoder):
         "classes": Options(("ancestors", "sets")),
         "proposals": Interval(Integral, 0),
         "certify": Options((True, False)),
-        "time_limit": AnyOf((Nothing(), Interval(Real, 0))),
+        "time_limit": AnyOf((Unset(), Interval(Real, 0))),
         "random_state": Interval(Integral, 0),
     }
 

@@ -143,10 +143,10 @@ class Hierarchy:
                 f"The hierarchy of column {name!r} must hold each value once. Got {twice!r} twice."
             )
         _refuse_borrowed(name, table)
-        return cls._built(name, leaves, [[str(row[level]) for row in table] for level in range(1, depth)])
+        return cls.built(name, leaves, [[str(row[level]) for row in table] for level in range(1, depth)])
 
     @classmethod
-    def _built(
+    def built(
         cls, name: str, leaves: Sequence[Any], levels: Sequence[Sequence[str]], widths: Any = None
     ) -> Self:
         """From the labels of every leaf at each level above it; equal sets of leaves are one node."""
@@ -248,7 +248,7 @@ class Hierarchy:
     @classmethod
     def flat(cls, name: str, values: Sequence[Any]) -> Self:
         """The value itself, or nothing at all."""
-        return cls._built(name, list(values), [])
+        return cls.built(name, list(values), [])
 
 
 def column_of(file: Path) -> str:

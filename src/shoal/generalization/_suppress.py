@@ -16,7 +16,7 @@ from shoal.generalization._hierarchy import Hierarchy
 from shoal.generalization._lattice import Lattice
 from shoal.generalization._local import recode_locally
 from shoal.generalization._readings import exposed, suppress_own, suppress_subsets, suppress_wildcards
-from shoal.params import AnyOf, Interval, Nothing, Options, Rule
+from shoal.params import AnyOf, Constraint, Interval, Options, Unset
 
 READINGS = ("strict", "own", "wildcard")
 
@@ -85,11 +85,11 @@ class Suppress(Recoder):
     """
 
     name: ClassVar[str] = "suppress"
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
         "reading": Options(READINGS),
-        "subsets": AnyOf((Nothing(), Interval(Integral, 1))),
-        "time_limit": AnyOf((Nothing(), Interval(Real, 0))),
+        "subsets": AnyOf((Unset(), Interval(Integral, 1))),
+        "time_limit": AnyOf((Unset(), Interval(Real, 0))),
         "certify": Options((True, False)),
         "proposals": Interval(Integral, 0),
         "random_state": Interval(Integral, 0),

@@ -23,7 +23,7 @@ from shoal.io._stored import read_stored
 from shoal.io._tables import (
     FORMATS,
     TEXT,
-    Source,
+    ReadTable,
     check_writable,
     lost_in_writing,
     read_source,
@@ -48,7 +48,7 @@ __all__ = [
     "SAMPLE_BYTES",
     "TEXT",
     "CellKind",
-    "Source",
+    "ReadTable",
     "TextWriter",
     "Variable",
     "atomic",

@@ -11,6 +11,7 @@ import polars as pl
 
 from shoal.errors import InputError, MissingExtraError
 from shoal.io._files import first_line
+from shoal.typing import Json, Keywords
 
 
 def write_foreign(frame: pl.DataFrame, path: Path, ending: str, labels: Mapping[str, Any]) -> None:
@@ -46,7 +47,7 @@ def _write_excel(frame: pl.DataFrame, path: Path) -> None:
     book.save(path)
 
 
-def statistical_reader(path: Path, ending: str) -> tuple[dict[str, Any], Any]:
+def statistical_reader(path: Path, ending: str) -> tuple[Keywords, Any]:
     """The columns of an SPSS, Stata or SAS file as stored, and its metadata."""
     pyreadstat = _pyreadstat()
     reader = {
@@ -93,7 +94,7 @@ def _is_declared(value: Any, ranges: Iterable[Mapping[str, Any]], letters: set[s
     return False
 
 
-def read_statistical(path: Path, ending: str) -> tuple[pl.DataFrame, dict[str, Any], tuple[str, ...]]:
+def read_statistical(path: Path, ending: str) -> tuple[pl.DataFrame, Json, tuple[str, ...]]:
     """A table of SPSS, Stata or SAS, what is known of its variables, and what could not be kept apart."""
     data, meta = statistical_reader(path, ending)
     labels = {
@@ -180,7 +181,7 @@ _HOLDS = {
 }
 
 
-def _fitting(frame: pl.DataFrame, labels: Mapping[str, Any], key: str) -> dict[str, Any]:
+def _fitting(frame: pl.DataFrame, labels: Mapping[str, Any], key: str) -> Json:
     """What is known of variables that are still there, of those whose cells became texts only what suits texts."""
     found = {}
     for name, each in labels.get(key, {}).items():
@@ -262,7 +263,7 @@ def _write_statistical(frame: pl.DataFrame, path: Path, ending: str, labels: Map
     }
     values = _fitting(frame, labels, "variable_value_labels")
     data = pd.DataFrame({name: _pandas_cells(frame[name]) for name in frame.columns})
-    common: dict[str, Any] = {"column_labels": names, "variable_format": _formats(frame, labels, ending)}
+    common: Keywords = {"column_labels": names, "variable_format": _formats(frame, labels, ending)}
     if ending in (".sav", ".zsav"):
         pyreadstat.write_sav(
             data, str(path), variable_value_labels=values, compress=ending == ".zsav",

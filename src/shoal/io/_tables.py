@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -14,6 +13,7 @@ from shoal.io._files import atomic, check_folder, first_line
 from shoal.io._foreign import lost_in, read_excel, read_statistical, write_foreign
 from shoal.io._text import TextWriter, read_text, written_marks
 from shoal.schema import FileFormat
+from shoal.typing import Json
 
 TEXT = (".csv", ".tsv", ".txt")
 STATISTICAL = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
@@ -21,7 +21,7 @@ FORMATS = (*TEXT, ".parquet", ".arrow", ".feather", ".ipc", ".xlsx", *STATISTICA
 
 
 @dataclass(frozen=True)
-class Source:
+class ReadTable:
     """A table as read, and what there is to say about its file.
 
     Attributes
@@ -40,7 +40,7 @@ class Source:
     frame: pl.DataFrame
     format: str
     notes: tuple[str, ...] = ()
-    labels: dict[str, Any] = field(default_factory=dict)
+    labels: Json = field(default_factory=dict)
     file: FileFormat | None = None
 
     def labelled(self) -> list[str]:
@@ -71,7 +71,7 @@ def read_table(path: str | Path, file: FileFormat | None = None) -> pl.DataFrame
     return read_source(path, file).frame
 
 
-def read_source(path: str | Path, file: FileFormat | None = None) -> Source:
+def read_source(path: str | Path, file: FileFormat | None = None) -> ReadTable:
     """Read a table together with what is to be said about its file.
 
     Parameters
@@ -104,7 +104,7 @@ def read_source(path: str | Path, file: FileFormat | None = None) -> Source:
     return source
 
 
-def _folder(path: Path) -> Source:
+def _folder(path: Path) -> ReadTable:
     """The Parquet files of a folder as one table, in the order of their names: what Spark writes."""
     files = sorted(each for each in path.iterdir() if each.is_file() and each.name[0] not in "._")
     if not files or any(each.suffix.lower() != ".parquet" for each in files):
@@ -117,22 +117,22 @@ def _folder(path: Path) -> Source:
     frame = pl.concat(frames, how="vertical_relaxed")
     if frame.width == 0 or frame.height == 0:
         raise InputError(f"The table {str(path)!r} must have rows and columns. Got {frame.height} rows.")
-    return Source(frame, ".parquet")
+    return ReadTable(frame, ".parquet")
 
 
-def lost_in_writing(frame: pl.DataFrame, path: str | Path, source: Source) -> tuple[str, ...]:
+def lost_in_writing(frame: pl.DataFrame, path: str | Path, source: ReadTable) -> tuple[str, ...]:
     """What the format of a path cannot hold of a table and of what its source knows of its variables."""
     return lost_in(frame, Path(path).suffix.lower(), source.labels)
 
 
-def write_table(frame: pl.DataFrame, path: str | Path, source: Source | None = None) -> None:
+def write_table(frame: pl.DataFrame, path: str | Path, source: ReadTable | None = None) -> None:
     """Write a table by the ending of its path; `-` is CSV on a pipe.
 
     Parameters
     ----------
     frame : polars.DataFrame
     path : str or Path
-    source : Source, optional
+    source : ReadTable, optional
         Where the table came from: a text file is written in the same encoding, with the same marks between cells and
         before decimals, a file of a statistical program with the same labels.
     """
@@ -172,28 +172,28 @@ def check_writable(path: str | Path) -> None:
     check_folder(path)
 
 
-def _text(data: bytes, name: str, ending: str, declared: FileFormat | None) -> Source:
+def _text(data: bytes, name: str, ending: str, declared: FileFormat | None) -> ReadTable:
     frame, marks, notes = read_text(data, name, ending, declared)
-    return Source(frame, ending, notes, file=marks)
+    return ReadTable(frame, ending, notes, file=marks)
 
 
-def _marks(ending: str, source: Source | None) -> FileFormat:
+def _marks(ending: str, source: ReadTable | None) -> FileFormat:
     return written_marks(
         ending, None if source is None else source.file, "" if source is None else source.format
     )
 
 
-def _read_binary(path: Path, ending: str) -> Source:
+def _read_binary(path: Path, ending: str) -> ReadTable:
     try:
         if ending == ".parquet":
-            return Source(pl.read_parquet(path), ending)
+            return ReadTable(pl.read_parquet(path), ending)
         if ending in (".arrow", ".feather", ".ipc"):
-            return Source(pl.read_ipc(path), ending)
+            return ReadTable(pl.read_ipc(path), ending)
         if ending == ".xlsx":
-            return Source(read_excel(path), ending)
+            return ReadTable(read_excel(path), ending)
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         if isinstance(error, (PermissionError, InputError)):
             raise
         raise InputError(f"The file {str(path)!r} cannot be read as {ending}: {first_line(error)}") from None
     frame, labels, notes = read_statistical(path, ending)
-    return Source(frame, ending, notes, labels)
+    return ReadTable(frame, ending, notes, labels)

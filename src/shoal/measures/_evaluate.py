@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypedDict
 
 from shoal.measures._loss import il1, il2, moments, propensity
 from shoal.measures._risk import dld, interval_disclosure
 
 
-def evaluate(original: Any, protected: Any, *, linkage: bool = True) -> dict[str, float]:
+class CellMeasures(TypedDict, total=False):
+    """What happened to columns of numbers, by name: all of it, or nothing where there are no such columns."""
+
+    il1: float
+    il2: float
+    interval_disclosure: float
+    propensity: float
+    change_of_mean: float
+    change_of_variance: float
+    change_of_covariance: float
+    change_of_correlation: float
+    change_of_eigenvalue: float
+
+
+class Evaluation(CellMeasures, total=False):
+    """The same with the share of records that are linked to their own original."""
+
+    dld: float
+
+
+def evaluate(original: Any, protected: Any) -> Evaluation:
     """Give every figure of loss, utility and risk for an original table and its protected version.
 
     Parameters
     ----------
     original, protected : arrays or frames of the same records in the same order
-    linkage : bool, default True
-        Whether `dld` is among them.
 
     Returns
     -------
@@ -31,12 +49,28 @@ def evaluate(original: Any, protected: Any, *, linkage: bool = True) -> dict[str
     >>> figures["il1"], figures["dld"]
     (0.0, 1.0)
     """
-    figures = {
-        "il1": il1(original, protected),
-        "il2": il2(original, protected),
-        "interval_disclosure": interval_disclosure(original, protected),
-        "propensity": propensity(original, protected),
-    }
-    if linkage:
-        figures["dld"] = dld(original, protected)
-    return figures | {f"change_of_{name}": value for name, value in moments(original, protected).items()}
+    return Evaluation(**cell_measures(original, protected), dld=dld(original, protected))
+
+
+def cell_measures(original: Any, protected: Any) -> CellMeasures:
+    """The figures of `evaluate` that take no linkage.
+
+    Examples
+    --------
+    >>> from shoal.measures import cell_measures
+    >>> X = [[0.0, 1.0], [2.0, 3.0], [4.0, 8.0]]
+    >>> cell_measures(X, X)["il1"]
+    0.0
+    """
+    moved = moments(original, protected)
+    return CellMeasures(
+        il1=il1(original, protected),
+        il2=il2(original, protected),
+        interval_disclosure=interval_disclosure(original, protected),
+        propensity=propensity(original, protected),
+        change_of_mean=moved["mean"],
+        change_of_variance=moved["variance"],
+        change_of_covariance=moved["covariance"],
+        change_of_correlation=moved["correlation"],
+        change_of_eigenvalue=moved["eigenvalue"],
+    )

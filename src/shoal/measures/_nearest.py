@@ -101,7 +101,7 @@ def _sets(blocks: np.ndarray) -> np.ndarray:
 
 
 @kernel()
-def _own_is_nearest(
+def _own_is_nearest(  # noqa: C901, PLR0912 - one step of a compiled search, case by case
     A, B, first, spread, order, starts, of_block, members, begins, of_group, asked, sets, ties, firsts
 ):
     """Count the originals as near as the own one for some sets of rows, into `ties` and `firsts`."""

@@ -23,7 +23,7 @@ from shoal.microaggregation._starts import first_partition
 from shoal.microaggregation._univariate import Univariate
 from shoal.microaggregation._work import Progress, Shape, Work
 from shoal.microaggregation.fixed_size.plain import plain_mdav
-from shoal.params import AnyOf, Instance, Interval, Nothing, Rule
+from shoal.params import AnyOf, Constraint, Instance, Interval, Unset
 
 
 class Anneal(Microaggregator):
@@ -115,13 +115,13 @@ class Anneal(Microaggregator):
 
     name: ClassVar = "anneal"
     deterministic: ClassVar = False
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
-        "time_limit": AnyOf((Interval(Real, 0), Nothing())),
-        "max_proposals": AnyOf((Interval(Integral, 1), Nothing())),
+        "time_limit": AnyOf((Interval(Real, 0), Unset())),
+        "max_proposals": AnyOf((Interval(Integral, 1), Unset())),
         "start": Instance((str, np.ndarray, list, tuple)),
-        "random_state": AnyOf((Interval(Integral, 0), Nothing())),
-        "n_threads": AnyOf((Interval(Integral, 1), Nothing())),
+        "random_state": AnyOf((Interval(Integral, 0), Unset())),
+        "n_threads": AnyOf((Interval(Integral, 1), Unset())),
     }
 
     def __init__(

@@ -100,7 +100,7 @@ def anneal(X, near, reach, heat, labels, k, hot, cold, proposals, seed, logs):
 
 
 @kernel()
-def _dissolve(
+def _dissolve(  # noqa: C901 - one step of a compiled search, case by case
     X, near, reach, labels, sizes, members, place, centres, share, picked, targets, k, c, A, bar, r
 ):
     """Send the k records of group A to groups near them that have room, if it costs less than `bar`."""

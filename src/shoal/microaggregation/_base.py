@@ -12,7 +12,7 @@ from shoal.engine.encode import Standardiser, group_means, sum_of_squares
 from shoal.engine.frame import Frame, is_frame
 from shoal.errors import InputError, InternalError
 from shoal.microaggregation._estimator import Estimator
-from shoal.params import Rule, check_params
+from shoal.params import Constraint, check_params
 
 
 class Microaggregator(Estimator):
@@ -36,7 +36,7 @@ class Microaggregator(Estimator):
 
     name: ClassVar[str]
     deterministic: ClassVar[bool] = True
-    _rules: ClassVar[dict[str, Rule]] = {}
+    _rules: ClassVar[dict[str, Constraint]] = {}
 
     k: int
     _categories: tuple[tuple[int, int], ...] = ()

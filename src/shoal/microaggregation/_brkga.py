@@ -15,7 +15,7 @@ from shoal.errors import InputError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._derivative_free import pattern_search
 from shoal.microaggregation._repair import repair
-from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
+from shoal.params import AnyOf, Constraint, Instance, Interval, Options, Unset
 
 # Longest list of neighbours kept for a record; beyond it the medoids are scanned.
 _LIST = 256
@@ -101,11 +101,11 @@ class BRKGA(Microaggregator):
 
     name: ClassVar = "brkga"
     deterministic: ClassVar = False
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
         "constraint": Options(("repair", "upper", "none")),
         "objective": Options(("mean", "total")),
-        "n_groups": AnyOf((Nothing(), Interval(Integral, 1))),
+        "n_groups": AnyOf((Unset(), Interval(Integral, 1))),
         "search": Options(("pattern", "all")),
         "population": Interval(Integral, 4),
         "elite": Interval(Real, 0.01, 0.49),
@@ -114,7 +114,7 @@ class BRKGA(Microaggregator):
         "generations": Interval(Integral, 0),
         "prototype": Options(("centroid", "medoid")),
         "strict": Options((True, False)),
-        "random_state": AnyOf((Nothing(), Interval(Integral, 0), Instance((np.random.Generator,)))),
+        "random_state": AnyOf((Unset(), Interval(Integral, 0), Instance((np.random.Generator,)))),
     }
 
     def __init__(
@@ -289,7 +289,7 @@ def _medoid_distances(X, medoids, labels, by_mean):
 
 
 @kernel()
-def _decode(X, near, medoids, k, kept):
+def _decode(X, near, medoids, k, kept):  # noqa: C901 - one step of a compiled search, case by case
     """Records to medoids: the nearest (kept 0), the nearest with room (1), then undersized groups filled (2)."""
     n, c = X.shape[0], medoids.size
     of = np.full(n, -1, np.int64)  # the group a medoid stands for

@@ -13,9 +13,9 @@ from shoal.engine.kernels.distance import squared_rows
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._ward import split_by_ward
-from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
+from shoal.params import AnyOf, Constraint, Instance, Interval, Options, Unset
 
-_SEED = AnyOf((Nothing(), Interval(Integral, 0), Instance((np.random.Generator,))))
+_SEED = AnyOf((Unset(), Interval(Integral, 0), Instance((np.random.Generator,))))
 
 
 class KC(Microaggregator):
@@ -63,9 +63,9 @@ class KC(Microaggregator):
 
     name: ClassVar = "kc"
     deterministic: ClassVar = False
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
-        "n_groups": AnyOf((Nothing(), Interval(Integral, 1))),
+        "n_groups": AnyOf((Unset(), Interval(Integral, 1))),
         "rounds": Interval(Integral, 1),
         "room": Options(("text", "figure")),
         "strict": Options((True, False)),
@@ -142,9 +142,9 @@ class KCKW(Microaggregator):
 
     name: ClassVar = "kckw"
     deterministic: ClassVar = False
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
-        "n_groups": AnyOf((Nothing(), Interval(Integral, 1))),
+        "n_groups": AnyOf((Unset(), Interval(Integral, 1))),
         "rounds": Interval(Integral, 1),
         "n_init": Interval(Integral, 1),
         "random_state": _SEED,

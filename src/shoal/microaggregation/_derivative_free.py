@@ -15,7 +15,7 @@ from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._ward import split_by_ward
 from shoal.microaggregation.means import group_centres, improve
-from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
+from shoal.params import AnyOf, Constraint, Instance, Interval, Options, Unset
 
 Solution = TypeVar("Solution")
 # Orders of h-means and k-means that are tried for a number of groups; the best counts.
@@ -90,7 +90,7 @@ class DerivativeFree(Microaggregator):
     """
 
     name: ClassVar = "derivative-free"
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
         "gamma0": Interval(Integral, 1),
         "start": Instance((str, list, tuple, np.ndarray)),
@@ -98,7 +98,7 @@ class DerivativeFree(Microaggregator):
         "heuristic": Options(tuple(HEURISTICS)),
         "search": Options(("pattern", "every")),
         "split": Options((True, False)),
-        "random_state": AnyOf((Nothing(), Interval(Integral, 0), Instance((np.random.Generator,)))),
+        "random_state": AnyOf((Unset(), Interval(Integral, 0), Instance((np.random.Generator,)))),
     }
 
     def __init__(

@@ -11,6 +11,8 @@ import inspect
 import sys
 from typing import Any, Self
 
+from shoal.typing import Keywords
+
 
 class Estimator:
     """Parameters by name, and the transformer's part of scikit-learn's interface."""
@@ -24,7 +26,7 @@ class Estimator:
         """Whether the method has a parameter of this name."""
         return parameter in cls._parameters()
 
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
+    def get_params(self, deep: bool = True) -> Keywords:
         """Parameters by name.
 
         Parameters

@@ -17,7 +17,7 @@ import numpy as np
 from shoal.relaxation.cheap import cheap_duals
 from shoal.relaxation.columns import Relaxation, costs_of, first_groups, reduced_costs
 from shoal.relaxation.integer import choose
-from shoal.relaxation.pricing import CutPrices, Grid, low
+from shoal.relaxation.pricing import CutPrices, RoundedDistances, low
 
 NODES = 20
 """Most nodes of branch and bound in a region; a better partition is mostly found at the first."""
@@ -42,7 +42,7 @@ class Neighbourhood:
 
 
 @dataclass(frozen=True)
-class Solved:
+class SolvedRegion:
     """A region's labels 0..c-1, by how much its SSE has fallen, whether time was enough, and steps made."""
 
     labels: np.ndarray
@@ -51,7 +51,7 @@ class Solved:
     steps: int
 
 
-class Prices:
+class RecordPrices:
     """Prices of records and cuts that no group undercuts.
 
     Parameters
@@ -69,7 +69,7 @@ class Prices:
     def __init__(
         self, Z: np.ndarray, k: int, labels: np.ndarray, effort: float, stopped: Callable[[], bool]
     ) -> None:
-        self.grid = Grid.of(Z, k)
+        self.grid = RoundedDistances.of(Z, k)
         relaxation = Relaxation(
             self.grid,
             cheap_duals(Z, k),
@@ -99,7 +99,7 @@ class Prices:
         seed: int,
         remaining: Callable[[], float | None],
         stopped: Callable[[], bool],
-    ) -> Solved:
+    ) -> SolvedRegion:
         """The best partition of the records of whole groups, out of groups close to their price."""
         # Where a record has too many groups, which of them are listed depends on the order of the records.
         order = np.random.default_rng(seed).permutation(records.size)
@@ -129,11 +129,11 @@ class Prices:
         new = np.empty(records.size, np.int64)
         if chosen.taken is None or not chosen.in_time or fallen <= 1e-9 * before:
             new[order] = old
-            return Solved(new, 0.0, chosen.in_time, chosen.iterations)
+            return SolvedRegion(new, 0.0, chosen.in_time, chosen.iterations)
         taken = groups[chosen.taken]
         group, column = np.nonzero(taken >= 0)
         new[order[taken[group, column]]] = group
-        return Solved(new, fallen, True, chosen.iterations)
+        return SolvedRegion(new, fallen, True, chosen.iterations)
 
     def _known(self, inside: np.ndarray) -> np.ndarray:
         """Groups of the relaxation in a region: with outliers they are better than those listed at random."""
@@ -142,7 +142,12 @@ class Prices:
         return np.where(rows < self.pi.size, rows, -1)
 
     def _listed(
-        self, grid: Grid, records: np.ndarray, inside: np.ndarray, gap: float, settings: Neighbourhood
+        self,
+        grid: RoundedDistances,
+        records: np.ndarray,
+        inside: np.ndarray,
+        gap: float,
+        settings: Neighbourhood,
     ) -> np.ndarray:
         """Groups of a region within about the longest reach that still lists nearly all of them."""
         triples = inside[self.cuts[:, :3]]

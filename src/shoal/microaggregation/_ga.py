@@ -13,7 +13,7 @@ from shoal.engine.compile import kernel
 from shoal.engine.kernels.distance import squared_rows
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation.fixed_size.plain import plain_mdav
-from shoal.params import AnyOf, Instance, Interval, Nothing, Rule
+from shoal.params import AnyOf, Constraint, Instance, Interval, Unset
 
 
 class GA(Microaggregator):
@@ -63,14 +63,14 @@ class GA(Microaggregator):
 
     name: ClassVar = "ga"
     deterministic: ClassVar = False
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
-        "macro_size": AnyOf((Nothing(), Interval(Integral, 2))),
+        "macro_size": AnyOf((Unset(), Interval(Integral, 2))),
         "population": Interval(Integral, 2),
         "generations": Interval(Integral, 0),
         "crossover": Interval(Real, 0, 1),
         "mutation": Interval(Real, 0, 1),
-        "random_state": AnyOf((Nothing(), Interval(Integral, 0), Instance((np.random.Generator,)))),
+        "random_state": AnyOf((Unset(), Interval(Integral, 0), Instance((np.random.Generator,)))),
     }
 
     def __init__(

@@ -9,7 +9,7 @@ import numpy as np
 
 from shoal.errors import InputError
 from shoal.microaggregation._base import Microaggregator
-from shoal.params import Interval, Rule
+from shoal.params import Constraint, Interval
 
 
 class GivenPartition(Microaggregator):
@@ -32,7 +32,7 @@ class GivenPartition(Microaggregator):
     """
 
     name: ClassVar = "given"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2)}
 
     def __init__(self, k: int = 5, labels: Any = ()) -> None:
         self.k = k

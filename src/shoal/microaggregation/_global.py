@@ -11,13 +11,13 @@ from itertools import pairwise
 import numpy as np
 
 from shoal.engine.kernels.axes import blocks_of, random_cuts
-from shoal.engine.kernels.nearest import Rows, neighbour_lists
+from shoal.engine.kernels.nearest import KernelRows, neighbour_lists
 from shoal.microaggregation._anneal_kernels import LOGS
 from shoal.microaggregation._global_kernels import (
     DISSOLVE,
     FOUND,
-    Groups,
-    Table,
+    KernelGroups,
+    RecordTable,
     count_groups,
     rows_by_job,
     sweep,
@@ -136,12 +136,12 @@ class GlobalSearch:
         heat = spread / spread.mean() if spread.mean() > 0 else np.ones(n)
         small = Shape(n, k, p).small
         self.heats = SMALL_HEATS if small else HEATS
-        self.table = Table(*rows, near, (heat**0.5 if small else heat).astype(np.float32))
+        self.table = RecordTable(*rows, near, (heat**0.5 if small else heat).astype(np.float32))
         self.states = [self._build() for _ in range(CHAINS if small else 1)]
         self.begun = self.sse
         self.table.heat[:] *= np.float32((self.begun if scale is None else scale) / n)
 
-    def _rows(self, mixed: Mixed) -> Rows:
+    def _rows(self, mixed: Mixed) -> KernelRows:
         """The records in the order of the tree, padded."""
         n, p = mixed.numbers.shape
         X = np.zeros((n, -(-p // 8) * 8), np.float32)
@@ -151,12 +151,12 @@ class GlobalSearch:
         codes[:, :q] = np.take(mixed.codes, self.order, axis=0, mode="clip")
         worth = np.zeros(codes.shape[1], np.float32)
         worth[:q] = mixed.worth
-        return Rows(X, codes, worth)
+        return KernelRows(X, codes, worth)
 
-    def _build(self) -> Groups:
+    def _build(self) -> KernelGroups:
         (n, p), q, k = self.table.X.shape, self.table.worth.size, self.k
         most = n // k
-        groups = Groups(
+        groups = KernelGroups(
             self.first[self.order].astype(np.int32),
             np.zeros(most, np.int32),
             np.empty((most, 2 * k - 1), np.int32),
@@ -170,14 +170,14 @@ class GlobalSearch:
         count_groups(self.table, groups)
         return groups
 
-    def _lost(self, groups: Groups) -> float:
+    def _lost(self, groups: KernelGroups) -> float:
         """What is lost by a partition: squared distances to means, and to modes of categories."""
         lost = float(contributions(self.table.X, groups.labels, groups.sizes.size).sum())
         differ = groups.sizes.sum() - groups.top.sum(axis=0, dtype=np.int64, where=groups.sizes[:, None] > 0)
         return lost + float(differ @ self.table.worth.astype(np.float64))
 
     @property
-    def groups(self) -> Groups:
+    def groups(self) -> KernelGroups:
         """The best partition as it is now."""
         return self.states[0] if len(self.states) == 1 else min(self.states, key=self._lost)
 
@@ -233,7 +233,7 @@ class GlobalSearch:
         self.report(lambda: min(self.begun, self.sse))
 
     def _jobs(
-        self, groups: Groups, hot: float, cold: float, sweeps: int, found: int, dissolved: int
+        self, groups: KernelGroups, hot: float, cold: float, sweeps: int, found: int, dissolved: int
     ) -> list[Callable[[], int]]:
         """Deal the groups out to jobs by random cuts."""
         k, live, jobs = self.k, np.flatnonzero(groups.sizes), 1

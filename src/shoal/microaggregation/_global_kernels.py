@@ -34,7 +34,7 @@ WINDOW = 1024
 """Rows swept several times before the next: they stay in the processor's cache."""
 
 
-class Table(NamedTuple):
+class RecordTable(NamedTuple):
     """What the search knows of the records; it does not change."""
 
     X: np.ndarray  # (n, P) float32, the numbers
@@ -44,7 +44,7 @@ class Table(NamedTuple):
     heat: np.ndarray  # (n,) float32, the temperature at a record where it is 1 in all
 
 
-class Groups(NamedTuple):
+class KernelGroups(NamedTuple):
     """A partition as the kernels want it; groups of size 0 are not in use."""
 
     labels: np.ndarray  # (n,) int32
@@ -67,7 +67,7 @@ def count_groups(table, groups):
 
 
 @kernel()
-def sweep(table, groups, job, rows, free, k, hot, cold, sweeps, found, dissolved, screen, seed, logs):
+def sweep(table, groups, job, rows, free, k, hot, cold, sweeps, found, dissolved, screen, seed, logs):  # noqa: C901, PLR0912, PLR0915 - one step of a compiled search, case by case
     """Propose a move for each row of a job, `sweeps` times, while the temperature falls; the moves made.
 
     `free` holds numbers of groups not in use that belong to the job, its first element how many they are.
@@ -247,7 +247,7 @@ def _dissolve(table, groups, job, share, picked, targets, k, A, bar, r):
 
 
 @kernel()
-def _found(table, groups, job, share, picked, k, new, i, bar):
+def _found(table, groups, job, share, picked, k, new, i, bar):  # noqa: C901 - one step of a compiled search, case by case
     """Make a group of record i and the nearest records that their groups can spare, if it costs less than `bar`."""
     near, labels, sizes, owner = table.near, groups.labels, groups.sizes, groups.owner
     spare = 0

@@ -21,7 +21,7 @@ from shoal.engine.kernels.nearest import sort_in
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation.fixed_size.plain import still_free, to_nearest_group
-from shoal.params import AnyOf, Interval, Nothing, Rule
+from shoal.params import AnyOf, Constraint, Interval, Unset
 
 
 class GSMS(Microaggregator):
@@ -57,7 +57,7 @@ class GSMS(Microaggregator):
     """
 
     name: ClassVar = "gsms"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2)}
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
@@ -105,9 +105,9 @@ class GSMST2(GSMS):
     """
 
     name: ClassVar = "gsms-t2"
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
-        "passes": AnyOf((Interval(Integral, 1), Nothing())),
+        "passes": AnyOf((Interval(Integral, 1), Unset())),
     }
 
     def __init__(self, k: int = 5, passes: int | None = None) -> None:
@@ -134,7 +134,7 @@ def _look_all(X, length):
 
 
 @kernel()
-def _gsms(X, k, near, filled):
+def _gsms(X, k, near, filled):  # noqa: C901 - one step of a compiled search, case by case
     """Groups of k, numbered as they are fixed; records left over keep the label -1."""
     n, p = X.shape
     labels = np.full(n, -1, np.int64)
@@ -240,7 +240,7 @@ def _dissolve(X, labels, k, passes):
 
 
 @kernel()
-def _dissolve_one(X, labels, centre, sizes, g, k):
+def _dissolve_one(X, labels, centre, sizes, g, k):  # noqa: C901 - one step of a compiled search, case by case
     """Try to dissolve one group; whether it was done."""
     c, p = centre.shape
     own = np.flatnonzero(labels == g)

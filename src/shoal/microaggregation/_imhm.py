@@ -13,7 +13,7 @@ from shoal.microaggregation._alternate import alternate, by_value
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._orders import chained
 from shoal.microaggregation.fixed_size import MDAV
-from shoal.params import Interval, Rule
+from shoal.params import Constraint, Interval
 
 # Centroids near a record that the linear programme starts with; others join by their reduced costs.
 NEAR = 12
@@ -59,7 +59,7 @@ class IMHM(Microaggregator):
     """
 
     name: ClassVar = "imhm"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2)}
 
     def __init__(self, k: int = 5) -> None:
         self.k = k

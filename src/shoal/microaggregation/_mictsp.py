@@ -12,7 +12,7 @@ from shoal.errors import ParameterError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._path import cut_cycle
 from shoal.microaggregation._tour import tour_by_fast_tsp, travelling_tours
-from shoal.params import AnyOf, Interval, Nothing, Options, Rule
+from shoal.params import AnyOf, Constraint, Interval, Options, Unset
 
 
 class MicTSP(Microaggregator):
@@ -62,10 +62,10 @@ class MicTSP(Microaggregator):
     """
 
     name: ClassVar = "mictsp"
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
         "tour": Options(("local", "fast-tsp")),
-        "kicks": AnyOf((Interval(Integral, 0), Nothing())),
+        "kicks": AnyOf((Interval(Integral, 0), Unset())),
         "seconds": Interval(Real, 0),
         "random_state": Interval(Integral, 0),
     }
@@ -165,7 +165,7 @@ class FDM(MicTSP):
         tour = None
         for k in ks:
             each = self.copy().set_params(k=k)
-            each._shared = tour
+            each._shared = tour  # noqa: SLF001 - a copy of itself
             yield k, each.partition(Z)
             tour = each.tour_
 

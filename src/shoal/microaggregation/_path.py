@@ -17,13 +17,13 @@ from shoal.errors import InternalError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._orders import chained, diameter_end, nearest_next
 from shoal.microaggregation.fixed_size import CBFS, MD, MDAV
-from shoal.params import Interval, Options, Rule
+from shoal.params import Constraint, Interval, Options
 
 
 class _MHM(Microaggregator):
     """Multivariate Hansen-Mukherjee: an order of the records, cut by the shortest path."""
 
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2)}
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
@@ -72,7 +72,7 @@ class NPNMHM(_MHM):
     """
 
     name: ClassVar = "npn-mhm"
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
         "start": Options(("centroid", "diameter")),
     }
@@ -122,7 +122,10 @@ class MDMHM(_MHM):
     """
 
     name: ClassVar = "md-mhm"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2), "grow": Options(("centroid", "record"))}
+    _rules: ClassVar[dict[str, Constraint]] = {
+        "k": Interval(Integral, 2),
+        "grow": Options(("centroid", "record")),
+    }
 
     def __init__(self, k: int = 5, grow: str = "centroid") -> None:
         super().__init__(k)

@@ -15,7 +15,7 @@ from shoal.microaggregation._orders import along_groups
 from shoal.microaggregation._path import cut_cycle
 from shoal.microaggregation._tour import travelling_tours
 from shoal.microaggregation.fixed_size import CBFS, MDAV
-from shoal.params import Interval, Rule
+from shoal.params import Constraint, Interval
 
 
 class PathExchange(Microaggregator):
@@ -60,7 +60,7 @@ class PathExchange(Microaggregator):
     """
 
     name: ClassVar = "path-exchange"
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
         "starts": Interval(Integral, 1),
         "random_state": Interval(Integral, 0),

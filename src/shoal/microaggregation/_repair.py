@@ -40,7 +40,7 @@ def repair(X: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
 
 
 @kernel()
-def _dissolve_small(X, labels, k):
+def _dissolve_small(X, labels, k):  # noqa: C901 - one step of a compiled search, case by case
     """Send the records of each group below k, smallest group first, to the nearest centroid."""
     n, p = X.shape
     c = labels.max() + 1

@@ -20,7 +20,7 @@ from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
 from shoal.microaggregation._work import Report, Work
 
 if TYPE_CHECKING:
-    from shoal.microaggregation._exact import Prices, Solved
+    from shoal.microaggregation._exact import RecordPrices, SolvedRegion
 
 MOST_RECORDS = 5_000
 """Records up to which prices are found: the relaxation keeps all squared distances, 200 MB for as many."""
@@ -86,7 +86,7 @@ class Search:
         self.work, self.workers, self.rng, self.report = work, workers, rng, report
         self.labels, self.sse = labels, self.block.sse(labels)
         self.scale = self.sse / labels.size
-        self.prices: Prices | None = None
+        self.prices: RecordPrices | None = None
         self.patience = 100_000 * labels.size + 1_000_000
 
     def run(self) -> None:
@@ -115,11 +115,11 @@ class Search:
 
     def price(self, effort: float) -> None:
         """Find the prices of the records, with some seconds of work at most."""
-        from shoal.microaggregation._exact import Prices  # brings solvers along, which take a while
+        from shoal.microaggregation._exact import RecordPrices  # brings solvers along, which take a while
 
         if self.work.over():
             return
-        job = self.workers.submit(Prices, self.Z, self.block.k, self.labels, effort, self.work.stopped)
+        job = self.workers.submit(RecordPrices, self.Z, self.block.k, self.labels, effort, self.work.stopped)
         self.prices = job.result()
         self.work.proposals += round(self.prices.effort * NOMINAL) // STEP * STEP
         self.report(lambda: self.sse)
@@ -129,7 +129,7 @@ class Search:
 
         What is found is offered.
         """
-        waiting: deque[tuple[np.ndarray, Future[Solved]]] = deque()
+        waiting: deque[tuple[np.ndarray, Future[SolvedRegion]]] = deque()
         level, covered = 0, 0
         while self.prices is not None and not self.work.over():
             # Results are taken in the order of the questions, so that the outcome does not depend on threads.
@@ -156,10 +156,10 @@ class Search:
 
     def _ask(
         self,
-        prices: Prices,
+        prices: RecordPrices,
         labels: np.ndarray,
         level: int,
-        waiting: deque[tuple[np.ndarray, Future[Solved]]],
+        waiting: deque[tuple[np.ndarray, Future[SolvedRegion]]],
     ) -> bool:
         """Have one more region solved, away from those that are; False where there is no room."""
         from shoal.microaggregation._exact import Neighbourhood

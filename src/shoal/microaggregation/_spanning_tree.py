@@ -11,7 +11,7 @@ from shoal.engine.compile import kernel
 from shoal.engine.kernels.distance import squared_rows
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation.fixed_size.plain import plain_cbfs, plain_md
-from shoal.params import Interval, Rule
+from shoal.params import Constraint, Interval
 
 
 class MSTDiameter(Microaggregator):
@@ -44,7 +44,7 @@ class MSTDiameter(Microaggregator):
     """
 
     name: ClassVar = "m-d"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2)}
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
@@ -80,7 +80,7 @@ class MSTCentroid(Microaggregator):
     """
 
     name: ClassVar = "m-c"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2)}
 
     def __init__(self, k: int = 5) -> None:
         self.k = k

@@ -19,7 +19,7 @@ import numpy as np
 from shoal.engine.compile import kernel
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._path import cut
-from shoal.params import Interval, Rule
+from shoal.params import Constraint, Interval
 
 
 class Univariate(Microaggregator):
@@ -53,7 +53,7 @@ class Univariate(Microaggregator):
     """
 
     name: ClassVar = "univariate"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2)}
     _absolute: ClassVar = False
 
     def __init__(self, k: int = 5) -> None:
@@ -131,7 +131,7 @@ def _principal_scores(Z: np.ndarray) -> np.ndarray:
     return centred @ (axis * np.sign(axis[np.argmax(np.abs(axis))]))
 
 
-class Block(NamedTuple):
+class EndsBlock(NamedTuple):
     """The matrix F(i) + w(i, j) of some ends j, one row each, and the starts i of their last groups."""
 
     best: np.ndarray
@@ -172,7 +172,7 @@ def _cut_line(x, k, absolute):
         skip = max(0, k - border - 1)
         if rows <= skip:
             continue
-        block = Block(best, left, right, border, border + 1 + skip, k, absolute)
+        block = EndsBlock(best, left, right, border, border + 1 + skip, k, absolute)
         _least(block, columns[:count], argmin[: rows - skip])
         for r in range(rows - skip):
             i, j = argmin[r], border + 1 + skip + r

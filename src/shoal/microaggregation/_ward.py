@@ -17,7 +17,7 @@ from shoal.engine.compile import kernel
 from shoal.engine.kernels.distance import squared_rows
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation.fixed_size.plain import farthest_free, grow_group
-from shoal.params import Interval, Rule
+from shoal.params import Constraint, Interval
 
 
 class KWard(Microaggregator):
@@ -57,7 +57,7 @@ class KWard(Microaggregator):
     """
 
     name: ClassVar = "k-ward"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2)}
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
@@ -152,7 +152,7 @@ def _two_ends(X, k):
 
 
 @kernel()
-def _merge_small(centres, sizes, k):
+def _merge_small(centres, sizes, k):  # noqa: C901 - one step of a compiled search, case by case
     """Ward merges, never of two groups of k or more, until no group is smaller; the new number of each slot.
 
     Each slot watches the slots above it only, so a pair is looked at once.

@@ -16,7 +16,7 @@ from shoal.engine.kernels.distance import squared_rows
 from shoal.errors import InputError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._ward import split_by_ward
-from shoal.params import AnyOf, Instance, Interval, Nothing, Options, Rule
+from shoal.params import AnyOf, Constraint, Instance, Interval, Options, Unset
 
 
 class _Means(Microaggregator):
@@ -24,12 +24,12 @@ class _Means(Microaggregator):
 
     deterministic: ClassVar = False
     _by_relocation: ClassVar[bool]
-    _rules: ClassVar[dict[str, Rule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
         "strategy": Options(("I", "II")),
-        "n_groups": AnyOf((Nothing(), Interval(Integral, 1))),
+        "n_groups": AnyOf((Unset(), Interval(Integral, 1))),
         "split": Options((True, False)),
-        "random_state": AnyOf((Nothing(), Interval(Integral, 0), Instance((np.random.Generator,)))),
+        "random_state": AnyOf((Unset(), Interval(Integral, 0), Instance((np.random.Generator,)))),
     }
 
     def __init__(
@@ -234,7 +234,7 @@ def _k_means(X, labels, c, least_to_leave):
 
 
 @kernel()
-def _h_means(X, labels, c, least_to_leave):
+def _h_means(X, labels, c, least_to_leave):  # noqa: C901 - one step of a compiled search, case by case
     """Best single relocations in place, from groups of at least `least_to_leave` records."""
     n, p = X.shape
     centres, sizes = group_centres(X, labels, c)

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from numbers import Integral
 from typing import Any
 
-from shoal.params import AnyOf, Interval, Nothing, check_params
+from shoal.params import AnyOf, Interval, Unset, check_params
 from shoal.privacy._verdict import Verdict
 from shoal.privacy.classes import Classes, find_classes
 
-K_RULE = AnyOf((Nothing(), Interval(Integral, 1)))
+K_RULE = AnyOf((Unset(), Interval(Integral, 1)))
 
 
 def k_anonymity(frame: Any, quasi: Sequence[str] | str, *, k: int | None = None) -> Verdict:

@@ -13,15 +13,15 @@ import polars as pl
 from shoal.engine.compile import kernel
 from shoal.engine.frame import Frame
 from shoal.errors import ParameterError
-from shoal.params import AnyOf, Interval, Nothing, Options, check_params
+from shoal.params import AnyOf, Interval, Options, Unset, check_params
 from shoal.privacy._diversity import missing_note
 from shoal.privacy._profile import Profile, profile_of
 from shoal.privacy._verdict import Verdict
-from shoal.privacy.cells import Cells, cells_of, is_ordered
+from shoal.privacy.cells import CodedCells, cells_of, is_ordered
 from shoal.privacy.classes import Classes, prepared
 
 GROUNDS = ("auto", "equal", "ordered", "hierarchical")
-T_RULE = AnyOf((Nothing(), Interval(Real, 0, 1)))
+T_RULE = AnyOf((Unset(), Interval(Real, 0, 1)))
 _SLACK = 1e-12
 
 
@@ -107,8 +107,8 @@ def ground_of(
     name: str,
     ground: str = "auto",
     levels: Sequence[Any] | None = None,
-    coded: Cells | None = None,
-) -> tuple[Cells, Ground]:
+    coded: CodedCells | None = None,
+) -> tuple[CodedCells, Ground]:
     """The sensitive column with codes that suit a ground distance, and that distance."""
     cells = (
         coded if coded is not None and coded.values is not None else cells_of(frame, [name], dense=True)[0]
@@ -129,7 +129,7 @@ def ground_of(
         scale = Ground("hierarchical", parent, height)
     codes = renumbered[cells.codes.astype(np.int64)]
     span = cells.span if ground == "ordered" else int((scale.height == 0).sum())
-    return Cells(name, codes, 0, span, cells.missing, cells.source), scale
+    return CodedCells(name, codes, 0, span, cells.missing, cells.source), scale
 
 
 def ground_for(ground: str | Mapping[str, str], name: str) -> str:
@@ -228,7 +228,7 @@ def tree_mass(totals: np.ndarray, ground: Ground) -> np.ndarray:
     return mass
 
 
-def _ranks(frame: Frame, cells: Cells, levels: Sequence[Any] | None) -> np.ndarray:
+def _ranks(frame: Frame, cells: CodedCells, levels: Sequence[Any] | None) -> np.ndarray:
     """The rank of each code among the values that occur; missing cells last."""
     rank = np.empty(cells.span, np.int64)
     if levels is not None:
@@ -250,7 +250,7 @@ def _ranks(frame: Frame, cells: Cells, levels: Sequence[Any] | None) -> np.ndarr
     return rank
 
 
-def _values(cells: Cells, known: Any) -> list[Any]:
+def _values(cells: CodedCells, known: Any) -> list[Any]:
     """The value of each code, None for the missing one; refuses values that are not known."""
     values = cells.values if isinstance(cells.values, list) else cells.values.to_pylist()
     for value in values:
@@ -261,7 +261,7 @@ def _values(cells: Cells, known: Any) -> list[Any]:
     return list(values)
 
 
-def _tree(cells: Cells, levels: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _tree(cells: CodedCells, levels: Sequence[Any]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Leaf of each code; parent and height of each node, leaves first and the root last."""
     leaves: dict[Any, int] = {}
     inner: list[tuple[list[tuple[bool, int]], int]] = []

@@ -11,14 +11,14 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.errors import ParameterError
-from shoal.params import AnyOf, Interval, Nothing, Options, check_params
+from shoal.params import AnyOf, Interval, Options, Unset, check_params
 from shoal.privacy._profile import Profile, ascend, profile_of
 from shoal.privacy._verdict import Verdict
 from shoal.privacy.classes import Classes, prepared
 
 KINDS = ("distinct", "entropy", "recursive")
-L_RULE = AnyOf((Nothing(), Interval(Real, 1)))
-C_RULE = AnyOf((Nothing(), Interval(Real, 0)))
+L_RULE = AnyOf((Unset(), Interval(Real, 1)))
+C_RULE = AnyOf((Unset(), Interval(Real, 0)))
 # Rounding of logarithms must not make a class of l equally frequent values miss entropy l-diversity.
 _SLACK = 1e-9
 

@@ -103,7 +103,7 @@ def _root(into, g):
 
 
 @kernel()
-def one_round(X, labels, order, starts, excess, short, nearest, d, largest):
+def one_round(X, labels, order, starts, excess, short, nearest, d, largest):  # noqa: C901 - one step of a compiled search, case by case
     """Let every group that is short make its best moves; a merge ends its turn."""
     n, p = X.shape
     c = starts.shape[0] - 1
@@ -165,7 +165,7 @@ def one_round(X, labels, order, starts, excess, short, nearest, d, largest):
 
 
 @kernel()
-def _best_move(X, head, after, sums, sizes, into, excess, g, near, d, largest, scratch, mine_by, theirs_by):
+def _best_move(X, head, after, sums, sizes, into, excess, g, near, d, largest, scratch, mine_by, theirs_by):  # noqa: C901, PLR0912, PLR0915 - one step of a compiled search, case by case
     """The move of g with the least cost per unit of excess: a merge with h, or a swap of i for h's j."""
     p = X.shape[1]
     best, best_h, best_i, best_j = np.inf, -1, -1, -1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.privacy.cells import Cells
+from shoal.privacy.cells import CodedCells
 from shoal.privacy.classes import Classes
 
 
@@ -17,7 +17,7 @@ class Profile:
 
     Attributes
     ----------
-    cells : Cells
+    cells : CodedCells
     starts : array of int64, (n_classes + 1,)
         Records of class c stand at starts[c] to starts[c + 1] - 1.
     codes : array of int64, (n_records,)
@@ -26,13 +26,13 @@ class Profile:
         Records of each sensitive value in the whole table.
     """
 
-    cells: Cells
+    cells: CodedCells
     starts: np.ndarray
     codes: np.ndarray
     totals: np.ndarray
 
 
-def profile_of(classes: Classes, cells: Cells) -> Profile:
+def profile_of(classes: Classes, cells: CodedCells) -> Profile:
     """Sort the sensitive codes of each class."""
     starts = np.zeros(classes.n_classes + 1, np.int64)
     np.cumsum(classes.sizes, out=starts[1:])

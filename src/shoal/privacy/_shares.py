@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.params import AnyOf, Interval, Nothing, Options, check_params
+from shoal.params import AnyOf, Interval, Options, Unset, check_params
 from shoal.privacy._diversity import missing_note
 from shoal.privacy._profile import Profile, profile_of
 from shoal.privacy._verdict import Verdict
 from shoal.privacy.classes import Classes, prepared
 
-ALPHA_RULE = AnyOf((Nothing(), Interval(Real, 0, 1)))
-GAIN_RULE = AnyOf((Nothing(), Interval(Real, 0)))
+ALPHA_RULE = AnyOf((Unset(), Interval(Real, 0, 1)))
+GAIN_RULE = AnyOf((Unset(), Interval(Real, 0)))
 KINDS = {
     "alpha": "(alpha, k)-anonymity",
     "beta": "beta-likeness",

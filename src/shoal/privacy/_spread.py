@@ -63,7 +63,7 @@ def _alike(X: np.ndarray, slices: np.ndarray, size: int) -> np.ndarray:
 
 
 @kernel()
-def _deal(X, slices, size):
+def _deal(X, slices, size):  # noqa: C901, PLR0912 - one step of a compiled search, case by case
     """One group after the other; records left over at the end go to the nearest centroid."""
     n, p = X.shape
     labels = np.full(n, -1, np.int64)

@@ -17,7 +17,7 @@ import polars as pl
 from shoal.engine.encode import group_means, sum_of_squares
 from shoal.engine.frame import Frame
 from shoal.errors import InputError, ParameterError
-from shoal.params import AnyOf, Interval, Nothing, Options, check_params
+from shoal.params import AnyOf, Interval, Options, Unset, check_params
 from shoal.privacy._closeness import T_RULE, Ground, ground_for, ground_of, prefixes, tree_mass
 from shoal.privacy._moves import (
     DISTINCT,
@@ -31,7 +31,7 @@ from shoal.privacy._moves import (
 )
 from shoal.privacy._spread import spread_groups
 
-_L_RULE = AnyOf((Nothing(), Interval(Integral, 1)))
+_L_RULE = AnyOf((Unset(), Interval(Integral, 1)))
 _MODEL = {"equal": EQUAL, "ordered": ORDERED, "hierarchical": TREE}
 _NEIGHBOURS = 12
 # Groups that have grown beyond this (or 2k) are only merged: trying swaps would take too long. It takes much

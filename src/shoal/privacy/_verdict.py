@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from shoal.typing import Json
+
 NAMED = 12  # names that a sentence lists
 
 
@@ -106,7 +108,7 @@ class Verdict:
             text += " as a value of its own"
         return text + "."
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values, ready for JSON."""
         return {
             "model": self.model,

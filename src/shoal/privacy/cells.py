@@ -24,7 +24,7 @@ _SPARSE = 16
 
 
 @dataclass(frozen=True)
-class Cells:
+class CodedCells:
     """One column as codes 0..span-1.
 
     Parameters
@@ -86,14 +86,14 @@ def opened(data: Any, names: Sequence[str], what: str = "table") -> Frame:
     return frame
 
 
-def cells_of(frame: Frame, names: Sequence[str], *, dense: bool = False) -> list[Cells]:
+def cells_of(frame: Frame, names: Sequence[str], *, dense: bool = False) -> list[CodedCells]:
     """Code some columns; `dense` makes every code occur, and gives its value."""
     arrays = [_arrow(frame, name) for name in names]
     with ThreadPoolExecutor(max_workers=2) as pool:
         return list(pool.map(_coded, names, arrays, [dense] * len(arrays)))
 
 
-def cells_of_both(one: Frame, other: Frame, names: Sequence[str]) -> list[Cells]:
+def cells_of_both(one: Frame, other: Frame, names: Sequence[str]) -> list[CodedCells]:
     """Code the columns of two frames alike, the records of the second after those of the first."""
     together = []
     for name in names:
@@ -138,7 +138,7 @@ def _joined(first: Any, second: Any, name: str) -> Any:
         ) from None
 
 
-def _coded(name: str, array: Any, dense: bool) -> Cells:
+def _coded(name: str, array: Any, dense: bool) -> CodedCells:
     if isinstance(array, list):
         return _coded_list(name, array)
     kind = array.type
@@ -149,7 +149,7 @@ def _coded(name: str, array: Any, dense: bool) -> Cells:
         values = _values(array)
         low, high = int(values.min()), int(values.max())
         if high - low < max(_SPARSE * len(values), 4096):
-            return Cells(name, values, low, high - low + 1, None, array)
+            return CodedCells(name, values, low, high - low + 1, None, array)
     try:
         return _coded_dictionary(name, array)
     except _ARROW_ERRORS:
@@ -167,16 +167,16 @@ def _plain_floats(array: pa.Array) -> pa.Array:
     return pl.Series(_values(wide) + 0.0).fill_nan(None).to_arrow()
 
 
-def _coded_dictionary(name: str, array: pa.Array) -> Cells:
+def _coded_dictionary(name: str, array: pa.Array) -> CodedCells:
     if pa.types.is_dictionary(array.type):
         return _coded_levels(name, array)
     encoded = array.dictionary_encode(null_encoding="encode")
     codes = _values(encoded.indices)
     missing = _values(array.is_null()) if array.null_count else None
-    return Cells(name, codes, 0, len(encoded.dictionary), missing, array, encoded.dictionary)
+    return CodedCells(name, codes, 0, len(encoded.dictionary), missing, array, encoded.dictionary)
 
 
-def _coded_levels(name: str, array: pa.Array) -> Cells:
+def _coded_levels(name: str, array: pa.Array) -> CodedCells:
     """Code a category by the levels that occur, in the order of the levels; a null level is missing."""
     plain = array.dictionary
     n_levels = len(plain)
@@ -194,10 +194,10 @@ def _coded_levels(name: str, array: pa.Array) -> Cells:
     missing = codes == code[n_levels] if used[n_levels] else None
     first = {alike_to: at for at, alike_to in reversed(list(enumerate(alike[:n_levels].tolist())))}
     values = [plain[first[each]].as_py() if each < n_levels else None for each in kept.tolist()]
-    return Cells(name, codes, 0, len(values), missing, array, values)
+    return CodedCells(name, codes, 0, len(values), missing, array, values)
 
 
-def _coded_list(name: str, cells: list[Any]) -> Cells:
+def _coded_list(name: str, cells: list[Any]) -> CodedCells:
     """Code cells of several types; a truth value differs from the number it equals."""
     known: dict[Any, int] = {}
     values: list[Any] = []
@@ -214,7 +214,7 @@ def _coded_list(name: str, cells: list[Any]) -> Cells:
             ) from None
         if len(known) > len(values):
             values.append(None if missing[row] else cell)
-    return Cells(name, codes, 0, len(known), missing if missing.any() else None, cells, values)
+    return CodedCells(name, codes, 0, len(known), missing if missing.any() else None, cells, values)
 
 
 _MISSING = object()

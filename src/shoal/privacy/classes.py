@@ -16,7 +16,7 @@ from shoal.engine.compile import kernel
 from shoal.engine.frame import Frame
 from shoal.errors import ParameterError
 from shoal.privacy._verdict import WorstClass
-from shoal.privacy.cells import Cells, cells_of, cells_of_both, names_of, opened
+from shoal.privacy.cells import CodedCells, cells_of, cells_of_both, names_of, opened
 
 # A table of this many slots per record is addressed directly instead of hashed.
 _DIRECT = 4
@@ -35,14 +35,14 @@ class Classes:
     sizes : array of int64, (n_classes,)
     first : array of int64, (n_classes,)
         The first record of each class.
-    columns : list of Cells
+    columns : list of CodedCells
     """
 
     names: tuple[str, ...]
     labels: np.ndarray
     sizes: np.ndarray
     first: np.ndarray
-    columns: list[Cells]
+    columns: list[CodedCells]
 
     @property
     def n_records(self) -> int:
@@ -87,7 +87,7 @@ def find_classes(data: Any, quasi: Sequence[str] | str) -> Classes:
     return classes_of(cells_of(opened(data, names), names))
 
 
-def classes_of(columns: list[Cells]) -> Classes:
+def classes_of(columns: list[CodedCells]) -> Classes:
     """The classes of coded columns."""
     key, span = _key(columns)
     labels, sizes, first = _labels(key, span)
@@ -111,7 +111,7 @@ def refuse_overlap(quasi: Sequence[str], sensitive: Sequence[str]) -> None:
             )
 
 
-def prepared(data: Any, quasi: Sequence[str] | str, sensitive: str) -> tuple[Frame, Classes, Cells]:
+def prepared(data: Any, quasi: Sequence[str] | str, sensitive: str) -> tuple[Frame, Classes, CodedCells]:
     """The frame, its classes and its sensitive column, checked."""
     names, others = names_of(quasi, "quasi"), names_of(sensitive, "sensitive")
     refuse_overlap(names, others)
@@ -120,7 +120,7 @@ def prepared(data: Any, quasi: Sequence[str] | str, sensitive: str) -> tuple[Fra
     return frame, classes_of(columns), coded
 
 
-def _key(columns: list[Cells]) -> tuple[np.ndarray, int]:
+def _key(columns: list[CodedCells]) -> tuple[np.ndarray, int]:
     """One number per record that tells its combination of codes apart from every other."""
     key = np.zeros(columns[0].codes.shape[0], np.int64)
     span = 1

@@ -23,7 +23,7 @@ from shoal.publish.result import Protection
 from shoal.publish.stages import check
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.identification import identification
-from shoal.publish.stages.measure import Figures
+from shoal.publish.stages.measure import Figures, LossCertificate
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import Status, status_of
 from shoal.schema import Column
@@ -34,7 +34,7 @@ CERTIFIED = 50_000
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledChange:
     """What is decided before cells are changed.
 
     Attributes
@@ -61,7 +61,7 @@ def change(
             )
         named = [name for edit in edits for name in edit.columns]
         table = needed_table(run.rows, roles, {*roles.needed, *named})
-        settled = Settled(request, roles)
+        settled = SettledChange(request, roles)
         counted = "" if request.count == "record" else " households"
         tell(f"changing cells until every combination has {request.k}{counted}", 0, 0)
         recoder = recoder_for(settled, table).fit(_keys(table, settled))
@@ -80,7 +80,7 @@ def change(
         status, told = run.settled(status, made, table)
         tell("measuring", 0, 0)
         figures = _figures(table, changed, settled, recoder, exposure)
-        figures = replace(figures, rules=[each.to_dict() for each in kept.kept] or None)
+        figures = replace(figures, rules=tuple(kept.kept) or None)
         if before_giving is not None:
             before_giving()
         given = made.give(recoder.labels_)
@@ -96,7 +96,7 @@ def change(
         )
 
 
-def recoder_for(settled: Settled, table: pl.DataFrame) -> Recoder:
+def recoder_for(settled: SettledChange, table: pl.DataFrame) -> Recoder:
     """The configured method."""
     request, roles = settled.request, settled.roles
     importance = {fact.name: fact.importance for fact in roles.quasi if fact.importance != 1.0}
@@ -131,7 +131,7 @@ def hierarchy_for(fact: Column, given: dict[str, Hierarchy], cells: pl.Series) -
     return Hierarchy.flat(fact.name, cells.drop_nulls().unique().sort().cast(pl.String).to_list() or [""])
 
 
-def _apart(settled: Settled) -> str | None:
+def _apart(settled: SettledChange) -> str | None:
     """The column that k counts instead of records."""
     return settled.roles.household if settled.request.count == "household" else None
 
@@ -145,7 +145,7 @@ def _parameters(recoder: Recoder) -> dict[str, object]:
     }
 
 
-def _keys(table: pl.DataFrame, settled: Settled) -> pl.DataFrame:
+def _keys(table: pl.DataFrame, settled: SettledChange) -> pl.DataFrame:
     """The columns a method works on, texts of dates as dates."""
     roles, counted = settled.roles, _apart(settled)
     dates = [
@@ -163,7 +163,9 @@ def new_columns(table: pl.DataFrame, roles: Roles, recoder: Recoder) -> dict[str
     return new
 
 
-def _verdicts(changed: pl.DataFrame, classes: pl.DataFrame, settled: Settled) -> tuple[privacy.Verdict, ...]:
+def _verdicts(
+    changed: pl.DataFrame, classes: pl.DataFrame, settled: SettledChange
+) -> tuple[privacy.Verdict, ...]:
     """The models on what would be published; k is demanded where a missing cell is a value of its own."""
     request, roles = settled.request, settled.roles
     strict = request.method_name == "generalize" or request.reading in (None, "strict")
@@ -199,7 +201,11 @@ def _sizes(recoder: Recoder) -> np.ndarray:
 
 
 def _figures(
-    before: pl.DataFrame, after: pl.DataFrame, settled: Settled, recoder: Recoder, exposure: check.Exposure
+    before: pl.DataFrame,
+    after: pl.DataFrame,
+    settled: SettledChange,
+    recoder: Recoder,
+    exposure: check.Exposure,
 ) -> Figures:
     """What was lost, in cells; per cent of a cell's mean loss."""
     names, sizes = settled.roles.quasi_names, _sizes(recoder)
@@ -215,10 +221,10 @@ def _figures(
         raise InternalError(f"{type(recoder).__name__} tells no losses.")
     proof = None
     if recoder.bound_ is not None and recoder.gap_ is not None:
-        proof = {
-            "bound": 100.0 * recoder.bound_, "gap": 100.0 * recoder.gap_, "proven": recoder.gap_ < 1e-9,
-            "method": "recoding programme", "seconds": 0.0, "note": "",
-        }  # fmt: skip
+        method = "recoding programme"
+        proof = LossCertificate(
+            100.0 * recoder.bound_, 100.0 * recoder.gap_, recoder.gap_ < 1e-9, method, 0.0, ""
+        )
     return Figures(
         n_records=before.height,
         n_groups=int(sizes.size),
@@ -237,7 +243,7 @@ def _figures(
     )
 
 
-def _notes(settled: Settled, recoder: Recoder) -> list[str]:
+def _notes(settled: SettledChange, recoder: Recoder) -> list[str]:
     """What to know about the result as a whole."""
     roles, said = (
         settled.roles,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import ParameterError
-from shoal.params import AnyOf, Instance, Nothing, Options, Rule
+from shoal.params import AnyOf, Constraint, Instance, Options, Unset
 
 METADATA = "option"
 
@@ -22,7 +22,7 @@ class Option:
 
     Attributes
     ----------
-    rule : Rule
+    rule : Constraint
     help : str
     kind : {"whole", "number", "text", "names", "flag", "path", "value"}
         How it is written on a command line or in a form; a "value" only exists in Python.
@@ -34,7 +34,7 @@ class Option:
         Whether the publish page asks for it; roles are asked for by column there.
     """
 
-    rule: Rule
+    rule: Constraint
     help: str
     kind: str
     flag: str
@@ -50,7 +50,7 @@ class Option:
 
 
 @dataclass(frozen=True)
-class Names(Rule):
+class ColumnNames(Constraint):
     """Names of columns, each a text, none twice."""
 
     def accepts(self, value: Any) -> bool:
@@ -66,7 +66,7 @@ class Names(Rule):
 
 
 @dataclass(frozen=True)
-class IsSchema(Rule):
+class IsSchema(Constraint):
     """A schema, which is loaded only where there is one: the command makes its options from these rules."""
 
     def accepts(self, value: Any) -> bool:
@@ -80,7 +80,7 @@ class IsSchema(Rule):
 
 
 @dataclass(frozen=True)
-class IsSteps(Rule):
+class IsSteps(Constraint):
     """Steps of a run, or none."""
 
     def accepts(self, value: Any) -> bool:
@@ -93,7 +93,7 @@ class IsSteps(Rule):
 
 def option(
     default: Any,
-    rule: Rule,
+    rule: Constraint,
     words: str,
     kind: str,
     flag: str | None = None,
@@ -105,9 +105,9 @@ def option(
     return field(default=default, metadata={METADATA: Option(rule, words, kind, flag or "", python, page)})
 
 
-def maybe(rule: Rule) -> Rule:
+def maybe(rule: Constraint) -> Constraint:
     """Nothing, or what a rule allows."""
-    return AnyOf((Nothing(), rule))
+    return AnyOf((Unset(), rule))
 
 
 TEXT = maybe(Instance((str,)))

@@ -22,7 +22,7 @@ from shoal.publish.result import Protection
 from shoal.publish.stages.check import exposure_of, refuse_broken
 from shoal.publish.stages.households import household_sums, households_of
 from shoal.publish.stages.identification import NOT_MEASURED
-from shoal.publish.stages.plan import Plan, draft_plan, finished_plan, small_strata
+from shoal.publish.stages.plan import PublishPlan, draft_plan, finished_plan, small_strata
 from shoal.publish.stages.roles import Roles, settle_roles
 from shoal.publish.stages.routing import centres_of, stratum_sums
 from shoal.publish.stages.survey import ROW, survey_batch, surveyed
@@ -119,7 +119,7 @@ def settle_method(request: ProtectionRequest) -> Microaggregator:
     )
 
 
-def plan_rows(rows: Rows, roles: Roles, request: ProtectionRequest, method: Microaggregator) -> Plan:
+def plan_rows(rows: Rows, roles: Roles, request: ProtectionRequest, method: Microaggregator) -> PublishPlan:
     """Look through the table and decide how it is encoded and cut; further passes for households and small strata."""
     n_rows = rows.settle(roles)
     known = rows.recalled(roles)
@@ -137,7 +137,7 @@ def plan_rows(rows: Rows, roles: Roles, request: ProtectionRequest, method: Micr
     return finished_plan(draft, found, rows.part_rows(roles), centres)
 
 
-def settle_status(rows: Rows, draft: Draft, plan: Plan) -> tuple[Status, tuple[str, ...]]:
+def settle_status(rows: Rows, draft: Draft, plan: PublishPlan) -> tuple[Status, tuple[str, ...]]:
     """The status of what would be published and notes on it; raises where it must not be given out."""
     request = plan.request
     if draft.tally.interrupted and not request.keep_best:

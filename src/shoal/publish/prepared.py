@@ -16,8 +16,8 @@ from shoal.publish.request import ProtectionRequest
 from shoal.publish.result import original_cells
 from shoal.publish.stages.encode import Encoded, encode_part
 from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, number_figures
-from shoal.publish.stages.partition import Groups, form_groups
-from shoal.publish.stages.plan import Plan, original_columns
+from shoal.publish.stages.partition import PartGroups, form_groups
+from shoal.publish.stages.plan import PublishPlan, original_columns
 from shoal.publish.stages.roles import settle_roles
 from shoal.publish.stages.solve import aggregated, sums_of
 from shoal.publish.stages.survey import kept_rows
@@ -29,7 +29,7 @@ class Prepared:
 
     Attributes
     ----------
-    plan : Plan
+    plan : PublishPlan
     part : Encoded
         All rows.
     notes : tuple of str
@@ -37,7 +37,7 @@ class Prepared:
         The table as it came.
     """
 
-    plan: Plan
+    plan: PublishPlan
     part: Encoded
     notes: tuple[str, ...]
     frame: Any
@@ -48,14 +48,14 @@ class Prepared:
         """The columns that are aggregated."""
         return tuple(self.plan.roles.quasi_names)
 
-    def groups(self, method: str, k: int, **options: Any) -> Groups:
+    def groups(self, method: str, k: int, **options: Any) -> PartGroups:
         """The groups that a method forms for some k, inside the strata and with households whole."""
         asked = replace(self.plan.request, method=method, k=k, **options)
         # Which strata are too small depends on k.
         ready = prepare(self.frame, asked, self.labelled) if self.plan.roles.strata else self
         return form_groups(ready.part, replace(ready.plan, request=asked, method=settle_method(asked)))
 
-    def measured(self, groups: Groups) -> tuple[Figures, int | None]:
+    def measured(self, groups: PartGroups) -> tuple[Figures, int | None]:
         """The figures of some groups as `protect` counts them, and the proposals of a search that was one run."""
         values, gone = aggregated(self.part, groups, self.plan)
         sums = sums_of(self.part, groups, values, gone, self.plan, MEASURED_RECORDS)

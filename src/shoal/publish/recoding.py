@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from numbers import Integral, Real
-from typing import Any
 
 from shoal.params import Interval, Options
 from shoal.publish.fields import PATH, maybe, option
 from shoal.schema.steps import CONDITIONS
+from shoal.typing import Keywords
 
 # Methods that change cells truthfully instead of averaging them.
 CHANGING = ("generalize", "suppress")
@@ -16,7 +16,7 @@ OF_CLASSES = ("entropy_l", "alpha", "beta", "enhanced_beta", "delta_disclosure")
 OF_GENERALIZE = ("hierarchies", "recoding", "suppress_at_most", "objective", "classes")
 OF_SUPPRESS = ("reading", "subsets")
 
-FIELDS: dict[str, Any] = {
+FIELDS: Keywords = {
     "l": option(
         None, maybe(Interval(Integral, 2)), "Also reach l-diversity of the sensitive columns.", "whole", "--l", page=True
     ),

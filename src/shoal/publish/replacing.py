@@ -23,7 +23,7 @@ from shoal.engine.pseudonyms import pseudonyms
 from shoal.errors import InputError
 from shoal.privacy import Verdict
 from shoal.publish.earlier import with_earlier
-from shoal.publish.executors import Executor, Given, Progress, Rows
+from shoal.publish.executors import Executor, GivenOut, Progress, Rows
 from shoal.publish.executors.memory import MemoryRows
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection, original_cells
@@ -63,7 +63,7 @@ class Outcome:
     classes: pl.DataFrame
     original: pl.DataFrame
     published: pl.DataFrame
-    give: Callable[[np.ndarray], Given]
+    give: Callable[[np.ndarray], GivenOut]
     whole: pl.DataFrame | None = None
 
 
@@ -98,7 +98,7 @@ class Opened:
         return status, (*self.rows.notes, *self.roles.notes, *told)
 
     def protection(
-        self, made: Outcome, given: Given, verdicts: tuple[Verdict, ...], figures: Figures, status: Status,
+        self, made: Outcome, given: GivenOut, verdicts: tuple[Verdict, ...], figures: Figures, status: Status,
         notes: tuple[str, ...], sizes: np.ndarray, parameters: Mapping[str, object],
     ) -> Protection:  # fmt: skip
         """What the run gives back."""
@@ -221,7 +221,7 @@ def _in_memory(
     published = table.with_columns(new.values()).select(n for n in roles.names if n not in hidden(roles))
     step = max(1, -(-published.height // MEASURED_RECORDS))
 
-    def give(labels: np.ndarray) -> Given:
+    def give(labels: np.ndarray) -> GivenOut:
         cells = dict(new)
         if key is not None:
             cells |= {name: pseudonyms(table[name], key) for name in hidden(roles)}
@@ -229,8 +229,8 @@ def _in_memory(
         made = frame.without(hidden(roles) if request.identifiers == "drop" else []).replaced(cells)
         if request.order == "shuffle":
             order = shuffled(Frame(made).to_polars())
-            return Given(Frame(made).narwhals[order.tolist()].to_native(), labels[order])
-        return Given(made, labels)
+            return GivenOut(Frame(made).narwhals[order.tolist()].to_native(), labels[order])
+        return GivenOut(made, labels)
 
     return Outcome(
         check.class_rows(published, settled, households),
@@ -249,7 +249,7 @@ def _in_parts(
     key: bytes | None,
     households: pl.Series | None,
 ) -> Outcome:
-    from shoal.publish.executors.parts.writing import Classes, Writer
+    from shoal.publish.executors.parts.writing import BatchWriter, ClassCounter
 
     roles = settled.roles
     temporary = rows.held.enter_context(io.atomic(rows.place.output))
@@ -258,8 +258,8 @@ def _in_parts(
     step = max(1, -(-table.height // MEASURED_RECORDS))
     place = np.full(rows.source.n_rows, -1, np.int64)
     place[table[ROW].to_numpy()] = np.arange(table.height)
-    classes, before, after = Classes(), [], []
-    writer = Writer(temporary, rows.place.output.suffix.lower(), rows.source)
+    classes, before, after = ClassCounter(), [], []
+    writer = BatchWriter(temporary, rows.place.output.suffix.lower(), rows.source)
     try:
         for batch in rows.source.numbered(None):
             here = place[batch[ROW].to_numpy()]
@@ -277,4 +277,4 @@ def _in_parts(
             rows.tell("writing and checking", int(here[-1]) + 1 if here.size else 0, table.height)
     finally:
         writer.close()
-    return Outcome(classes.all(), pl.concat(before), pl.concat(after), lambda _labels: Given(None, None))
+    return Outcome(classes.all(), pl.concat(before), pl.concat(after), lambda _labels: GivenOut(None, None))

@@ -20,9 +20,9 @@ from shoal.publish.fields import (
     FLAG,
     PATH,
     TEXT,
+    ColumnNames,
     IsSchema,
     IsSteps,
-    Names,
     Option,
     bytes_of,
     is_number_name,
@@ -35,6 +35,7 @@ from shoal.publish.fields import (
 )
 from shoal.publish.recoding import FIELDS
 from shoal.scenarios import RELEASE_TYPES, ReleaseType, release_type
+from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
     from shoal.schema import FileFormat, Schema
@@ -74,15 +75,15 @@ class ProtectionRequest:
         (), IsSteps(), "Several treatments in order, as TOML; else the schema's [[steps]].", "text", "--steps"
     )
     columns: tuple[str, ...] = option(
-        (), Names(), "The only columns to protect, separated by commas; others stay as they are.", "names",
+        (), ColumnNames(), "The only columns to protect, separated by commas; others stay as they are.", "names",
         "--columns",
     )  # fmt: skip
-    leave: tuple[str, ...] = option((), Names(), "Columns that stay as they are.", "names", "--leave")
+    leave: tuple[str, ...] = option((), ColumnNames(), "Columns that stay as they are.", "names", "--leave")
     sensitive: tuple[str, ...] = option(
-        (), Names(), "Columns to be kept secret: left as they are, and checked.", "names", "--sensitive"
+        (), ColumnNames(), "Columns to be kept secret: left as they are, and checked.", "names", "--sensitive"
     )
     strata: tuple[str, ...] = option(
-        (), Names(), "Columns whose values groups never cross.", "names", "--strata"
+        (), ColumnNames(), "Columns whose values groups never cross.", "names", "--strata"
     )
     weights: str | None = option(None, TEXT, "Column of survey weights.", "text", "--weights")
     households: str | None = option(
@@ -289,14 +290,14 @@ class ProtectionRequest:
         """How the bytes of a text file are read, where the schema declares it."""
         return None if self.schema is None else self.schema.file
 
-    def given(self) -> dict[str, Any]:
+    def given(self) -> Keywords:
         """The fields that differ from their default."""
         usual = {each.name: each.default for each in fields(self)} | {"method": self.default_method}
         return {name: getattr(self, name) for name in options() if getattr(self, name) != usual[name]}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The fields that differ from their default as plain values, which `from_dict` reads back."""
-        told: dict[str, Any] = {}
+        told: Json = {}
         for name, value in self.given().items():
             if name == "schema":
                 told[name] = self.schema.to_toml() if self.schema is not None else None

@@ -11,14 +11,15 @@ import numpy as np
 import polars as pl
 
 from shoal import privacy
-from shoal.publish.executors import Draft, Given
+from shoal.publish.executors import Draft, GivenOut
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.decode import RAW
 from shoal.publish.stages.measure import Figures
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import WORDS, Status, named, rule_of
 from shoal.schema import Schema
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.utility import Fitness
@@ -74,13 +75,19 @@ class Protection:
     published: pl.DataFrame
     proposals: int | None = None
     parts: int = 1
-    parameters: dict[str, Any] | None = None
+    parameters: Json | None = None
     source: str | None = None
     output: str | None = None
 
     @classmethod
     def of(
-        cls, plan: Plan, draft: Draft, status: Status, figures: Figures, given: Given, notes: tuple[str, ...]
+        cls,
+        plan: PublishPlan,
+        draft: Draft,
+        status: Status,
+        figures: Figures,
+        given: GivenOut,
+        notes: tuple[str, ...],
     ) -> Self:
         """Put together what the stages have found."""
         original = original_cells(draft.tally.selection()[0], plan.roles)
@@ -183,13 +190,13 @@ class Protection:
         if figures.certificate is not None:
             proof = figures.certificate
             said.append(
-                f"no partition loses less than {proof['bound']:.4f} %: at most {proof['gap']:.2f} % of this loss could "
-                f"be saved ({proof['method']}, {proof['seconds']:.0f} s)"
+                f"no partition loses less than {proof.bound:.4f} %: at most {proof.gap:.2f} % of this loss could "
+                f"be saved ({proof.method}, {proof.seconds:.0f} s)"
             )
         said += [] if self.fitness is None else self.fitness.lines()
         return [*said, *(f"note: {note}" for note in self.notes)]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values, ready for JSON."""
         return (
             {"method": self.method, "k": self.request.k, "status": self.status, "reasons": list(self.reasons)}
@@ -202,7 +209,7 @@ class Protection:
             }
         )
 
-    def settings(self) -> dict[str, Any]:
+    def settings(self) -> Json:
         """Method, parameters and roles: what is needed to repeat the run."""
         roles, request = self.roles, self.request
         return {
@@ -256,7 +263,7 @@ def original_cells(table: pl.DataFrame, roles: Roles) -> pl.DataFrame:
     return table.select(kept)
 
 
-def _notes(plan: Plan, draft: Draft, figures: Figures) -> list[str]:
+def _notes(plan: PublishPlan, draft: Draft, figures: Figures) -> list[str]:
     """What to know about the result as a whole."""
     roles, said = plan.roles, []
     if draft.tally.merged:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 from shoal.errors import GuaranteeError
 from shoal.privacy import Verdict
 from shoal.publish.stages.check import Exposure
 from shoal.scenarios import RED_SHARE, ReleaseType
+from shoal.typing import Json
 
 HOW_TO_ACCEPT = " (--accept-risk, or accept_risk=True)"
 WORDS = {
@@ -57,7 +57,7 @@ class Status:
         why = "; ".join(self.reasons)
         return f"status {self.colour}: {self.word}" + (f" ({why})" if why else "")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """Colour and reasons as plain values."""
         return {"status": self.colour, "reasons": list(self.reasons)}
 

@@ -138,7 +138,7 @@ def search_root(space, pi, own, k, i, listed, dr, nodes, kept):
 
 
 @kernel()
-def _grow(V, t, nodes, lows, kept):
+def _grow(V, t, nodes, lows, kept):  # noqa: C901, PLR0912, PLR0915 - one step of a compiled search, case by case
     """Sets of t records of negative weight, by chains (step 4); how many were kept, and nodes (more: cut short)."""
     n = V.shape[0]
     star = np.zeros((n, t))

@@ -22,8 +22,8 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.relaxation.cuts import hits, separate
-from shoal.relaxation.master import Master, Solved, incidence
-from shoal.relaxation.pricing import CutPrices, Grid, Priced, nodes_within, padded, price
+from shoal.relaxation.master import Master, MasterSolution, incidence
+from shoal.relaxation.pricing import CutPrices, Priced, RoundedDistances, nodes_within, padded, price
 
 # What a step of the simplex method and a node of pricing take for each record, on the machines at hand.
 _SECONDS_PER_STEP = 1e-7
@@ -35,7 +35,7 @@ class Relaxation:
 
     Parameters
     ----------
-    grid : Grid
+    grid : RoundedDistances
     duals : array of float64, (n,)
         Feasible duals to start from: no group costs less than the sum over its members.
     groups : list of arrays of int64
@@ -56,7 +56,11 @@ class Relaxation:
     """
 
     def __init__(
-        self, grid: Grid, duals: np.ndarray, groups: list[np.ndarray], time_left: Callable[[], float]
+        self,
+        grid: RoundedDistances,
+        duals: np.ndarray,
+        groups: list[np.ndarray],
+        time_left: Callable[[], float],
     ) -> None:
         self._grid, self._k, self._n = grid, grid.k, grid.D.shape[0]
         self._time_left = time_left
@@ -107,13 +111,13 @@ class Relaxation:
             if weak == 5:
                 return
 
-    def _new_triples(self, solved: Solved) -> np.ndarray:
+    def _new_triples(self, solved: MasterSolution) -> np.ndarray:
         triples = separate(self._master.groups[: solved.x.size], solved.x, self._n, max(100, self._n // 4), 4)
         old = {row.tobytes() for row in self._master.cuts}
         fresh = [row for row in triples if row.tobytes() not in old]
         return np.array(fresh, np.int64).reshape(-1, 5)
 
-    def _converge(self, target: float, report: Callable[[str, float], None]) -> Solved | None:
+    def _converge(self, target: float, report: Callable[[str, float], None]) -> MasterSolution | None:
         """Generate columns until the bound meets the programme; its last solution, or None if stopped."""
         while self._time_left() > 0:
             width = self._reach * (np.abs(self.pi) + 0.05 * np.abs(self.pi).mean())
@@ -188,7 +192,7 @@ class Relaxation:
         self._master.add_groups(padded(new, self._width), group_costs(self._grid.D, new))
         return new.shape[0]
 
-    def _tidy(self, solved: Solved) -> None:
+    def _tidy(self, solved: MasterSolution) -> None:
         """Forget cuts without a price and, where there are many, groups that cost far too much."""
         cuts = (solved.mu > 0) | (self.mu > 0)
         keep = np.ones(self._master.costs.size, np.bool_)

@@ -87,7 +87,7 @@ def _worst(sets: np.ndarray, excess: np.ndarray, n: int, most: int, per_record: 
 
 
 @kernel()
-def _violated(start, other, amount, column_start, column, x):
+def _violated(start, other, amount, column_start, column, x):  # noqa: C901, PLR0912 - one step of a compiled search, case by case
     """Triangles of records whose groups overlap in more than one unit: y_ij + y_il + y_jl - 2 y_ijl > 1."""
     n = start.size - 1
     triples = [(0, 0, 0)]
@@ -135,7 +135,7 @@ def _violated(start, other, amount, column_start, column, x):
 
 
 @kernel()
-def _violated_fives(start, other, column_start, column, x):
+def _violated_fives(start, other, column_start, column, x):  # noqa: C901 - one step of a compiled search, case by case
     """From each pair that shares a group, add three times the record that completes most halves."""
     n = start.size - 1
     fives = [(0, 0, 0, 0, 0)]

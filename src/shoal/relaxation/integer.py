@@ -13,7 +13,7 @@ from shoal.relaxation.master import NO_CUTS, load_highs, quiet_highs, rows_of
 
 
 @dataclass(frozen=True)
-class Choice:
+class IntegerSolution:
     """What branch and bound found.
 
     Attributes
@@ -49,7 +49,7 @@ def choose(
     seconds: float | None = None,
     stopped: Callable[[], bool] | None = None,
     gap: float = 0.0,
-) -> Choice:
+) -> IntegerSolution:
     """Choose groups that contain every record exactly once, at the least total cost.
 
     Parameters
@@ -105,7 +105,7 @@ def choose(
         taken = np.flatnonzero(np.asarray(highs.getSolution().col_value) > 0.5)
         cost = float(info.objective_function_value)
     ended = (highspy.HighsModelStatus.kOptimal, highspy.HighsModelStatus.kInfeasible)
-    return Choice(
+    return IntegerSolution(
         taken,
         cost,
         float(info.mip_dual_bound),

@@ -22,7 +22,7 @@ NO_CUTS = np.zeros((0, 5), np.int64)
 
 
 @dataclass(frozen=True)
-class Solved:
+class MasterSolution:
     """Optimal value, duals of records and (sign turned, so >= 0) of cuts, amounts of the groups, steps made."""
 
     value: float
@@ -140,7 +140,7 @@ class Master:
             if gone.size:
                 delete(gone.size, gone)
 
-    def solve(self, low: np.ndarray, high: np.ndarray) -> Solved:
+    def solve(self, low: np.ndarray, high: np.ndarray) -> MasterSolution:
         """Solve within a box around the duals of the records."""
         highs, n = self._highs, self.n
         each = np.arange(n, dtype=np.int32)
@@ -162,6 +162,6 @@ class Master:
         info = highs.getInfo()
         value = float(info.objective_function_value)
         amounts = np.asarray(solution.col_value)[2 * n :]
-        return Solved(
+        return MasterSolution(
             value, duals[:n], np.maximum(0.0, -duals[n:]), amounts, int(info.simplex_iteration_count)
         )

@@ -36,7 +36,7 @@ _NODES_LOW = 100_000
 
 
 @dataclass(frozen=True)
-class Grid:
+class RoundedDistances:
     """Squared distances rounded down to multiples of 2**-bits, and what else pricing needs to be exact.
 
     Memory is n^2 doubles: 134 MB for 4,092 records, 200 MB for 5,000. This is the only place that holds
@@ -49,7 +49,7 @@ class Grid:
     top: float
 
     @classmethod
-    def of(cls, Z: np.ndarray, k: int) -> Grid:
+    def of(cls, Z: np.ndarray, k: int) -> RoundedDistances:
         """The grid of a standardised table."""
         D = _squared_distances(Z)
         # Rounding in a sum of p squares is below (p + 2) units in the last place.
@@ -62,9 +62,11 @@ class Grid:
         np.ldexp(D, -bits, out=D)
         return cls(D, k, bits, top)
 
-    def part(self, records: np.ndarray) -> Grid:
+    def part(self, records: np.ndarray) -> RoundedDistances:
         """The grid of some of the records."""
-        return Grid(np.ascontiguousarray(self.D[np.ix_(records, records)]), self.k, self.bits, self.top)
+        return RoundedDistances(
+            np.ascontiguousarray(self.D[np.ix_(records, records)]), self.k, self.bits, self.top
+        )
 
     def down(self, values: np.ndarray) -> np.ndarray:
         """Duals rounded down to the grid, within the range that keeps sums exact."""
@@ -132,7 +134,7 @@ class Priced:
     nodes: int
 
 
-def price(grid: Grid, pi: np.ndarray, cuts: CutPrices, size: int, nodes: int) -> Priced:
+def price(grid: RoundedDistances, pi: np.ndarray, cuts: CutPrices, size: int, nodes: int) -> Priced:
     """Search all groups of one size with negative reduced cost, giving up beyond a number of nodes."""
     lowest, best, _, used, _ = _search_all(grid, pi, cuts, size, nodes, 0)
     block, record = np.nonzero(lowest < 0)
@@ -146,7 +148,13 @@ def price(grid: Grid, pi: np.ndarray, cuts: CutPrices, size: int, nodes: int) ->
 
 
 def below(
-    grid: Grid, pi: np.ndarray, cuts: CutPrices, size: int, threshold: float, nodes: int, room: int
+    grid: RoundedDistances,
+    pi: np.ndarray,
+    cuts: CutPrices,
+    size: int,
+    threshold: float,
+    nodes: int,
+    room: int,
 ) -> np.ndarray | None:
     """All groups of one size with a reduced cost below a threshold; None if there are too many to list."""
     # Spreading the threshold over the members turns "below threshold" into "negative".
@@ -158,7 +166,13 @@ def below(
 
 
 def low(
-    grid: Grid, pi: np.ndarray, cuts: CutPrices, sizes: range, reach: float, most: int, per_record: int
+    grid: RoundedDistances,
+    pi: np.ndarray,
+    cuts: CutPrices,
+    sizes: range,
+    reach: float,
+    most: int,
+    per_record: int,
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """Groups with a reduced cost below `reach`, a record being in at most `per_record` of them.
 
@@ -212,7 +226,7 @@ def _limit(nodes: int) -> int:
 
 
 def _search_all(
-    grid: Grid, pi: np.ndarray, cuts: CutPrices, size: int, nodes: int, room: int
+    grid: RoundedDistances, pi: np.ndarray, cuts: CutPrices, size: int, nodes: int, room: int
 ) -> tuple[np.ndarray, ...]:
     """Run the search over all blocks of records, in threads (the kernel holds no interpreter lock)."""
     n = pi.shape[0]
@@ -346,7 +360,7 @@ def _may_join(D, pi, pair_start, pair_other, pair_third, s, S, m, v, degree, ins
 
 
 @kernel()
-def _search(
+def _search(  # noqa: C901 - one step of a compiled search, case by case
     D,
     pi,
     pair_start,

@@ -21,10 +21,10 @@ from shoal.release._table import (
 )
 from shoal.release._utility import utility_picture
 from shoal.release.marginals import (
-    Axis,
     HouseholdRelease,
     KeptRelease,
     KeptReleases,
+    MarginalAxis,
     MarginalRelease,
     Membership,
     RiskUtility,
@@ -44,12 +44,12 @@ __all__ = [
     "GRAPH_GUARANTEE",
     "METHODS",
     "TABLE_GUARANTEE",
-    "Axis",
     "Graph",
     "GraphRelease",
     "HouseholdRelease",
     "KeptRelease",
     "KeptReleases",
+    "MarginalAxis",
     "MarginalRelease",
     "Membership",
     "RiskUtility",

@@ -1,4 +1,4 @@
-"""Releases in the distinguishing game: tables and graphs on which the bounds are attained, and a planted fault."""
+"""Releases in the distinguishing game: tables and graphs on which the bounds are attained."""
 
 from __future__ import annotations
 
@@ -130,17 +130,6 @@ def graph_case(epsilon: float) -> Mechanism:
         return np.array(rows, dtype=np.float64)
 
     return Mechanism("two edges at once", epsilon, sample, ("edges", "of the two"))
-
-
-def noise_per_copy(epsilon: float) -> Mechanism:
-    """A planted fault: every printed copy of a centroid gets noise of its own."""
-    once = ranked_case(epsilon)
-
-    def sample(side: int, draws: int) -> np.ndarray:
-        copies = [once.sample(side, draws)[:, 3:4] for _ in range(5)]  # the group that the record leaps into
-        return np.concatenate([*copies, np.sum(copies, axis=0)], axis=1)
-
-    return Mechanism("noise per copy", epsilon, sample, (*(f"copy {at}" for at in range(5)), "their sum"))
 
 
 def _groups(name: str, epsilon: float, each: Coded, columns: list[np.ndarray], *, ranked: bool) -> Mechanism:

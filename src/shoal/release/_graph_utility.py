@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -11,9 +10,10 @@ from markupsafe import Markup
 from shoal.release._graph import Graph
 from shoal.release._network import GraphRelease
 from shoal.report.standalone import colours
+from shoal.typing import Json
 
 
-def graph_figures(release: GraphRelease, *, cuts: int = 200, random_state: int = 0) -> dict[str, Any]:
+def graph_figures(release: GraphRelease, *, cuts: int = 200, random_state: int = 0) -> Json:
     """Errors of the release and of two noisy matrices at the same epsilon, computed from the private graph.
 
     Returns
@@ -28,7 +28,7 @@ def graph_figures(release: GraphRelease, *, cuts: int = 200, random_state: int =
     rate = release.spent / release.k
     random_sets = [_two_sets(original.n, rng) for _ in range(cuts)]
     near = _neighbourhoods(original, cuts // 4, rng)
-    found: dict[str, Any] = {}
+    found: Json = {}
     for name, each in (("released", release.graph), ("filtered", filtered_matrix(original, rate, rng))):
         found[name] = {
             "edges": len(each.edges),
@@ -172,7 +172,7 @@ def spy_plot(graph: Graph, title: str, order: np.ndarray | None = None, bins: in
         return to_svg(axes, f"Adjacency matrix, {title}: {len(graph.edges):,} edges, {graph.n:,} vertices.")
 
 
-def graph_page(release: GraphRelease, figures: dict[str, Any]) -> str:
+def graph_page(release: GraphRelease, figures: Json) -> str:
     """A page for the owner: the matrix before and after in one order of the vertices, and the errors."""
     order = np.empty(release.original.n, dtype=np.int64)
     order[np.argsort(-release.original.degrees(), kind="stable")] = np.arange(release.original.n)

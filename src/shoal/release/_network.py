@@ -19,7 +19,7 @@ from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.mechanisms.discrete_laplace import laplace
 from shoal.dp.unit import ENDED, Edges
 from shoal.errors import ParameterError
-from shoal.params import Interval, Options, Rule, check_params
+from shoal.params import Constraint, Interval, Options, check_params
 from shoal.release._graph import Graph, read_graph
 from shoal.release._quadtree import arrange, explore, whole_counts
 
@@ -162,7 +162,7 @@ def release_graph(
     >>> out.stamp
     'guarantee: epsilon-DP for any k edges jointly, vertices public'
     """
-    rules: dict[str, Rule] = {
+    rules: dict[str, Constraint] = {
         "k": Interval(Integral, 1),
         "reading": Options(READINGS),
         "labelling": Options(("degree", "greedy")),
@@ -171,7 +171,7 @@ def release_graph(
     check_params(
         "release_graph", rules, {"k": k, "reading": reading, "labelling": labelling, "quadtree": quadtree}
     )
-    steps = Steps(labelling, quadtree, int(k) if reading == "vertex" else None)
+    steps = NetworkSteps(labelling, quadtree, int(k) if reading == "vertex" else None)
     graph, micro = read_graph(data, vertices), micros.micro(epsilon)
     parts = tuple(Fraction(part, micros.MICRO * int(k)) for part in micros.split(micro, (1, 1, 1)))
     _check_budget(graph.n, parts[1], float(micros.epsilon(micro)), int(k))
@@ -224,7 +224,7 @@ def tree_height(n: int, total: float, rate: Fraction) -> int:
 
 
 @dataclass(frozen=True)
-class Steps:
+class NetworkSteps:
     """How the three steps are done: labelling, exploration, and at most so many edges at a vertex."""
 
     labelling: str = "degree"
@@ -233,12 +233,12 @@ class Steps:
 
 
 def draw_graph(
-    graph: Graph, parts: tuple[Fraction, ...], steps: Steps | None = None
+    graph: Graph, parts: tuple[Fraction, ...], steps: NetworkSteps | None = None
 ) -> tuple[np.ndarray, int]:
     """All three private steps; gives edges as pairs of the original vertex numbers, and the explored levels."""
     from shoal.release._chen import explore_exponentially, label_greedily
 
-    steps = steps or Steps()
+    steps = steps or NetworkSteps()
     label = label_greedily if steps.labelling == "greedy" else label_vertices
     labels = label(graph, parts[0])
     pairs = np.sort(labels[graph.edges], axis=1)
@@ -280,7 +280,7 @@ def _at_most(edges: np.ndarray, n: int, most: int, rng: np.random.Generator) -> 
     return edges[sorted(kept)]
 
 
-def _drawn(graph: Graph, parts: tuple[Fraction, ...], steps: Steps) -> str:
+def _drawn(graph: Graph, parts: tuple[Fraction, ...], steps: NetworkSteps) -> str:
     edges, height = draw_graph(graph, parts, steps)
     return json.dumps([edges.tolist(), height])
 

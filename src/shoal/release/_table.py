@@ -20,12 +20,13 @@ from shoal.dp.ledger.claims import Amount, Caps, Claim
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.unit import ENDED, ReplaceRecord
 from shoal.errors import ParameterError, SchemaError
-from shoal.params import AnyOf, Interval, Nothing, Options, Rule, check_params
+from shoal.params import AnyOf, Constraint, Interval, Options, Unset, check_params
 from shoal.release._columns import Coded, coded_table
 from shoal.release._copula import copula_ranks, noisy_concordances
 from shoal.release._groups import best_size, noisy_groups, printed, total_order
 from shoal.release._utility import owner_figures
 from shoal.schema import Schema
+from shoal.typing import Json
 
 METHODS = ("insensitive", "individual-ranking")
 ORDERS = ("curve", "corner")
@@ -58,7 +59,7 @@ class TableRelease:
         For whoever reads the stamp.
     figures : dict
         Of the owner: information_loss (per cent), dld (share); computed from the private table.
-    plan : Plan
+    plan : TablePlan
         How it was made.
     """
 
@@ -68,11 +69,11 @@ class TableRelease:
     remaining: float | None
     notes: tuple[str, ...]
     figures: dict[str, float | None]
-    plan: Plan = field(repr=False)
+    plan: TablePlan = field(repr=False)
 
 
 @dataclass(frozen=True)
-class Plan:
+class TablePlan:
     """What is released with how much budget: fixed by the schema, n, k and epsilon alone."""
 
     method: str
@@ -208,7 +209,7 @@ def make_plan(
     association: str = "none",
     shares: Mapping[str, int] | None = None,
     order: str = "curve",
-) -> Plan:
+) -> TablePlan:
     """Split the budget and choose k where it is left open; warn where k is not well above the square root of n."""
     if n < (2 if k is None else k):
         raise ParameterError(f"'k' must be at most the number of records, {n}. Got {2 if k is None else k}.")
@@ -222,7 +223,9 @@ def make_plan(
     if k is None:
         each = micros.epsilon(micro) / len(codes)
         k = best_size(n, len(codes), each, ranked=method == "individual-ranking")
-    plan = Plan(method, association, k, n, tuple(codes), micros.split(micro, weights), pair_micros, order)
+    plan = TablePlan(
+        method, association, k, n, tuple(codes), micros.split(micro, weights), pair_micros, order
+    )
     if method == "insensitive" and k * k < 4 * n:
         warnings.warn(
             f"k = {k} is not well above the square root of n = {n}: the noise per value is {n // k / k:.3g} times "
@@ -233,7 +236,7 @@ def make_plan(
     return plan
 
 
-def draw(plan: Plan, table: np.ndarray) -> dict[str, Any]:
+def draw(plan: TablePlan, table: np.ndarray) -> Json:
     """All that is drawn from the private table: noisy numbers, and the seed of the post-processing."""
     order = None if plan.ranked else total_order(table, list(plan.codes), plan.order)
     noisy = []
@@ -244,7 +247,7 @@ def draw(plan: Plan, table: np.ndarray) -> dict[str, Any]:
     return {"groups": noisy, "pairs": pairs, "seed": secrets.randbits(128)}
 
 
-def numbers_of(plan: Plan, body: Mapping[str, Any], table: np.ndarray) -> np.ndarray:
+def numbers_of(plan: TablePlan, body: Mapping[str, Any], table: np.ndarray) -> np.ndarray:
     """The printed numbers, records in rows; only `as-printed` looks at the private table again."""
     sorted_columns = [
         printed(np.array(noisy, dtype=np.int64), each, plan.n, plan.k, ranked=plan.ranked)
@@ -263,8 +266,8 @@ def numbers_of(plan: Plan, body: Mapping[str, Any], table: np.ndarray) -> np.nda
 
 
 def _check(schema: Schema, k: int | None, method: str, association: str, order: str) -> None:
-    rules: dict[str, Rule] = {
-        "k": AnyOf((Nothing(), Interval(Integral, 2))),
+    rules: dict[str, Constraint] = {
+        "k": AnyOf((Unset(), Interval(Integral, 2))),
         "method": Options(METHODS),
         "association": Options(ASSOCIATIONS),
         "order": Options(ORDERS),
@@ -302,7 +305,7 @@ def _caps(schema: Schema, total: float | None) -> tuple[int | None, int | None]:
     )
 
 
-def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Caps | None) -> Claim:
+def _claim(schema: Schema, plan: TablePlan, data: str | None, analyst: str, limit: Caps | None) -> Claim:
     text = (
         f"RELEASE {plan.method} association={plan.association} order={plan.order} k={plan.k} "
         f"columns={','.join(each.name for each in plan.codes)} micros={plan.micros}{plan.pair_micros}"
@@ -313,7 +316,7 @@ def _claim(schema: Schema, plan: Plan, data: str | None, analyst: str, limit: Ca
     return Claim(schema.id, analyst, text, state, Amount(plan.micro), ReplaceRecord(), limit)
 
 
-def _notes(plan: Plan) -> tuple[str, ...]:
+def _notes(plan: TablePlan) -> tuple[str, ...]:
     notes = [_MISSING, _OWNER]
     if plan.association == "as-printed":
         notes.insert(

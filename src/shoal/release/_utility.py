@@ -20,13 +20,13 @@ from shoal.report.standalone import standalone
 from shoal.schema import Schema
 
 if TYPE_CHECKING:
-    from shoal.release._table import Plan, TableRelease
+    from shoal.release._table import TablePlan, TableRelease
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0, 10.0)
 REPEATS = 5  # runs whose losses are averaged
 
 
-def owner_figures(plan: Plan, table: np.ndarray, numbers: np.ndarray) -> dict[str, float | None]:
+def owner_figures(plan: TablePlan, table: np.ndarray, numbers: np.ndarray) -> dict[str, float | None]:
     """Information loss in per cent and the share of records linked back, over columns that are no mere names.
 
     Groups of whole records are compared record by record. Columns released by themselves are compared as sorted
@@ -46,7 +46,7 @@ def owner_figures(plan: Plan, table: np.ndarray, numbers: np.ndarray) -> dict[st
     return {"information_loss": il1(ordered, out), "dld": dld(ordered, out)}
 
 
-def record_level(plan: Plan, table: np.ndarray) -> np.ndarray:
+def record_level(plan: TablePlan, table: np.ndarray) -> np.ndarray:
     """The same table with noise on every record's own cells, at the same epsilon: what a release must beat."""
     columns = []
     for values, each, micro in zip(table.T, plan.codes, plan.micros, strict=True):

@@ -15,7 +15,14 @@ import numpy as np
 import polars as pl
 
 from shoal import __version__
-from shoal.report.columns import ColumnsFact, Comparison, Left, column_facts, compare_columns, left_columns
+from shoal.report.columns import (
+    ColumnComparison,
+    ColumnsFact,
+    Left,
+    column_facts,
+    compare_columns,
+    left_columns,
+)
 from shoal.report.repeat import settings_rows
 from shoal.report.steps import RuleFact, StepFact, rule_facts, step_facts
 from shoal.report.words import (
@@ -32,12 +39,13 @@ from shoal.report.words import (
     verdict_meaning,
 )
 from shoal.schema import Schema
+from shoal.typing import Json
 
 DRAWN_COLUMNS = 24
 OPTIMAL_GAP = 2e-4  # per cent: the tolerance of the integer programme behind a certificate
 
 
-class Protected(Protocol):
+class ProtectionLike(Protocol):
     """What a report reads of a protection."""
 
     @property
@@ -62,7 +70,7 @@ class Protected(Protocol):
     def original(self) -> pl.DataFrame: ...  # noqa: D102
     @property
     def published(self) -> pl.DataFrame: ...  # noqa: D102
-    def settings(self) -> dict[str, Any]: ...  # noqa: D102
+    def settings(self) -> Json: ...  # noqa: D102
     def command(self) -> str: ...  # noqa: D102
     def python(self, *, public: bool = False) -> str: ...  # noqa: D102
 
@@ -112,7 +120,7 @@ class Certificate:
 
 
 @dataclass(frozen=True)
-class Facts:
+class ReportFacts:
     """Everything a report says, in the order it says it."""
 
     title: str
@@ -127,7 +135,7 @@ class Facts:
     columns: tuple[ColumnsFact, ...]
     verdicts: tuple[VerdictFact, ...]
     sizes: np.ndarray
-    comparisons: tuple[Comparison, ...]
+    comparisons: tuple[ColumnComparison, ...]
     not_drawn: int
     loss: tuple[FigureFact, ...]
     risk: tuple[FigureFact, ...]
@@ -149,7 +157,9 @@ class Facts:
     fitness: Any
 
 
-def gather(protection: Protected, *, public: bool = False, now: datetime.datetime | None = None) -> Facts:
+def gather(
+    protection: ProtectionLike, *, public: bool = False, now: datetime.datetime | None = None
+) -> ReportFacts:
     """Collect the facts of a report.
 
     Parameters
@@ -172,7 +182,7 @@ def gather(protection: Protected, *, public: bool = False, now: datetime.datetim
     drawn = [] if public else names[:DRAWN_COLUMNS]
     notes = () if public else protection.notes
     stamp = now or datetime.datetime.now(datetime.UTC)
-    return Facts(
+    return ReportFacts(
         title=_title(protection.schema),
         public=public,
         version=__version__,
@@ -233,7 +243,7 @@ def _k_words(settings: Mapping[str, Any], sizes: np.ndarray, unit: str) -> str:
 
 
 def _sentences(
-    protection: Protected,
+    protection: ProtectionLike,
     height: int,
     sizes: np.ndarray,
     names: list[str],
@@ -430,7 +440,7 @@ def _certificate(figures: Mapping[str, Any]) -> Certificate | None:
     return Certificate(sentence, tuple(rows))
 
 
-def _public(settings: Mapping[str, Any]) -> dict[str, Any]:
+def _public(settings: Mapping[str, Any]) -> Json:
     """The settings without where the files lie and without the seed."""
     hidden = ("source", "command", "random_state")
     told = {name: value for name, value in settings.items() if name not in hidden}

@@ -51,7 +51,7 @@ class ColumnsFact:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ColumnComparison:
     """A column before and after, ready to be drawn: values, or shares of levels where there are levels."""
 
     name: str
@@ -105,7 +105,7 @@ def compare_columns(
     names: Sequence[str],
     loss: Mapping[str, float],
     weights: str | None = None,
-) -> tuple[Comparison, ...]:
+) -> tuple[ColumnComparison, ...]:
     """Original and protected cells of some columns, read by the schema; means count the survey weights."""
     step = -(-original.height // DRAWN_RECORDS)
     original, protected = original.gather_every(step), protected.gather_every(step)
@@ -205,7 +205,7 @@ def _facts(schema: Schema, name: str, series: pl.Series) -> Column:
 
 def _values_apart(
     before: TypedColumn, after: TypedColumn, loss: float | None, mass: np.ndarray | None
-) -> Comparison:
+) -> ColumnComparison:
     values, means, deviations = [], [], []
     for column in (before, after):
         here = ~column.missing
@@ -220,7 +220,7 @@ def _values_apart(
     if len(means) == 2:
         kind = "mean" if mass is None else "weighted mean"
         words = [_moved(kind, *means), _moved("deviation", *deviations)]
-    return Comparison(
+    return ColumnComparison(
         before.name, before.facts.kind, values[0], values[1], (), _caption(words, loss, before, after)
     )
 
@@ -234,7 +234,7 @@ def _moments(values: np.ndarray, counts: np.ndarray | None) -> tuple[float, floa
     return float(mean * unit), float(deviation * unit)
 
 
-def _levels_apart(before: TypedColumn, after: TypedColumn, loss: float | None) -> Comparison:
+def _levels_apart(before: TypedColumn, after: TypedColumn, loss: float | None) -> ColumnComparison:
     """Shares of the levels; the most frequent ones where there are many, the rest and missing ones apart."""
     assert before.levels is not None
     count = before.levels.len()
@@ -259,7 +259,7 @@ def _levels_apart(before: TypedColumn, after: TypedColumn, loss: float | None) -
         for row, each in zip(rows, shares, strict=True):
             row.append(each[count])
     words = [counted(count, "value")] if count > DRAWN_LEVELS else []
-    return Comparison(
+    return ColumnComparison(
         before.name,
         before.facts.kind,
         np.array(rows[0]),

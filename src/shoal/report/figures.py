@@ -30,6 +30,7 @@ from shoal.report.canvas import (
     to_svg,
 )
 from shoal.report.places import Box, place_labels
+from shoal.typing import Json
 
 BARS = 24
 FARTHEST = 1e300  # beyond it the axis itself would overflow
@@ -216,7 +217,7 @@ def scatter_map(points: Sequence[MapPoint]) -> Markup:
                 zorder=4 if best else 3,
             )
             if point.chosen:
-                ring: dict[str, Any] = {
+                ring: Json = {
                     "markerfacecolor": "none",
                     "markeredgecolor": INK,
                     "markeredgewidth": 1.6,

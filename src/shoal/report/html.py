@@ -15,8 +15,8 @@ from markupsafe import Markup
 from shoal import __version__
 from shoal.io import check_folder, write_text
 from shoal.report import figures
-from shoal.report.build import Facts, Protected, gather
-from shoal.report.columns import Comparison
+from shoal.report.build import ProtectionLike, ReportFacts, gather
+from shoal.report.columns import ColumnComparison
 
 
 @dataclass(frozen=True)
@@ -113,7 +113,7 @@ def figure(picture: Markup, caption: str = "", *, wide: bool = False) -> Markup:
     return Markup('<figure class="{}">{}{}</div>{}</figure>').format(kind, box, picture, words)
 
 
-def render_report(facts: Facts) -> str:
+def render_report(facts: ReportFacts) -> str:
     """The report as HTML text."""
     return (
         _environment()
@@ -127,7 +127,7 @@ def render_report(facts: Facts) -> str:
     )
 
 
-def write_report(protection: Protected, path: str | Path, *, public: bool = False) -> None:
+def write_report(protection: ProtectionLike, path: str | Path, *, public: bool = False) -> None:
     """Write the report of a protection as one HTML file.
 
     Parameters
@@ -152,7 +152,7 @@ def write_report(protection: Protected, path: str | Path, *, public: bool = Fals
     write_text(render_report(gather(protection, public=public)), path)
 
 
-def _indicators(facts: Facts) -> Markup | None:
+def _indicators(facts: ReportFacts) -> Markup | None:
     if facts.fitness is None:
         return None
     from shoal.report.indicators import indicators_body
@@ -160,7 +160,7 @@ def _indicators(facts: Facts) -> Markup | None:
     return indicators_body(facts.fitness)
 
 
-def _picture(column: Comparison) -> tuple[Markup, bool]:
+def _picture(column: ColumnComparison) -> tuple[Markup, bool]:
     """The picture of a column, and whether its axis is compressed."""
     if column.levels:
         return figures.compare_levels(column.name, column.levels, column.before, column.after), False

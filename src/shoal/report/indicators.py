@@ -12,20 +12,20 @@ from shoal.report.canvas import AFTER, BEFORE, INK, canvas, clean, drawing, to_s
 from shoal.report.html import figure, table
 
 if TYPE_CHECKING:
-    from shoal.utility import Fitness, Kept
+    from shoal.utility import Fitness, KeptFigure
 
 DRAWN = 40
 _STATES = {"kept": "holds", "moved": "reported", "lost": "fails"}
 
 
-def intervals_picture(figures: Sequence[Kept]) -> Markup:
+def intervals_picture(figures: Sequence[KeptFigure]) -> Markup:
     """Both intervals of each figure, in units of the one before: its middle is 0, its ends are -1 and 1.
 
     Examples
     --------
     >>> from shoal.report.indicators import intervals_picture
-    >>> from shoal.utility import Estimate, Kept
-    >>> intervals_picture([Kept("mean of x", "", Estimate(1, 0, 2), Estimate(2, 1, 3), 0.5)])[:4]
+    >>> from shoal.utility import Estimate, KeptFigure
+    >>> intervals_picture([KeptFigure("mean of x", "", Estimate(1, 0, 2), Estimate(2, 1, 3), 0.5)])[:4]
     Markup('<svg')
     """
     shown = [each for each in figures if not np.isnan(each.before.value)][:DRAWN]
@@ -57,7 +57,7 @@ def intervals_picture(figures: Sequence[Kept]) -> Markup:
         return to_svg(axes, f"Intervals of the indicators before and after: {spoken}.")
 
 
-def indicator_table(figures: Sequence[Kept]) -> Markup:
+def indicator_table(figures: Sequence[KeptFigure]) -> Markup:
     """Each figure before and after, the overlap of its intervals, and the verdict."""
     from shoal.utility import figure_text  # after the page is asked for
 

@@ -325,7 +325,7 @@ def listed(names: Any, limit: int = 12) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
 
 
-def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:
+def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:  # noqa: C901, PLR0911 - a sentence a model
     """What a verdict of this model says about the published table."""
     column = f"“{sensitive}”" if sensitive else "the sensitive column"
     reached = number(value)

@@ -10,18 +10,18 @@ from shoal.research._correlated import TABLES, correlated
 from shoal.research._correlated_rows import CorrelatedReproduction, Measured
 from shoal.research._medoids import brkga_parameters, table1, table2
 from shoal.research._pattern import derivative_free
-from shoal.research._rows import Agreement, Claim, Reproduction, Row, agreement, ranks
+from shoal.research._rows import Agreement, PaperClaim, PaperRow, ReproducedTable, agreement, ranks
 from shoal.research._split import split
 from shoal.research._systems import systems_page
 
 __all__ = [
     "EXPERIMENTS",
     "Agreement",
-    "Claim",
     "CorrelatedReproduction",
     "Measured",
-    "Reproduction",
-    "Row",
+    "PaperClaim",
+    "PaperRow",
+    "ReproducedTable",
     "agreement",
     "brkga_parameters",
     "correlated",
@@ -34,7 +34,7 @@ __all__ = [
     "table2",
 ]
 
-EXPERIMENTS: dict[str, Callable[..., Reproduction]] = {
+EXPERIMENTS: dict[str, Callable[..., ReproducedTable]] = {
     "table1": table1,
     "table2": table2,
     "brkga-parameters": brkga_parameters,
@@ -51,7 +51,7 @@ def reproduce(
     full: bool = False,
     progress: Callable[[str], None] | None = None,
     resume: Path | None = None,
-) -> Reproduction:
+) -> ReproducedTable:
     """Run one of the papers' experiments again.
 
     Parameters
@@ -66,7 +66,7 @@ def reproduce(
 
     Returns
     -------
-    Reproduction
+    ReproducedTable
     """
     if name not in EXPERIMENTS:
         raise ParameterError(f"The experiment must be one of {', '.join(EXPERIMENTS)}. Got {name!r}.")

@@ -21,7 +21,8 @@ from shoal.engine.aggregate import medoids_of
 from shoal.engine.encode import standardise
 from shoal.errors import InputError
 from shoal.microaggregation import Microaggregator, methods
-from shoal.research._rows import Row
+from shoal.research._rows import PaperRow
+from shoal.typing import Json, Keywords
 
 Progress = Callable[[str], None]
 LOADERS: dict[str, Callable[[], Any]] = {
@@ -32,7 +33,7 @@ LOADERS: dict[str, Callable[[], Any]] = {
 
 
 @dataclass(frozen=True)
-class Cell:
+class PaperCell:
     """A method on a table, and what is printed for it.
 
     Attributes
@@ -64,18 +65,18 @@ class Cell:
         params = {name: _plain(value) for name, value in sorted(self.method.get_params().items())}
         return json.dumps([self.data, self.method.name, params, self.seeds, self.masked])
 
-    def row(self, run: Run) -> Row:
+    def row(self, run: MethodRun) -> PaperRow:
         """What was measured beside what is printed."""
         ours = run.found["il2"] if self.figure == "il2" else run.loss
         place = self.data, self.method.name, self.method.k, self.published
         found = {name: value for name, value in run.found.items() if name != self.figure}
         if self.figure == "il2":
             found["information_loss"] = run.loss
-        return Row(*place, ours, run.seconds, run.kept, run.spread, {**self.extra, **found})
+        return PaperRow(*place, ours, run.seconds, run.kept, run.spread, {**self.extra, **found})
 
 
 @dataclass(frozen=True)
-class Run:
+class MethodRun:
     """What a method did on a table.
 
     Attributes
@@ -96,7 +97,7 @@ class Run:
     seconds: float
     kept: bool
     spread: float | None = None
-    found: dict[str, Any] = field(default_factory=dict)
+    found: Json = field(default_factory=dict)
 
 
 class Resumed:
@@ -104,17 +105,17 @@ class Resumed:
 
     def __init__(self, path: Path | None) -> None:
         self.path = path
-        self.runs: dict[str, Run] = {}
+        self.runs: dict[str, MethodRun] = {}
         if path is None or not path.exists():
             return
         try:
             for line in path.read_text(encoding="utf-8").splitlines():
                 found = json.loads(line)
-                self.runs[found["key"]] = Run(**found["run"])
+                self.runs[found["key"]] = MethodRun(**found["run"])
         except (ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path} is no file of measured cells.") from error
 
-    def keep(self, key: str, run: Run) -> None:
+    def keep(self, key: str, run: MethodRun) -> None:
         """Add a measured run."""
         self.runs[key] = run
         if self.path is not None:
@@ -123,8 +124,8 @@ class Resumed:
 
 
 def run_cells(
-    cells: Iterable[Cell], progress: Progress | None = None, resumed: Resumed | None = None
-) -> tuple[Row, ...]:
+    cells: Iterable[PaperCell], progress: Progress | None = None, resumed: Resumed | None = None
+) -> tuple[PaperRow, ...]:
     """Measure the cells, two at a time, in their order."""
     known = resumed or Resumed(None)
     keyed = [(cell.key, cell) for cell in cells]  # a run with several seeds changes its method's
@@ -142,7 +143,7 @@ def run_cells(
 def configured(name: str, k: int) -> Microaggregator:
     """A method as it is run for a table of all methods; what it may do is counted in work, never in seconds."""
     method = methods()[name]
-    options: dict[str, Any] = {"random_state": 0} if method.takes("random_state") else {}
+    options: Keywords = {"random_state": 0} if method.takes("random_state") else {}
     if name in ("md", "md-mhm"):
         options["grow"] = "record"
     if method.takes("n_init"):
@@ -163,9 +164,9 @@ def _compiled(name: str) -> None:
     configured(name, 2).set_params(**little).fit(np.random.default_rng(0).normal(size=(24, 3)))
 
 
-def _measure(cell: Cell) -> Run:
+def _measure(cell: PaperCell) -> MethodRun:
     X, method = matrix(cell.data), cell.method
-    extra: dict[str, Any] = {}
+    extra: Json = {}
     losses, objectives, kept = [], [], True
     _compiled(method.name)
     start = time.perf_counter()
@@ -195,7 +196,7 @@ def _measure(cell: Cell) -> Run:
             "dld_of_medoids": measures.dld(X, medoids),
         }
     spread = float(np.std(losses, ddof=1)) if len(losses) > 1 else None
-    return Run(float(np.mean(losses)), seconds, kept, spread, extra)
+    return MethodRun(float(np.mean(losses)), seconds, kept, spread, extra)
 
 
 def _plain(value: Any) -> Any:

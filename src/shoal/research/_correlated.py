@@ -6,14 +6,14 @@ import json
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from shoal.errors import InputError
 from shoal.research._correlated_claims import claims_of
 from shoal.research._correlated_queries import bench
 from shoal.research._correlated_rows import CorrelatedReproduction, Measured
-from shoal.research._correlated_run import Progress, Run
-from shoal.research._rows import Claim
+from shoal.research._correlated_run import Progress, TableExperiments
+from shoal.research._rows import PaperClaim
+from shoal.typing import Json
 
 TABLES = ("adult", "ccc", "hapt")
 
@@ -50,7 +50,7 @@ def correlated(
     for name in tables:
         if name not in known:
             table = bench(name)
-            run = Run(table, table.loaded(), full, say)
+            run = TableExperiments(table, table.loaded(), full, say)
             run.measure(queries)
             known[name] = _TableResult(tuple(run.rows), tuple(claims_of(run)), run.answers)
             if resume is not None:
@@ -93,10 +93,10 @@ class _TableResult:
     """What was measured on one table."""
 
     rows: tuple[Measured, ...]
-    claims: tuple[Claim, ...]
+    claims: tuple[PaperClaim, ...]
     answers: dict[str, tuple[list[float], list[float]]]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "rows": [vars(row) for row in self.rows],
@@ -115,7 +115,7 @@ def _measured_before(path: Path | None) -> dict[str, _TableResult]:
             facts = json.loads(line)
             known[facts["table"]] = _TableResult(
                 tuple(Measured(**row) for row in facts["rows"]),
-                tuple(Claim(**claim) for claim in facts["claims"]),
+                tuple(PaperClaim(**claim) for claim in facts["claims"]),
                 {method: (true, noisy) for method, (true, noisy) in facts["answers"].items()},
             )
     except (ValueError, KeyError, TypeError) as error:

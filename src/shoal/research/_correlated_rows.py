@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shoal.research._pictures import build_seconds
-from shoal.research._rows import CLAIM_HEADER, Reproduction, cell_text
+from shoal.research._rows import CLAIM_HEADER, ReproducedTable, cell_text
+from shoal.typing import Json
 
 # Ends of the names of methods over another preprocessing than min-max.
 SUFFIXES = (" (z)", " (raw)")
@@ -47,7 +48,7 @@ class Measured:
     x: float | None
     ours: float
     guarantee: str = "none"
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Json = field(default_factory=dict)
     published: float | None = None
 
     @property
@@ -62,7 +63,7 @@ class Measured:
         """What the printed figure belongs to; several readings of it share this."""
         return (self.experiment, self.data, self.figure)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "experiment": self.experiment,
@@ -78,7 +79,7 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class CorrelatedReproduction(Reproduction):
+class CorrelatedReproduction(ReproducedTable):
     """The dissertation's experiments, run again.
 
     Attributes
@@ -92,7 +93,7 @@ class CorrelatedReproduction(Reproduction):
     rows: tuple[Any, ...]
     answers: dict[str, dict[str, tuple[list[float], list[float]]]] = field(default_factory=dict)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         facts = super().to_dict()
         facts["answers"] = {
@@ -122,7 +123,7 @@ class CorrelatedReproduction(Reproduction):
             for row in self.rows
         ]
 
-    def pictures(self) -> dict[str, Any]:
+    def pictures(self) -> Json:
         """The pictures as SVG, by name: error against epsilon and eps, true against noisy, seconds."""
         from shoal.report.figures import lines
 
@@ -157,7 +158,7 @@ class CorrelatedReproduction(Reproduction):
                 made[f"{data}-figure-19"] = build_seconds(self.rows, data)
         return made
 
-    def _answers(self, data: str) -> dict[str, Any]:
+    def _answers(self, data: str) -> Json:
         """Figures 13, 15 and 18: answers plus absolute noise against true answers, two methods at a time; the sound modes apart."""
         from shoal.report.figures import Series, lines
 

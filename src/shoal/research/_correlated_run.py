@@ -20,6 +20,7 @@ from shoal.dp.correlation import (
     DBSCANModel,
     FrozenMixture,
     GaussianMixtureModel,
+    Model,
     SelectedMixture,
     Spearman,
 )
@@ -30,6 +31,7 @@ from shoal.errors import ShoalError
 from shoal.research._correlated_queries import Bench, answering, random_queries, with_figures
 from shoal.research._correlated_rows import Measured
 from shoal.research._published import DISSERTATION
+from shoal.typing import Json, Keywords
 
 Progress = Callable[[str], None]
 EPSILONS = (0.1, 0.5, 1.0)
@@ -42,7 +44,7 @@ BESIDES = {"adult": (" (z)",), "ccc": (" (z)",), "hapt": (" (raw)",)}
 
 
 @dataclass
-class Run:
+class TableExperiments:
     """The experiments on one table."""
 
     table: Bench
@@ -84,9 +86,7 @@ class Run:
         note = {"counted": "with the target"} if self.table.name == "ccc" else {}
         self._table("attributes", float(attributes), extra=note)
 
-    def _table(
-        self, figure: str, ours: float, reading: str = "", extra: dict[str, Any] | None = None
-    ) -> None:
+    def _table(self, figure: str, ours: float, reading: str = "", extra: Json | None = None) -> None:
         """A figure of tables 9 to 12 beside the printed one."""
         published = DISSERTATION.get(self.table.name, {}).get(figure)
         self._add("tables", reading, figure, None, ours, extra=extra, published=published)
@@ -99,11 +99,11 @@ class Run:
             if (row.experiment, row.method, row.figure, row.x) == ("error", method + suffix, figure, x)
         )
 
-    def _models(self, preprocessing: str) -> dict[str, Any]:
+    def _models(self, preprocessing: str) -> dict[str, Model]:
         t = self.table
-        same: dict[str, Any] = {"preprocessing": preprocessing, "columns": t.features}
+        same: Keywords = {"preprocessing": preprocessing, "columns": t.features}
         chosen = same | {"columns": self.kept or t.features}
-        mixture: dict[str, Any] = {}
+        mixture: Keywords = {}
         numbers: tuple[tuple[int, ...], tuple[int, ...]] = (t.components, t.components_selected)
         if self.full:  # as the dissertation did it: every number, on all records
             mixture = {"sample": max(2, self.loaded.height)}
@@ -115,7 +115,7 @@ class Run:
             THIRD: SelectedMixture(t.target, t.keep, n_components=numbers[1], **chosen, **mixture),
         }
 
-    def _build(self, suffix: str) -> dict[str, Any]:
+    def _build(self, suffix: str) -> dict[str, Model]:
         preprocessing = PREPROCESSINGS[suffix]
         models = self._models(preprocessing)
         for method, model in models.items():
@@ -133,7 +133,9 @@ class Run:
                 of = {name: facts[name] for name in ("boundary",) if name in facts}
                 self._table(f"components, {method}", float(facts["components"]), preprocessing, of)
         if self.kept is None:
-            self.kept = models[THIRD].preparation_.columns
+            third = models[THIRD]
+            assert isinstance(third, SelectedMixture)
+            self.kept = third.preparation_.columns
             kept = len(self.kept)
             self._table("columns kept", float(kept), extra={"given": "yes", "columns": ", ".join(self.kept)})
             removed = len(self.table.features) + (1 if self.table.name == "ccc" else 0) - kept
@@ -163,7 +165,7 @@ class Run:
         f, sensitivity = exact_and_sensitivity(query.aggregates[0], self.loaded, answer, model)
         return float(f or 0.0), sensitivity
 
-    def _sweep(self, models: dict[str, Any]) -> None:
+    def _sweep(self, models: dict[str, Model]) -> None:
         """Mean relative error against DBSCAN's eps at parameter 1, beside the baseline's."""
         grid = self.table.eps_grid if self.full else self.table.eps_grid[::2]
         some = self.figures["COUNT"][: None if self.full else 30]
@@ -207,13 +209,13 @@ class Run:
         ):
             self.say(f"{t.name}: asking in mode {method}")
             session = Session(data, t.schema, budget=big, **options)
-            facts: dict[str, Any] = {"group": str(t.group)} if method == "group" else {}
+            facts: Json = {"group": str(t.group)} if method == "group" else {}
             if method == "correlated":
                 facts = {"tau": session.buy_tau(0.25, 20), "cells": cells.n_cells}
             truth = self.loaded if method != "correlated" else self.loaded.filter(pl.Series(~half))
             self._drawn(method, session, truth, facts)
 
-    def _drawn(self, method: str, session: Session, loaded: pl.DataFrame, facts: dict[str, Any]) -> None:
+    def _drawn(self, method: str, session: Session, loaded: pl.DataFrame, facts: Json) -> None:
         assert session.protected is not None  # tau is declared or bought
         for figure, queries in self.figures.items():
             true = [_exact(query, loaded, self.table) for query in queries]
@@ -269,7 +271,7 @@ class Run:
         x: float | None,
         ours: float,
         guarantee: str = "none",
-        extra: dict[str, Any] | None = None,
+        extra: Json | None = None,
         published: float | None = None,
     ) -> None:
         row = Measured(
@@ -286,7 +288,7 @@ def _many(session: Session, query: Query, epsilon: float) -> np.ndarray:
     return np.array([float(figures(plan, tuple(drawn)).value) for drawn in each])
 
 
-def _facts(model: Any) -> dict[str, Any]:
+def _facts(model: Any) -> Json:
     if isinstance(model, DBSCANModel):
         sizes = np.bincount(model.labels_[model.labels_ >= 0])
         return {

@@ -9,9 +9,9 @@ import numpy as np
 
 from shoal import measures
 from shoal.microaggregation import BRKGA, NPNMHM, methods
-from shoal.research._cells import Cell, Progress, Resumed, configured, matrix, run_cells
+from shoal.research._cells import PaperCell, Progress, Resumed, configured, matrix, run_cells
 from shoal.research._published import IL2_MAXIMA, KS, TABLE1, TABLE2
-from shoal.research._rows import Claim, Reproduction, Row
+from shoal.research._rows import PaperClaim, PaperRow, ReproducedTable
 
 SEEDS = 5
 # Methods whose cells are random and cheap enough for a mean over seeds.
@@ -35,7 +35,7 @@ STUDIED = {"tarragona": (2_500, 5), "census": (2_500, 5), "eia": (1_000, 3)}
 
 def table1(
     *, full: bool = False, progress: Progress | None = None, resume: Path | None = None
-) -> Reproduction:
+) -> ReproducedTable:
     """IL1 of the BRKGA paper's table 1, all seven k, and every other registered method beside it."""
     start = time.perf_counter()
     cells = []
@@ -45,7 +45,7 @@ def table1(
                 cells += _cells(data, name, k, printed, full)
     if full:  # the paper ran EIA too and found "similar" figures, which it does not print
         for k in KS:
-            cells += [Cell("eia", methods()["mdav"](k=k)), *_brkga("eia", k, None, full)]
+            cells += [PaperCell("eia", methods()["mdav"](k=k)), *_brkga("eia", k, None, full)]
     rows = run_cells(cells, progress, Resumed(resume))
     notes = (
         "The row printed for BRKGA is unexplained. At k >= 25 its losses lie below the best partitions into groups "
@@ -58,28 +58,30 @@ def table1(
         "Where a definition leaves room the reading is in the method's docstring.",
     )
     title = "Information loss (BRKGA paper, table 1)"
-    return Reproduction("table1", title, rows, notes, time.perf_counter() - start, _claims(rows))
+    return ReproducedTable("table1", title, rows, notes, time.perf_counter() - start, _claims(rows))
 
 
-def _cells(data: str, name: str, k: int, printed: float | None, full: bool) -> list[Cell]:
+def _cells(data: str, name: str, k: int, printed: float | None, full: bool) -> list[PaperCell]:
     if name == "brkga":
         return _brkga(data, k, printed, full)
     if name == "npn-mhm":
         return [
-            Cell(data, NPNMHM(k=k), printed, {"reading": "from the record farthest out"}),
-            Cell(data, NPNMHM(k=k, start="diameter"), printed, {"reading": "from an end of the diameter"}),
+            PaperCell(data, NPNMHM(k=k), printed, {"reading": "from the record farthest out"}),
+            PaperCell(
+                data, NPNMHM(k=k, start="diameter"), printed, {"reading": "from an end of the diameter"}
+            ),
         ]
-    return [Cell(data, configured(name, k), printed, seeds=SEEDS if name in AVERAGED else 1)]
+    return [PaperCell(data, configured(name, k), printed, seeds=SEEDS if name in AVERAGED else 1)]
 
 
-def _brkga(data: str, k: int, printed: float | None, full: bool) -> list[Cell]:
+def _brkga(data: str, k: int, printed: float | None, full: bool) -> list[PaperCell]:
     """The readings of the constraint; `full` tries every number of groups in the printed interval.
 
     Without `full` the upper bound alone is run at k = 100 only, to save minutes.
     """
     search = "all" if full else "pattern"
     return [
-        Cell(
+        PaperCell(
             data, BRKGA(k=k, constraint=constraint, search=search), printed, {"reading": reading}, masked=True
         )
         for constraint, reading in READINGS.items()
@@ -87,7 +89,7 @@ def _brkga(data: str, k: int, printed: float | None, full: bool) -> list[Cell]:
     ]
 
 
-def _claims(rows: tuple[Row, ...]) -> tuple[Claim, ...]:
+def _claims(rows: tuple[PaperRow, ...]) -> tuple[PaperClaim, ...]:
     """What the paper concludes from its table."""
 
     def loss(data: str, name: str, k: int, reading: str | None = None) -> float:
@@ -110,7 +112,7 @@ def _claims(rows: tuple[Row, ...]) -> tuple[Claim, ...]:
                 found.append((k, kept, min(rivals)))
         told = "; ".join(f"k = {k}: {kept:.2f} against {rival:.2f}" for k, kept, rival in found)
         claims.append(
-            Claim(
+            PaperClaim(
                 "with groups of k..2k-1 BRKGA loses less than MDAV and IMHM at large k (promising above 25)",
                 data,
                 all(kept < rival for _, kept, rival in found),
@@ -122,7 +124,7 @@ def _claims(rows: tuple[Row, ...]) -> tuple[Claim, ...]:
 
 def table2(
     *, full: bool = False, progress: Progress | None = None, resume: Path | None = None
-) -> Reproduction:
+) -> ReproducedTable:
     """IL2 and DLD of the BRKGA paper's table 2, by readings of its constraint and of the prototype."""
     start = time.perf_counter()
     cells = []
@@ -134,7 +136,9 @@ def table2(
                     continue
                 extra = {"reading": reading, "dld_published": printed["dld"][position]}
                 method = BRKGA(k=k, constraint=constraint, search=search)
-                cells.append(Cell(data, method, printed["il2"][position], extra, figure="il2", masked=True))
+                cells.append(
+                    PaperCell(data, method, printed["il2"][position], extra, figure="il2", masked=True)
+                )
     rows = run_cells(cells, progress, Resumed(resume))
     maxima = []
     for data, published in IL2_MAXIMA.items():
@@ -145,14 +149,14 @@ def table2(
         f"IL2 of one single group by the stated formula: {'; '.join(maxima)}. The formula does not give the printed maxima.",
         "IL2 in per cent; DLD as a share, ties shared; both with centroids and with medoids as what is published.",
     )
-    return Reproduction(
+    return ReproducedTable(
         "table2", "IL2 and DLD (BRKGA paper, table 2)", rows, notes, time.perf_counter() - start
     )
 
 
 def brkga_parameters(
     *, full: bool = False, progress: Progress | None = None, resume: Path | None = None
-) -> Reproduction:
+) -> ReproducedTable:
     """BRKGA with one parameter changed at a time, the same number of decodings for each, groups of k..2k-1."""
     start = time.perf_counter()
     cells = []
@@ -172,20 +176,22 @@ def brkga_parameters(
         "The paper's setting is population 100, elite 0.2, mutants 0.15, bias 0.7.",
     )
     title = "Parameters of BRKGA, one at a time (asked for by its authors)"
-    return Reproduction("brkga-parameters", title, rows, notes, time.perf_counter() - start, _settings(rows))
+    return ReproducedTable(
+        "brkga-parameters", title, rows, notes, time.perf_counter() - start, _settings(rows)
+    )
 
 
-def _studied(data: str, n: int, name: str, value: float, decodings: int, seeds: int) -> Cell:
+def _studied(data: str, n: int, name: str, value: float, decodings: int, seeds: int) -> PaperCell:
     """A cell of the study: one parameter changed, so many chromosomes decoded in all."""
     method = BRKGA(k=10, n_groups=n // 14)
     method.set_params(**{name: int(value) if name == "population" else value})
     elders = round(method.elite * method.population)
     fresh = method.population - elders
     method.set_params(generations=max(1, round((decodings - method.population) / fresh)))
-    return Cell(data, method, None, {"parameter": name, "value": value}, seeds=seeds)
+    return PaperCell(data, method, None, {"parameter": name, "value": value}, seeds=seeds)
 
 
-def _settings(rows: tuple[Row, ...]) -> tuple[Claim, ...]:
+def _settings(rows: tuple[PaperRow, ...]) -> tuple[PaperClaim, ...]:
     """Whether another value of a parameter does better than the paper's, beyond two standard errors."""
     claims = []
     seeds = {data: each for data, (_, each) in STUDIED.items()}
@@ -206,7 +212,7 @@ def _settings(rows: tuple[Row, ...]) -> tuple[Claim, ...]:
                 / seeds[data] ** 0.5
             )
             claims.append(
-                Claim(
+                PaperClaim(
                     f"the paper's {name} of {usual:g} loses least, or no more than by chance",
                     data,
                     gap <= wide,

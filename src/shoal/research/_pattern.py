@@ -14,13 +14,13 @@ from shoal import datasets
 from shoal.engine.encode import standardise, sum_of_squares
 from shoal.microaggregation import DerivativeFree, methods
 from shoal.microaggregation.means import improve, strategy_one
-from shoal.research._cells import Cell, Progress, Resumed, matrix, run_cells
+from shoal.research._cells import PaperCell, Progress, Resumed, matrix, run_cells
 from shoal.research._published import (
     DERIVATIVE_FREE,
     DERIVATIVE_FREE_IMPROVED,
     DERIVATIVE_FREE_SECONDS,
 )
-from shoal.research._rows import Claim, Reproduction, Row
+from shoal.research._rows import PaperClaim, PaperRow, ReproducedTable
 
 STEPS = (10, 20, 30)
 READINGS = {"random": "from random partitions", "incumbent": "from the best so far"}
@@ -31,7 +31,7 @@ SIZES = (3, 5, 10)
 
 def derivative_free(
     *, full: bool = False, progress: Progress | None = None, resume: Path | None = None
-) -> Reproduction:
+) -> ReproducedTable:
     """Tables 1 to 3 of the derivative-free paper, its findings i to iv, and its first experiment."""
     start = time.perf_counter()
     cells = []
@@ -53,7 +53,7 @@ def derivative_free(
                             "imp_published": DERIVATIVE_FREE_IMPROVED[k][data][first][position],
                             "seconds_published": DERIVATIVE_FREE_SECONDS[k][data][first][position],
                         }
-                        cells.append(Cell(data, method, losses[position], extra))
+                        cells.append(PaperCell(data, method, losses[position], extra))
     rows = run_cells(cells, progress, Resumed(resume))
     notes = (
         "Without the final split of groups above 2k-1, as in the paper; sizes kept means at least k here.",
@@ -68,10 +68,10 @@ def derivative_free(
         *first_experiment(full, progress),
     )
     title = "Derivative-free search (tables 1 to 3)"
-    return Reproduction("derivative-free", title, rows, notes, time.perf_counter() - start, claims)
+    return ReproducedTable("derivative-free", title, rows, notes, time.perf_counter() - start, claims)
 
 
-def _findings(rows: tuple[Row, ...], reading: str) -> list[Claim]:
+def _findings(rows: tuple[PaperRow, ...], reading: str) -> list[PaperClaim]:
     """Findings i to iv of the paper, by one reading."""
     rows = tuple(row for row in rows if row.extra["reading"] == reading)
     spreads = []
@@ -89,26 +89,26 @@ def _findings(rows: tuple[Row, ...], reading: str) -> list[Claim]:
                 best.append((data, k, printed, min(ours)))
     reached = [each for each in best if round(each[3], 2) <= each[2]]
     return [
-        Claim(
+        PaperClaim(
             "i. the first step matters little",
             reading,
             bool(np.median(spreads) < 2.0),
             f"least to most over the three steps: median {np.median(spreads):.1f} %, at most {max(spreads):.1f} %",
         ),
-        Claim(
+        PaperClaim(
             "ii. the time falls with k",
             reading,
             seconds == sorted(seconds, reverse=True),
             ", ".join(f"k = {k}: {each:.1f} s" for k, each in zip(DERIVATIVE_FREE, seconds, strict=True)),
         ),
-        Claim(
+        PaperClaim(
             "iii. 25 of 54 cells improve on their start, by 1 to 45 %",
             reading,
             len(gains) >= 25,
             f"{len(gains)} of {len(rows)}"
             + (f", by {min(gains):.1f} to {max(gains):.1f} %" if gains else ""),
         ),
-        Claim(
+        PaperClaim(
             "iv. its best losses (three of them records then)",
             reading,
             len(reached) == len(best),
@@ -143,7 +143,7 @@ class _Tally:
         return 100.0 * self.less / max(1, self.less + self.equal + self.more)
 
 
-def first_experiment(full: bool = False, progress: Progress | None = None) -> list[Claim]:
+def first_experiment(full: bool = False, progress: Progress | None = None) -> list[PaperClaim]:
     """Strategies I and II, and HM+KM against KM+HM, from the same random partitions of synthetic sets.
 
     `full` is as the paper did it: 216 sets and every number of groups that Proposition 1 allows.
@@ -171,7 +171,7 @@ def first_experiment(full: bool = False, progress: Progress | None = None) -> li
     data = f"{len(sets)} synthetic sets, {total} problems"
     return [
         *(
-            Claim(
+            PaperClaim(
                 f"strategy II is better almost always ({name})",
                 data,
                 tally.share > 95,
@@ -179,7 +179,7 @@ def first_experiment(full: bool = False, progress: Progress | None = None) -> li
             )
             for name, tally in strategies.items()
         ),
-        Claim(
+        PaperClaim(
             "HM+KM is better than KM+HM in about 60 % (strategy II, the same starts)",
             data,
             50 <= orders.share <= 70,

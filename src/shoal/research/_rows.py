@@ -6,11 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from shoal.typing import Json
+
 CLAIM_HEADER = ["claim", "data", "holds here", "found"]
 
 
 @dataclass(frozen=True)
-class Row:
+class PaperRow:
     """One cell of a paper's table, as printed and as measured here.
 
     Attributes
@@ -39,7 +41,7 @@ class Row:
     seconds: float
     sizes_kept: bool
     spread: float | None = None
-    extra: dict[str, Any] = field(default_factory=dict)
+    extra: Json = field(default_factory=dict)
 
     @property
     def difference(self) -> float | None:
@@ -51,7 +53,7 @@ class Row:
         """What the printed figure belongs to; several readings of it share this."""
         return (self.data, self.method, self.k, self.extra.get("start"), self.extra.get("gamma0"))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "data": self.data,
@@ -67,7 +69,7 @@ class Row:
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """What a paper says of its results, and what is found here."""
 
     claim: str
@@ -116,8 +118,8 @@ def agreement(rows: Sequence[Any]) -> Agreement:
 
     Examples
     --------
-    >>> from shoal.research import Row, agreement
-    >>> row = Row("census", "mdav", 3, 5.692, 5.6922, 0.1, True)
+    >>> from shoal.research import PaperRow, agreement
+    >>> row = PaperRow("census", "mdav", 3, 5.692, 5.6922, 0.1, True)
     >>> agreement([row]).to_dict()["within_0.05_percent"]
     1
     """
@@ -131,32 +133,32 @@ def agreement(rows: Sequence[Any]) -> Agreement:
 
 
 @dataclass(frozen=True)
-class Reproduction:
+class ReproducedTable:
     """A paper's table, reproduced.
 
     Attributes
     ----------
     name, title : str
-    rows : tuple of Row
+    rows : tuple of PaperRow
     notes : tuple of str
         What must be known to read it: readings taken, contradictions found.
     seconds : float
         Of the whole run.
-    claims : tuple of Claim
+    claims : tuple of PaperClaim
     """
 
     name: str
     title: str
-    rows: tuple[Row, ...]
+    rows: tuple[PaperRow, ...]
     notes: tuple[str, ...]
     seconds: float
-    claims: tuple[Claim, ...] = ()
+    claims: tuple[PaperClaim, ...] = ()
 
-    def pictures(self) -> dict[str, Any]:
+    def pictures(self) -> Json:
         """The paper's figures as SVG, by name, where it has some."""
         return {}
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "experiment": self.name,

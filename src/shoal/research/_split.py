@@ -5,12 +5,12 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from shoal.microaggregation import KC, KCKW
-from shoal.research._cells import Cell, Progress, Resumed, configured, matrix, run_cells
+from shoal.research._cells import PaperCell, Progress, Resumed, configured, matrix, run_cells
 from shoal.research._published import SPLIT_RANKS, SPLIT_SUMS
-from shoal.research._rows import Claim, Reproduction, Row, ranks
+from shoal.research._rows import PaperClaim, PaperRow, ReproducedTable, ranks
+from shoal.typing import Json
 
 SEEDS = 5
 # Numbers of centres, as multiples of n / k, at which KC and KCKW are compared.
@@ -21,10 +21,10 @@ K = 3
 
 
 @dataclass(frozen=True)
-class SplitReproduction(Reproduction):
+class SplitReproduction(ReproducedTable):
     """The ranks and the sweep, with the paper's figures 3 to 5 drawn from our losses."""
 
-    def pictures(self) -> dict[str, Any]:
+    def pictures(self) -> Json:
         """Losses of the methods on each table (figures 3 to 5), and of KC and KCKW over the number of centres."""
         from shoal.report.figures import Series, lines
         from shoal.research._pictures import losses_by_method
@@ -61,11 +61,11 @@ def split(
     start = time.perf_counter()
     known = Resumed(resume)
     seeds = 4 * SEEDS if full else SEEDS
-    rows: list[Row] = []
-    swept: list[Row] = []
+    rows: list[PaperRow] = []
+    swept: list[PaperRow] = []
     for data, printed in SPLIT_RANKS.items():
         sweep = run_cells(_sweep(data, seeds), progress, known)
-        fixed = [Cell(data, configured(name, K)) for name in printed if name not in ("kc", "kckw")]
+        fixed = [PaperCell(data, configured(name, K)) for name in printed if name not in ("kc", "kckw")]
         found = {row.method: row for row in run_cells(fixed, progress, known)}
         found |= {row.method: _plain(row) for row in sweep if row.extra["centres"] == RANKED}
         order = ranks([found[name].ours for name in printed])
@@ -90,21 +90,21 @@ def split(
     return SplitReproduction("split", title, (*rows, *swept), notes, time.perf_counter() - start, claims)
 
 
-def _sweep(data: str, seeds: int) -> list[Cell]:
+def _sweep(data: str, seeds: int) -> list[PaperCell]:
     n = matrix(data).shape[0]
     cells = []
     for factor in CENTRES:
         c = int(factor * n / K)
         for method in (KC(k=K, n_groups=c), KCKW(k=K, n_groups=c, n_init=1)):
-            cells.append(Cell(data, method, None, {"centres": factor}, seeds=seeds))
+            cells.append(PaperCell(data, method, None, {"centres": factor}, seeds=seeds))
     return cells
 
 
-def _plain(row: Row) -> Row:
+def _plain(row: PaperRow) -> PaperRow:
     return replace(row, extra={name: value for name, value in row.extra.items() if name != "centres"})
 
 
-def _sums(rows: list[Row]) -> dict[str, int]:
+def _sums(rows: list[PaperRow]) -> dict[str, int]:
     """Ranks added over the three tables, for the methods that were run on all."""
     sums = {}
     for name in SPLIT_SUMS:
@@ -116,7 +116,7 @@ def _told(sums: dict[str, int]) -> str:
     return ", ".join(f"{name} {total}" for name, total in sorted(sums.items(), key=lambda pair: pair[1]))
 
 
-def _claims(swept: list[Row]) -> list[Claim]:
+def _claims(swept: list[PaperRow]) -> list[PaperClaim]:
     """KCKW before KC at the same number of centres, for every number."""
     claims = []
     for data in SPLIT_RANKS:
@@ -133,23 +133,27 @@ def _claims(swept: list[Row]) -> list[Claim]:
             found.append((factor, kc, kckw))
         told = "; ".join(f"c = {factor:g} n/k: {kckw:.3f} against {kc:.3f}" for factor, kc, kckw in found)
         holds = all(kckw < kc for _, kc, kckw in found)
-        claims.append(Claim("KCKW loses less than KC at the same c, for every c tried", data, holds, told))
+        claims.append(
+            PaperClaim("KCKW loses less than KC at the same c, for every c tried", data, holds, told)
+        )
     return claims
 
 
-def _headline(rows: list[Row]) -> list[Claim]:
+def _headline(rows: list[PaperRow]) -> list[PaperClaim]:
     """The paper's headline: KCKW is first on Tarragona and Census, and shares the least sum of ranks."""
     claims = []
     for data in ("tarragona", "census"):
         by = {row.method: row.extra["rank_ours"] for row in rows if row.data == data}
         claims.append(
-            Claim(
+            PaperClaim(
                 "KCKW loses least of all", data, by["kckw"] == 1, f"rank {by['kckw']} of {max(by.values())}"
             )
         )
     sums = _sums(rows)
     least = min(sums.values())
     claims.append(
-        Claim("KCKW has the least sum of ranks, with MDAV-MHM", "all", sums["kckw"] == least, _told(sums))
+        PaperClaim(
+            "KCKW has the least sum of ranks, with MDAV-MHM", "all", sums["kckw"] == least, _told(sums)
+        )
     )
     return claims

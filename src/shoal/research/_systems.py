@@ -12,7 +12,7 @@ import polars as pl
 
 from shoal import datasets
 from shoal.dp import Session
-from shoal.dp.correlation import BoundaryWarning, DBSCANModel, Pearson, SelectedMixture
+from shoal.dp.correlation import BoundaryWarning, DBSCANModel, Model, Pearson, SelectedMixture
 from shoal.dp.heuristic import exact_and_sensitivity, noisy
 from shoal.dp.loading.load import load
 from shoal.dp.pufferfish import (
@@ -35,6 +35,7 @@ from shoal.release import (
     release_table,
 )
 from shoal.schema import Cells, Column, Schema
+from shoal.typing import Keywords
 
 EPSILON = 1.0
 HOME = 6  # rows that belong together
@@ -44,7 +45,7 @@ Query = dict[str, tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Task:
+class SystemsTask:
     """The table on which the systems are measured, and what each of them is given.
 
     Parameters
@@ -80,7 +81,7 @@ class Task:
     components: int
 
 
-def task(name: str) -> Task:
+def task(name: str) -> SystemsTask:
     """The table `adult`, whose bounds are those of its codebook, or the bundled `survey`."""
     if name == "survey":
         return _survey()
@@ -94,18 +95,18 @@ def task(name: str) -> Task:
         *bounds, (pl.col("income").str.strip_chars() == ">50K").cast(pl.Float64).alias(SECRET)
     )
     schema = _schema("adult", bounds, (73, 15, 49))
-    return Task(
+    return SystemsTask(
         "Adult", "an income above 50,000", _homes(frame), schema, tuple(bounds), table.loaded(),
         table.features, table.eps, table.target, table.keep, 12,
     )  # fmt: skip
 
 
-def _survey() -> Task:
+def _survey() -> SystemsTask:
     bounds = {"age": (0.0, 110.0), "income": (0.0, 500_000.0), "rent": (0.0, 8000.0)}
     frame, schema = datasets.load_survey(), datasets.load_survey_schema()
     ill = (pl.col("disease") != "none").cast(pl.Float64).alias(SECRET)
     compared = ("age", "sex", "region", "income", "rent", "taxes")
-    return Task(
+    return SystemsTask(
         "the bundled survey", "a disease", _homes(frame.select(*bounds, ill)), _schema("survey", bounds, (20, 5, 5)),
         tuple(bounds), load(frame, schema), compared, 0.1, "disease", 4, 8,
     )  # fmt: skip
@@ -125,7 +126,7 @@ def _homes(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns((pl.int_range(pl.len()) // HOME).alias(KEY))
 
 
-def common_queries(at: Task, count: int, random_state: int) -> list[Query]:
+def common_queries(at: SystemsTask, count: int, random_state: int) -> list[Query]:
     """COUNT of rows that have the secret, within one or two random ranges that a twentieth of the rows answer."""
     rng, frame = np.random.default_rng(random_state), at.frame
     found: list[Query] = []
@@ -156,9 +157,9 @@ def stated() -> tuple[StatedModel, StatedModel]:
     return GroupScenarios(KEY, SECRET, (home,)), Coefficients((KEY,), HOME, 1)
 
 
-def models(at: Task) -> dict[str, Any]:
+def models(at: SystemsTask) -> dict[str, Model]:
     """The correlation models of mode `heuristic`, with the dissertation's parameters."""
-    same: dict[str, Any] = {"columns": at.compared, "preprocessing": "min-max"}
+    same: Keywords = {"columns": at.compared, "preprocessing": "min-max"}
     return {
         "zhu": Pearson(**same),
         "mendonca": DBSCANModel(at.eps, **same),
@@ -166,7 +167,7 @@ def models(at: Task) -> dict[str, Any]:
     }
 
 
-def measured(at: Task, count: int = 40, random_state: int = 0) -> dict[str, dict[str, float | None]]:
+def measured(at: SystemsTask, count: int = 40, random_state: int = 0) -> dict[str, dict[str, float | None]]:
     """Median relative errors on a table: one query at epsilon 1, and all queries for epsilon 1.
 
     Returns
@@ -200,8 +201,8 @@ def measured(at: Task, count: int = 40, random_state: int = 0) -> dict[str, dict
         found[model.mode] = {"one": error(answers), "all": None}
     cut = graph_figures(release_graph(datasets.load_graph(), 3, EPSILON))["released"]["cut_error"]
     found["graph"] = {"one": cut, "all": cut}
-    for name, model in models(at).items():
-        drawn = _reproduced(at, queries, model, (EPSILON, EPSILON / count))
+    for name, each in models(at).items():
+        drawn = _reproduced(at, queries, each, (EPSILON, EPSILON / count))
         found[name] = {part: error(answers) for part, answers in drawn.items()}
     for name, options in (
         ("insensitive", {}),
@@ -217,7 +218,7 @@ def measured(at: Task, count: int = 40, random_state: int = 0) -> dict[str, dict
 
 
 def _reproduced(
-    at: Task, queries: list[Query], model: Any, shares: tuple[float, float]
+    at: SystemsTask, queries: list[Query], model: Any, shares: tuple[float, float]
 ) -> dict[str, list[float]]:
     """Answers of mode `heuristic` at both shares; the sensitivity, which takes the time, is found once."""
     with warnings.catch_warnings():

@@ -13,6 +13,7 @@ from shoal.errors import InputError
 from shoal.privacy.cells import cells_of, names_of, opened
 from shoal.privacy.classes import classes_of
 from shoal.risk._measure import SIZES
+from shoal.typing import Json
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Composition:
     by_size: Mapping[int, int]
     largest: int
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The figures as plain values."""
         return {
             "households": self.households,

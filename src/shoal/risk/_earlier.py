@@ -11,6 +11,7 @@ import numpy as np
 from shoal.errors import InputError
 from shoal.privacy.cells import cells_of, names_of, opened
 from shoal.privacy.classes import classes_of
+from shoal.typing import Json
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Intersection:
     coarser: bool
     nested: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The figures as plain values."""
         return dict(vars(self))
 

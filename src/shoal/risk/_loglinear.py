@@ -16,6 +16,7 @@ from shoal.params import Interval, check_params
 from shoal.privacy.cells import cells_of, names_of, opened
 from shoal.privacy.classes import classes_of
 from shoal.risk._measure import survey_weights
+from shoal.typing import Json
 
 # Cells of the table of all combinations that a model with interactions may hold: 160 MB.
 MOST_CELLS = 20_000_000
@@ -43,7 +44,7 @@ class ModelRisk:
     individual: np.ndarray
     order: int
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The figures without the records."""
         return {
             "population_uniques": self.population_uniques,

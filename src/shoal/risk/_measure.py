@@ -15,6 +15,7 @@ from shoal.params import Interval, Options, check_params
 from shoal.privacy.cells import cells_of, names_of, opened
 from shoal.privacy.classes import classes_of, counted_together
 from shoal.risk._posterior import FORMULAS, posterior_risk
+from shoal.typing import Json
 
 # The smallest classes that offices ask for.
 SIZES = (2, 3, 5)
@@ -91,9 +92,9 @@ class Risk:
             f"table, {self.journalist:.3g} if not; {self.above_threshold:,} records above {self.threshold:g}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The figures without the records, every one of them finite."""
-        figures: dict[str, Any] = {
+        figures: Json = {
             "expected_reidentifications": self.expected_reidentifications,
             "unique": self.unique,
             **{f"below_{size}": count for size, count in self.below.items()},

@@ -12,6 +12,7 @@ import numpy as np
 from shoal.params import Interval, check_params
 from shoal.privacy.cells import cells_of, names_of, opened
 from shoal.privacy.classes import classes_of
+from shoal.typing import Json
 
 # The decision rule of Dankar and others: up to this sampling fraction Pitman's model is taken.
 SMALL_SAMPLE = 0.1
@@ -49,7 +50,7 @@ class PopulationUniqueness:
         """The same as a share of the population."""
         return None if self.uniques is None else self.uniques / self.population_size
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The figures; a model without a solution is null."""
         return {
             "pitman": self.pitman,

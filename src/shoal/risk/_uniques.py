@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from shoal.errors import ParameterError
-from shoal.params import AnyOf, Interval, Nothing, check_params
-from shoal.privacy.cells import Cells, cells_of, names_of, opened
+from shoal.params import AnyOf, Interval, Unset, check_params
+from shoal.privacy.cells import CodedCells, cells_of, names_of, opened
 from shoal.privacy.classes import classes_of
 
 MOST_SUBSETS = 40_000
@@ -107,8 +107,8 @@ def suda(
     check_params(
         "suda",
         {
-            "max_size": AnyOf((Nothing(), Interval(Integral, 1))),
-            "sampling_fraction": AnyOf((Nothing(), Interval(Real, 0, 1))),
+            "max_size": AnyOf((Unset(), Interval(Integral, 1))),
+            "sampling_fraction": AnyOf((Unset(), Interval(Real, 0, 1))),
         },
         {"max_size": max_size, "sampling_fraction": sampling_fraction},
     )
@@ -150,7 +150,7 @@ def _spread(values: np.ndarray, rows: np.ndarray, n: int) -> np.ndarray:
 
 
 def _search(
-    columns: list[Cells], uniques: np.ndarray, depth: int
+    columns: list[CodedCells], uniques: np.ndarray, depth: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Go through sets of growing size; everything is kept for unique records only."""
     width = len(columns)

@@ -19,7 +19,7 @@ COMPARISONS = ("<=", ">=", "==", "!=", "<", ">", "=", "<>")
 
 
 @dataclass(frozen=True)
-class Token:
+class RuleToken:
     """One word of a rule."""
 
     kind: str
@@ -52,7 +52,7 @@ class Condition:
     is_missing: bool = False
 
 
-def tokens_of(text: str) -> list[Token]:
+def tokens_of(text: str) -> list[RuleToken]:
     """The words of a rule."""
     found, at = [], 0
     text = text.rstrip()
@@ -63,14 +63,14 @@ def tokens_of(text: str) -> list[Token]:
         kind = match.lastgroup or ""
         word = match.group(kind)
         kind = {"quoted": "name", "single": "text", "double": "text"}.get(kind, kind)
-        found.append(Token(kind, word))
+        found.append(RuleToken(kind, word))
         at = match.end()
     return found
 
 
 def comparisons_of(text: str) -> list[tuple[Terms, str, Terms]]:
     """A chain of comparisons such as ``0 <= a + b <= 2 * c``, side by side."""
-    sides: list[list[Token]] = [[]]
+    sides: list[list[RuleToken]] = [[]]
     marks: list[str] = []
     for token in tokens_of(text):
         if token.kind == "mark" and token.text in COMPARISONS:
@@ -86,7 +86,7 @@ def comparisons_of(text: str) -> list[tuple[Terms, str, Terms]]:
 
 def ratio_of(text: str) -> tuple[float | None, str, str, float | None]:
     """Lower bound, the column above the line, the column below it, upper bound."""
-    sides: list[list[Token]] = [[]]
+    sides: list[list[RuleToken]] = [[]]
     marks: list[str] = []
     for token in tokens_of(text):
         if token.kind == "mark" and token.text in COMPARISONS:
@@ -109,7 +109,7 @@ def ratio_of(text: str) -> tuple[float | None, str, str, float | None]:
     return low, words[0].text, words[2].text, high
 
 
-def sum_of(tokens: list[Token], text: str) -> Terms:
+def sum_of(tokens: list[RuleToken], text: str) -> Terms:
     """A sum of columns, numbers and numbers times columns."""
     factors: dict[str, float] = {}
     constant, at, sign = 0.0, 0, 1.0
@@ -144,7 +144,7 @@ def sum_of(tokens: list[Token], text: str) -> Terms:
 
 def conditions_of(text: str) -> list[Condition]:
     """Conditions joined by `and`: a column compared with a number, a text or another column, or `is missing`."""
-    groups: list[list[Token]] = [[]]
+    groups: list[list[RuleToken]] = [[]]
     for token in tokens_of(text):
         if token.kind == "name" and token.text.lower() == "and":
             groups.append([])
@@ -153,7 +153,7 @@ def conditions_of(text: str) -> list[Condition]:
     return [_condition(group, text) for group in groups]
 
 
-def _condition(words: list[Token], text: str) -> Condition:
+def _condition(words: list[RuleToken], text: str) -> Condition:
     lower = [each.text.lower() for each in words]
     if len(words) == 3 and words[0].kind == "name" and lower[1:] == ["is", "missing"]:
         return Condition(words[0].text, "=", is_missing=True)

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import polars as pl
 
 from shoal.errors import GuaranteeError
 from shoal.rules._edits import Edit, Linear, linear_of, number
+from shoal.typing import Json
 
 SWEEPS = 12
 # Different rows for which a programme looks for the nearest cells that keep all rules.
@@ -45,7 +45,7 @@ class Kept:
     broken_after: int
     how: str
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return dict(vars(self))
 

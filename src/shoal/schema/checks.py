@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.errors import SchemaError
-from shoal.params import Rule
+from shoal.params import Constraint
 
 
 def plain(value: Any) -> Any:
@@ -69,10 +69,10 @@ def as_date(value: Any) -> datetime.datetime | None:
 
 
 @dataclass(frozen=True)
-class Maybe(Rule):
+class Maybe(Constraint):
     """What a rule accepts, or nothing: a field may be left out."""
 
-    rule: Rule
+    rule: Constraint
 
     def accepts(self, value: Any) -> bool:
         """Whether the field is left out or the rule accepts it."""
@@ -83,7 +83,7 @@ class Maybe(Rule):
 
 
 @dataclass(frozen=True)
-class Text(Rule):
+class TextValue(Constraint):
     """A text, not blank unless allowed."""
 
     blank: bool = False
@@ -97,7 +97,7 @@ class Text(Rule):
 
 
 @dataclass(frozen=True)
-class Truth(Rule):
+class TruthValue(Constraint):
     """True or false."""
 
     def accepts(self, value: Any) -> bool:
@@ -109,7 +109,7 @@ class Truth(Rule):
 
 
 @dataclass(frozen=True)
-class Finite(Rule):
+class Finite(Constraint):
     """A finite number of at least, or above, a limit."""
 
     low: float = -math.inf
@@ -128,7 +128,7 @@ class Finite(Rule):
 
 
 @dataclass(frozen=True)
-class Whole(Rule):
+class Whole(Constraint):
     """An int of at least a limit."""
 
     low: int = 0
@@ -142,7 +142,7 @@ class Whole(Rule):
 
 
 @dataclass(frozen=True)
-class CellList(Rule):
+class CellList(Constraint):
     """A list of different values that can stand in cells."""
 
     empty: bool = False
@@ -158,7 +158,7 @@ class CellList(Rule):
 
 
 @dataclass(frozen=True)
-class TextList(Rule):
+class TextList(Constraint):
     """A list of different non-empty texts."""
 
     empty: bool = False
@@ -174,7 +174,7 @@ class TextList(Rule):
 
 
 @dataclass(frozen=True)
-class Ascending(Rule):
+class Ascending(Constraint):
     """Numbers, or dates, that ascend; a given count of them or at least one."""
 
     count: int | None = None
@@ -194,7 +194,7 @@ class Ascending(Rule):
 
 
 @dataclass(frozen=True)
-class Limit(Rule):
+class LimitValue(Constraint):
     """A finite number, or a date."""
 
     def accepts(self, value: Any) -> bool:
@@ -206,7 +206,7 @@ class Limit(Rule):
 
 
 @dataclass(frozen=True)
-class Tree(Rule):
+class TreeValue(Constraint):
     """Nested lists of different levels."""
 
     def accepts(self, value: Any) -> bool:
@@ -225,7 +225,7 @@ def leaves_of(tree: Any) -> list[Any]:
     return [leaf for each in tree for leaf in leaves_of(each)] if isinstance(tree, tuple) else [tree]
 
 
-def check_fields(owner: str, rules: Mapping[str, Rule], values: Mapping[str, Any]) -> None:
+def check_fields(owner: str, rules: Mapping[str, Constraint], values: Mapping[str, Any]) -> None:
     """Raise `SchemaError` for the first value its rule does not accept."""
     for name, rule in rules.items():
         if not rule.accepts(values[name]):

@@ -13,12 +13,12 @@ from shoal.schema.checks import (
     Ascending,
     CellList,
     Finite,
-    Limit,
+    LimitValue,
     Maybe,
-    Text,
     TextList,
-    Tree,
-    Truth,
+    TextValue,
+    TreeValue,
+    TruthValue,
     Whole,
     as_date,
     check_fields,
@@ -29,6 +29,7 @@ from shoal.schema.checks import (
 )
 from shoal.schema.parts import FileFormat, Indicator, Link, Rule
 from shoal.schema.steps import Step, Steps
+from shoal.typing import Json
 
 ROLES = ("identifier", "quasi", "sensitive", "weight", "stratum", "household", "leave")
 KINDS = ("number", "ordered", "category", "date", "boolean")
@@ -54,7 +55,7 @@ class Unit:
 
     def __post_init__(self) -> None:
         _make_plain(self)
-        check_fields("a unit", {"column": Maybe(Text()), "rows": Whole(1)}, vars(self))
+        check_fields("a unit", {"column": Maybe(TextValue()), "rows": Whole(1)}, vars(self))
         if self.column is None and self.rows != 1:
             raise SchemaError(f"'rows' of a unit needs a column whose rows they are. Got rows = {self.rows}.")
 
@@ -179,7 +180,7 @@ class Column:
 
     def __post_init__(self) -> None:
         _make_plain(self)
-        check_fields("a column", {"name": Text(blank=True)}, vars(self))
+        check_fields("a column", {"name": TextValue(blank=True)}, vars(self))
         check_fields(f"column {self.name!r}", _COLUMN_RULES, vars(self))
         for name, kinds in _FITTING_KINDS.items():
             if getattr(self, name) not in (None, 0) and self.kind not in kinds:
@@ -240,19 +241,19 @@ _COLUMN_RULES = {
     "kind": Options(KINDS),
     "bounds": Maybe(Ascending(2)),
     "levels": Maybe(CellList()),
-    "hierarchy": Maybe(Tree()),
+    "hierarchy": Maybe(TreeValue()),
     "breaks": Maybe(Ascending()),
     "missing_codes": CellList(empty=True),
     "on_missing": Options(MISSING_POLICIES),
     "aggregate": Maybe(Options(AGGREGATES)),
     "importance": Finite(0),
     "step": Maybe(Finite(0, above=True)),
-    "bottom": Maybe(Limit()),
-    "top": Maybe(Limit()),
+    "bottom": Maybe(LimitValue()),
+    "top": Maybe(LimitValue()),
     "recode": Whole(),
-    "numeric_id": Truth(),
-    "normalize": Truth(),
-    "reason": Text(blank=True),
+    "numeric_id": TruthValue(),
+    "normalize": TruthValue(),
+    "reason": TextValue(blank=True),
 }
 _FITTING_KINDS: dict[str, tuple[str, ...]] = {
     "bounds": ("number", "date"),
@@ -370,7 +371,12 @@ class Schema:
                 f"Got {self.currency!r}, {self.delta} and {self.keys.delta}."
             )
         object.__setattr__(self, "steps", Steps.of(self.steps))
-        for name, many in (("rules", Rule), ("links", Link), ("indicators", Indicator), ("steps", Step)):
+        for name, many in (
+            ("rules", Rule),
+            ("links", Link),
+            ("indicators", Indicator),
+            ("steps", Step),
+        ):
             value = getattr(self, name)
             if not isinstance(value, tuple) or not all(isinstance(each, many) for each in value):
                 raise SchemaError(
@@ -430,7 +436,7 @@ class Schema:
 
         return cls(**from_dict(data, source))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The parts of the schema's file; `from_dict` reads them back."""
         from shoal.schema.toml import to_dict
 
@@ -450,11 +456,11 @@ _PARTS = {
     "file": "FileFormat (in a file the part [file])",
 }
 _TABLE_RULES = {
-    "id": Text(),
+    "id": TextValue(),
     "budget": Maybe(Finite(0, above=True)),
     "per_analyst": Maybe(Finite(0, above=True)),
-    "private": Truth(),
-    "version": Maybe(Text()),
+    "private": TruthValue(),
+    "version": Maybe(TextValue()),
     "currency": Options(CURRENCIES),
     "delta": Maybe(Finite(0, above=True, below=1)),
 }

@@ -7,9 +7,8 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from shoal.errors import SchemaError
-from shoal.params import AnyOf, Options
-from shoal.params import Rule as ParamRule
-from shoal.schema.checks import Finite, Maybe, Text, TextList, Truth, check_fields, plain, shown
+from shoal.params import AnyOf, Constraint, Options
+from shoal.schema.checks import Finite, Maybe, TextList, TextValue, TruthValue, check_fields, plain, shown
 
 INDICATORS = ("total", "mean", "quantile", "share", "ratio", "regression", "logit")
 
@@ -17,7 +16,7 @@ INDICATORS = ("total", "mean", "quantile", "share", "ratio", "regression", "logi
 class Checked:
     """A frozen value whose fields are made plain and checked by rule."""
 
-    _rules: ClassVar[dict[str, ParamRule]]
+    _rules: ClassVar[dict[str, Constraint]]
     _what: ClassVar[str]
 
     def __post_init__(self) -> None:
@@ -44,9 +43,9 @@ class FileFormat(Checked):
     decimal: str = "."
 
     _what: ClassVar[str] = "[file]"
-    _rules: ClassVar[dict[str, ParamRule]] = {
-        "encoding": Text(),
-        "separator": Text(blank=True),
+    _rules: ClassVar[dict[str, Constraint]] = {
+        "encoding": TextValue(),
+        "separator": TextValue(blank=True),
         "decimal": Options((".", ",")),
     }
 
@@ -103,9 +102,9 @@ class Rule(Checked):
     structural_zero: str | None = None
 
     _what: ClassVar[str] = "[[rules]]"
-    _rules: ClassVar[dict[str, ParamRule]] = dict.fromkeys(
+    _rules: ClassVar[dict[str, Constraint]] = dict.fromkeys(
         ("equal", "ratio", "order", "impossible", "zero", "integer", "range", "structural_zero"),
-        Maybe(Text()),
+        Maybe(TextValue()),
     )
 
     def __post_init__(self) -> None:
@@ -149,12 +148,12 @@ class Link(Checked):
     public: bool = False
 
     _what: ClassVar[str] = "[links]"
-    _rules: ClassVar[dict[str, ParamRule]] = {
-        "name": Text(),
-        "from_table": Text(),
-        "to_table": Text(),
+    _rules: ClassVar[dict[str, Constraint]] = {
+        "name": TextValue(),
+        "from_table": TextValue(),
+        "to_table": TextValue(),
         "key": TextList(),
-        "public": Truth(),
+        "public": TruthValue(),
     }
 
     def __post_init__(self) -> None:
@@ -199,14 +198,14 @@ class Indicator(Checked):
     by: tuple[str, ...] = ()
 
     _what: ClassVar[str] = "[[indicators]]"
-    _rules: ClassVar[dict[str, ParamRule]] = {
+    _rules: ClassVar[dict[str, Constraint]] = {
         "kind": Options(INDICATORS),
-        "name": Text(blank=True),
-        "column": Maybe(Text()),
-        "level": Maybe(AnyOf((Text(blank=True), Truth(), Finite()))),
-        "over": Maybe(Text()),
+        "name": TextValue(blank=True),
+        "column": Maybe(TextValue()),
+        "level": Maybe(AnyOf((TextValue(blank=True), TruthValue(), Finite()))),
+        "over": Maybe(TextValue()),
         "q": Maybe(Finite(0, above=True, below=1)),
-        "formula": Maybe(Text()),
+        "formula": Maybe(TextValue()),
         "by": TextList(empty=True),
     }
 

@@ -8,10 +8,20 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 from shoal.errors import SchemaError
-from shoal.params import Options
-from shoal.params import Rule as ParamRule
-from shoal.schema.checks import Finite, Limit, Maybe, Text, TextList, Truth, Whole, check_keys, shown
+from shoal.params import Constraint, Options
+from shoal.schema.checks import (
+    Finite,
+    LimitValue,
+    Maybe,
+    TextList,
+    TextValue,
+    TruthValue,
+    Whole,
+    check_keys,
+    shown,
+)
 from shoal.schema.parts import Checked
+from shoal.typing import Json
 
 LEVELS = ("record", "household")
 # Conditions on the sensitive columns of a step that generalises.
@@ -42,7 +52,7 @@ _GROUPING = ("k", "within", "count")
 
 
 @dataclass(frozen=True)
-class Square(ParamRule):
+class Square(Constraint):
     """As many rows of probabilities as each row has, every row summing to 1."""
 
     def accepts(self, value: Any) -> bool:
@@ -156,8 +166,8 @@ class Step(Checked):
     to: float | None = None
 
     _what: ClassVar[str] = "[[steps]]"
-    _rules: ClassVar[dict[str, ParamRule]] = {
-        "method": Text(),
+    _rules: ClassVar[dict[str, Constraint]] = {
+        "method": TextValue(),
         "columns": TextList(),
         "k": Maybe(Whole(2)),
         "level": Options(LEVELS),
@@ -177,14 +187,14 @@ class Step(Checked):
         "delta_disclosure": Maybe(Finite(0)),
         "suppress_at_most": Maybe(Finite(0, below=1.0000001)),
         "probability": Maybe(Finite(0, below=1.0000001)),
-        "invariant": Truth(),
+        "invariant": TruthValue(),
         "scale": Maybe(Finite(0)),
-        "correlated": Truth(),
+        "correlated": TruthValue(),
         "share": Maybe(Finite(0, below=1.0000001)),
         "given": TextList(empty=True),
         "similar": TextList(empty=True),
-        "bottom": Maybe(Limit()),
-        "top": Maybe(Limit()),
+        "bottom": Maybe(LimitValue()),
+        "top": Maybe(LimitValue()),
         "to": Maybe(Finite(0, above=True)),
         "matrix": Maybe(Square()),
     }
@@ -236,7 +246,7 @@ class Step(Checked):
         """Whether its columns are shared by k afterwards."""
         return self.is_grouping or (self.is_truthful and self.reading in (None, "strict"))
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The fields that differ from their defaults, as lists and plain values."""
         told = {}
         for each in fields(self):

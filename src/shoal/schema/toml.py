@@ -13,6 +13,7 @@ from shoal.schema.checks import check_keys, is_text, plain, shown
 from shoal.schema.model import Cells, Column, Keys, Unit
 from shoal.schema.parts import FileFormat, Indicator, Link, Rule
 from shoal.schema.steps import Step, Steps
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.schema.model import Schema
@@ -41,7 +42,7 @@ def read_text(path: str | Path) -> str:
         raise SchemaError(f"No schema file {str(path)!r}.") from None
 
 
-def loads(text: str, source: str) -> dict[str, Any]:
+def loads(text: str, source: str) -> Json:
     """TOML text as a dict."""
     try:
         return tomllib.loads(text)
@@ -49,7 +50,7 @@ def loads(text: str, source: str) -> dict[str, Any]:
         raise SchemaError(f"{source} must be a TOML file: {error}.") from None
 
 
-def from_dict(data: Mapping[str, Any], source: str) -> dict[str, Any]:
+def from_dict(data: Mapping[str, Any], source: str) -> Json:
     """The fields of a schema from the parts of its file, each checked."""
     if not isinstance(data, Mapping) or not set(data) <= set(PARTS):
         odd = sorted(map(str, set(data) - set(PARTS)))[0] if isinstance(data, Mapping) else shown(data)
@@ -59,7 +60,7 @@ def from_dict(data: Mapping[str, Any], source: str) -> dict[str, Any]:
         )
     given = data.get("table", {})
     check_keys(f"[table] of {source}", given, _TABLE)
-    found: dict[str, Any] = dict(given)
+    found: Json = dict(given)
     makers = {"unit": _unit, "group": _group, "cells": _cells, "keys": _keys}
     found |= {name: make(found[name]) for name, make in makers.items() if name in found}
     found["columns"] = _columns(data.get("columns", {}), source)
@@ -78,9 +79,9 @@ def from_dict(data: Mapping[str, Any], source: str) -> dict[str, Any]:
     return found
 
 
-def to_dict(schema: Schema) -> dict[str, Any]:
+def to_dict(schema: Schema) -> Json:
     """The parts of the schema's file."""
-    table: dict[str, Any] = {"id": schema.id, "unit": _unit_facts(schema.unit)}
+    table: Json = {"id": schema.id, "unit": _unit_facts(schema.unit)}
     for name in ("budget", "per_analyst", "private", "version"):
         table[name] = getattr(schema, name)
     table["group"] = _unit_facts(schema.group) if isinstance(schema.group, Unit) else schema.group
@@ -88,7 +89,7 @@ def to_dict(schema: Schema) -> dict[str, Any]:
     table["currency"] = schema.currency if schema.currency != "pure" else None
     table["delta"] = schema.delta
     table["keys"] = None if schema.keys is None else _given(schema.keys)
-    parts: dict[str, Any] = {"table": {name: fact for name, fact in table.items() if fact is not None}}
+    parts: Json = {"table": {name: fact for name, fact in table.items() if fact is not None}}
     if schema.file is not None:
         parts["file"] = {each.name: getattr(schema.file, each.name) for each in fields(FileFormat)}
     parts["columns"] = {name: _given(column, ("kind",)) for name, column in schema.columns.items()}
@@ -162,7 +163,7 @@ def check_parts(where: str, given: Any) -> None:
         raise SchemaError(f"The names in {where} must be texts. Got {odd[0]!r}.")
 
 
-def _facts(given: Any, kind: type, where: str, apart: tuple[str, ...] = ()) -> dict[str, Any]:
+def _facts(given: Any, kind: type, where: str, apart: tuple[str, ...] = ()) -> Json:
     """The facts of one part, after its keys were checked."""
     names = tuple(each.name for each in fields(kind) if each.name not in apart)
     check_keys(where, given, names)
@@ -171,7 +172,7 @@ def _facts(given: Any, kind: type, where: str, apart: tuple[str, ...] = ()) -> d
     return dict(given)
 
 
-def _given(value: Any, always: tuple[str, ...] = ()) -> dict[str, Any]:
+def _given(value: Any, always: tuple[str, ...] = ()) -> Json:
     """The fields of a value that differ from their defaults, as lists and plain values."""
     facts = {each.name: (getattr(value, each.name), each.default) for each in fields(value)}
     return {
@@ -187,7 +188,7 @@ def _lists(value: Any) -> Any:
     return [_lists(each) for each in value] if isinstance(value, tuple) else value
 
 
-def _unit_facts(unit: Unit) -> str | dict[str, Any]:
+def _unit_facts(unit: Unit) -> str | Json:
     return "record" if unit.column is None else {"column": unit.column, "rows": unit.rows}
 
 

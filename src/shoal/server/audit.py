@@ -1,8 +1,7 @@
 """The auditor over HTTP: two servers on loopback over two files that differ by one unit, and all that is seen of them.
 
 An analyst sees answers, costs, what is left, refusals and times; an auditor sees the log. Each run asks one question that
-nobody asked before, on one of the two servers, and the distinguishing game is played on what comes back. Faults are
-planted in the process of the server, before it starts.
+nobody asked before, on one of the two servers, and the distinguishing game is played on what comes back.
 """
 
 from __future__ import annotations
@@ -17,15 +16,14 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from shoal.audit import FILES, FilePair, Mechanism, Report, as_number, audit_mechanisms
-from shoal.errors import InternalError, MissingExtraError, ParameterError
+from shoal.errors import InternalError, MissingExtraError
 from shoal.server.accounts import Accounts
 
 try:
@@ -35,7 +33,7 @@ except ImportError:
 
 STAGES = (60, 240)
 PATIENCE = 180.0
-SLOW = 0.005  # seconds that a slow sampler takes for each different value
+SERVE = (sys.executable, "-m", "shoal", "serve")
 _COLUMNS = (
     "charged",
     "left less",
@@ -64,7 +62,7 @@ class Seen:
         return httpx.Client(base_url=f"http://127.0.0.1:{self.port}/api/v1", headers=headers, timeout=60)
 
 
-def audit_http(epsilon: float = 1.0, stages: Sequence[int] = STAGES, fault: str | None = None) -> Report:
+def audit_http(epsilon: float = 1.0, stages: Sequence[int] = STAGES) -> Report:
     """Try to refute what a server claims, from its files to its log.
 
     Parameters
@@ -72,27 +70,34 @@ def audit_http(epsilon: float = 1.0, stages: Sequence[int] = STAGES, fault: str 
     epsilon : float
     stages : sequence of int
         Runs to explore and as many to confirm; each takes some tenths of a second.
-    fault : str, optional
-        One of `FAULTS`, planted in the server.
 
     Returns
     -------
     Report
     """
-    if fault is not None and fault not in FAULTS:
-        raise ParameterError(f"'fault' must be one of {', '.join(FAULTS)}. Got {fault!r}.")
-    pairs = [FAULTS[fault].pair] if fault is not None else [FILES[0], *PERSONS]
     with contextlib.ExitStack() as stack:
-        games = [stack.enter_context(served(pair, epsilon, fault)) for pair in pairs]
-        return audit_mechanisms("http" if fault is None else fault, games, stages)
+        games = [stack.enter_context(served(pair, epsilon)) for pair in (FILES[0], *PERSONS)]
+        return audit_mechanisms("http", games, stages)
 
 
 @contextlib.contextmanager
-def served(pair: FilePair, epsilon: float, fault: str | None = None) -> Iterator[Mechanism]:
-    """The game on two servers, which run as long as it is played."""
+def served(
+    pair: FilePair, epsilon: float, command: Sequence[str] = SERVE, settings: Sequence[str] = ()
+) -> Iterator[Mechanism]:
+    """The game on two servers, which run as long as it is played.
+
+    Parameters
+    ----------
+    pair : FilePair
+    epsilon : float
+    command : sequence of str
+        Words that start a server; the path of its configuration follows them.
+    settings : sequence of str
+        Further lines of the section `[server]`.
+    """
     with tempfile.TemporaryDirectory(prefix="shoal-audit-") as name, contextlib.ExitStack() as stack:
         sides = [
-            stack.enter_context(_server(Path(name) / str(side), data, pair, fault))
+            stack.enter_context(_server(Path(name) / str(side), data, pair, (command, settings)))
             for side, data in enumerate((pair.before, pair.after))
         ]
         number = itertools.count(1)
@@ -141,7 +146,10 @@ def _once(side: Seen, pair: FilePair, epsilon: float, number: int) -> list[float
 
 
 @contextlib.contextmanager
-def _server(folder: Path, data: bytes, pair: FilePair, fault: str | None) -> Iterator[Seen]:
+def _server(
+    folder: Path, data: bytes, pair: FilePair, how: tuple[Sequence[str], Sequence[str]]
+) -> Iterator[Seen]:
+    command, settings = how
     folder.mkdir()
     (folder / "table.csv").write_bytes(data)
     (folder / "schema.toml").write_text(pair.schema.to_toml(), encoding="utf-8")
@@ -155,13 +163,18 @@ def _server(folder: Path, data: bytes, pair: FilePair, fault: str | None) -> Ite
         "refusals_per_hour = 1000000",
         "publish = false",
     ]
-    lines += FAULTS[fault].config if fault is not None else ()
-    lines += ["[datasets.table]", 'file = "table.csv"', 'schema = "schema.toml"', "budget = 1000000"]
+    lines += [
+        *settings,
+        "[datasets.table]",
+        'file = "table.csv"',
+        'schema = "schema.toml"',
+        "budget = 1000000",
+    ]
     (folder / "shoal.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
     book = Accounts(folder / "accounts.db")
     tokens = {role: book.add(role, role) for role in ("analyst", "auditor")}
     book.close()
-    words = [sys.executable, "-m", "shoal.server.audit", fault or "", str(folder / "shoal.toml")]
+    words = [*command, str(folder / "shoal.toml")]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(  # noqa: S603 - our own command
             words, stdout=log, stderr=log, start_new_session=True
@@ -186,24 +199,6 @@ def _wait_for(seen: Seen) -> None:
     raise InternalError(f"The audited server did not start: {(seen.folder / 'log').read_text()[-300:]}")
 
 
-@dataclass(frozen=True)
-class Fault:
-    """What is wrong with a server on purpose, and the files on which it shows.
-
-    Parameters
-    ----------
-    pair : FilePair
-    plant : callable
-        Called in the process of the server before it starts.
-    config : tuple of str
-        Further lines of its configuration.
-    """
-
-    pair: FilePair
-    plant: Callable[[], None]
-    config: tuple[str, ...] = ()
-
-
 def _person(count: int) -> list[str]:
     return [f"p,{each / 10}" for each in range(count)]
 
@@ -222,74 +217,3 @@ def _persons() -> tuple[FilePair, ...]:
 
 
 PERSONS = _persons()
-
-
-def _infer() -> None:
-    import polars as pl
-
-    from shoal.server import service
-
-    def inferred(path: Path, schema: Any) -> Any:
-        return pl.read_csv(path, infer_schema_length=None)
-
-    setattr(service, "read_private", inferred)  # noqa: B010 - a fault
-
-
-def _slow() -> None:
-    """Work that goes with the number of different distances, and answers that leave at once."""
-    from shoal.dp.answering import noise
-    from shoal.dp.mechanisms.currency import choose as sound
-
-    def slow(currency: str, distances: np.ndarray, *words: Any) -> np.ndarray:
-        time.sleep(SLOW * len(np.unique(distances)))
-        return sound(currency, distances, *words)
-
-    setattr(noise, "choose", slow)  # noqa: B010 - a fault
-
-
-def _short() -> None:
-    """A tenth of the noise."""
-    from shoal.dp.mechanisms import discrete_laplace as mechanisms
-
-    sound = mechanisms.laplace
-    setattr(mechanisms, "laplace", lambda values, scale: sound(values, scale / 10))  # noqa: B010 - a fault
-
-
-def _told_total() -> None:
-    """A refusal that tells how many rows there are."""
-    from shoal.errors import BudgetError
-    from shoal.server.service import Service
-
-    sound = Service.ask
-
-    def ask(self: Service, dataset: str, *words: Any) -> Any:
-        try:
-            return sound(self, dataset, *words)
-        except BudgetError as error:
-            rows = getattr(self.session(dataset), "_rows").frame.height  # noqa: B009 - a fault
-            raise BudgetError(f"{error} ({rows} rows)") from None
-
-    setattr(Service, "ask", ask)  # noqa: B010 - a fault
-
-
-FAULTS: dict[str, Fault] = {
-    "http-types-inferred": Fault(FILES[0], _infer),
-    "http-noise-short": Fault(FILES[1], _short),
-    "http-refusal-counts": Fault(FILES[0], _told_total),
-    "http-slow-sampler": Fault(PERSONS[0], _slow, ("slot_seconds = 0",)),
-}
-
-
-def main(words: list[str]) -> None:
-    """Plant a fault, if one is named, and serve."""
-    from shoal.server.config import Config
-    from shoal.server.run import run
-
-    fault, path = words
-    if fault:
-        FAULTS[fault].plant()
-    run(Path(path), Config.from_toml(path))
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])

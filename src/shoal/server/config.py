@@ -195,7 +195,7 @@ class Config:
         return self.certificate is not None
 
     @classmethod
-    def from_toml(cls, path: str | Path) -> Self:
+    def from_toml(cls, path: str | Path) -> Self:  # noqa: C901 - one sentence for each mistake
         """Read and check a configuration; paths in it are relative to its folder."""
         path = Path(path)
         try:

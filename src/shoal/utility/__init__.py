@@ -5,14 +5,14 @@ from __future__ import annotations
 from shoal.utility._estimates import Estimate, overlap, quantile, ratio, total
 from shoal.utility._formulas import columns_of
 from shoal.utility._general import General, general
-from shoal.utility._indicators import Fitness, Kept, check_indicators, figure_text, fitness
+from shoal.utility._indicators import Fitness, KeptFigure, check_indicators, figure_text, fitness
 from shoal.utility._models import guessed
 
 __all__ = [
     "Estimate",
     "Fitness",
     "General",
-    "Kept",
+    "KeptFigure",
     "check_indicators",
     "columns_of",
     "figure_text",

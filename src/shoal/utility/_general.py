@@ -14,6 +14,7 @@ from shoal.engine.roles import settled_schema
 from shoal.errors import InputError
 from shoal.measures import coordinates, propensity
 from shoal.schema import Column, Schema, decode_table
+from shoal.typing import Json
 from shoal.utility._models import guessed
 
 BINS = 10
@@ -51,7 +52,7 @@ class General:
     trained_there: float | None = None
     naive: float | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values."""
         return asdict(self) | {"worst_pair": list(self.worst_pair)}
 

@@ -13,6 +13,7 @@ from shoal.engine.columns import parse_numbers
 from shoal.engine.frame import Frame
 from shoal.errors import InputError
 from shoal.schema import Indicator, Schema, decode_table
+from shoal.typing import Json
 from shoal.utility._estimates import NOTHING, Estimate, overlap, quantile, ratio, total
 from shoal.utility._formulas import coefficients, columns_of
 
@@ -22,7 +23,7 @@ WORDS = ("kept", "moved", "lost")
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptFigure:
     """One figure before and after.
 
     Attributes
@@ -55,7 +56,7 @@ class Kept:
         """For reading."""
         return f"{self.name}, {self.domain}" if self.domain else self.name
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """As plain values."""
 
         def told(each: Estimate) -> list[float | None]:
@@ -75,10 +76,10 @@ class Fitness:
 
     Attributes
     ----------
-    figures : tuple of Kept
+    figures : tuple of KeptFigure
     """
 
-    figures: tuple[Kept, ...]
+    figures: tuple[KeptFigure, ...]
 
     @property
     def kept(self) -> float:
@@ -86,7 +87,7 @@ class Fitness:
         return sum(each.verdict == WORDS[0] for each in self.figures) / max(1, len(self.figures))
 
     @property
-    def worst(self) -> Kept | None:
+    def worst(self) -> KeptFigure | None:
         """The figure with the least overlap."""
         return min(self.figures, key=lambda each: each.overlap, default=None)
 
@@ -103,7 +104,7 @@ class Fitness:
                 said.append(f"{each.verdict}: {each.title}: {shown} (overlap {each.overlap:.2f})")
         return said
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {"kept": self.kept, "figures": [each.to_dict() for each in self.figures]}
 
@@ -197,7 +198,7 @@ def fitness(original: Any, protected: Any, schema: Schema, *, weights: str | Non
     tables = [decode_table(Frame(each).to_polars(), schema) for each in (original, protected)]
     check_indicators(schema.indicators, tables[0].columns, tables[1].columns)
     named = weights or next(iter(schema.names("weight")), None)
-    figures: list[Kept] = []
+    figures: list[KeptFigure] = []
     for each in schema.indicators:
         before = _figures(each, tables[0], named)
         try:
@@ -206,7 +207,7 @@ def fitness(original: Any, protected: Any, schema: Schema, *, weights: str | Non
             after, note = {}, str(error)
         for domain, old in before.items():  # a domain of cells made missing is none that was asked for
             new = after.get(domain, NOTHING)
-            figures.append(Kept(titled(each), domain, old, new, overlap(old, new), note))
+            figures.append(KeptFigure(titled(each), domain, old, new, overlap(old, new), note))
     return Fitness(tuple(figures))
 
 

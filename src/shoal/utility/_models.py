@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from threadpoolctl import threadpool_limits
 
+from shoal.typing import Keywords
+
 TRAINED = 20_000
 FEW_LEVELS = 6
 _MISSING = -99.0
@@ -53,7 +55,7 @@ def _model(target: np.ndarray, numeric: bool) -> Any:
         HistGradientBoostingRegressor,
     )
 
-    common: dict[str, Any] = {"max_iter": 60, "random_state": 0, "early_stopping": False}
+    common: Keywords = {"max_iter": 60, "random_state": 0, "early_stopping": False}
     if numeric:
         return HistGradientBoostingRegressor(loss="absolute_error", **common)
     if np.unique(target).size <= FEW_LEVELS:

@@ -9,7 +9,7 @@ import pytest
 
 from shoal.engine.kernels import nearest as module
 from shoal.engine.kernels.axes import blocks_of
-from shoal.engine.kernels.nearest import Rows, neighbour_lists
+from shoal.engine.kernels.nearest import KernelRows, neighbour_lists
 
 
 def laid_out(Z, leaf):
@@ -22,7 +22,7 @@ def laid_out(Z, leaf):
 
 def lists(X, p, edges, most, m, each=map):
     """Of numbers alone."""
-    rows = Rows(X, np.zeros((len(X), 0), np.int16), np.zeros(0, np.float32))
+    rows = KernelRows(X, np.zeros((len(X), 0), np.int16), np.zeros(0, np.float32))
     return neighbour_lists(rows, p, X, edges, most, m, each)
 
 
@@ -71,7 +71,7 @@ def test_codes_count_as_what_they_are_worth(leaf):
         rng.integers(0, 3, (400, 8)).astype(np.int16),
         np.array([2, 1, 0.5, 0, 0, 0, 0, 0], np.float32),
     )
-    _, distance = neighbour_lists(Rows(X, codes, worth), 2, X, edges, leaf, 6)
+    _, distance = neighbour_lists(KernelRows(X, codes, worth), 2, X, edges, leaf, 6)
     exact = oracle(X, 6, codes, worth)
     assert (distance >= exact * (1 - 1e-4)).all()
     assert np.isclose(distance, exact, rtol=1e-3).mean() > (0.999 if leaf > 400 else 0.6)

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
+from faults.releases import MARGINAL_FAULTS
 from shoal.audit import play
 from shoal.datasets import load_survey, load_survey_schema
 from shoal.release import audit_releases, membership
-from shoal.release.marginals._audit import FAULTS, marginal_cases
+from shoal.release.marginals._audit import marginal_cases
 
 
 def test_marginals_are_not_refuted():
@@ -17,9 +18,9 @@ def test_marginals_are_not_refuted():
     assert len(report.verdicts) == len(marginal_cases(1.0))
 
 
-@pytest.mark.parametrize("fault", list(FAULTS))
+@pytest.mark.parametrize("fault", list(MARGINAL_FAULTS))
 def test_planted_faults_are_refuted(fault):
-    assert play(FAULTS[fault](1.0), stages=(400, 1_500)).refuted
+    assert play(MARGINAL_FAULTS[fault](1.0), stages=(400, 1_500)).refuted
 
 
 def log_gaussian(variance, reach):

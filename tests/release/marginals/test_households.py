@@ -88,7 +88,11 @@ def test_rows_keep_the_rules():
         "gross": Column("gross", bounds=(0, 1000), step=1),
         "age": COLUMNS["age"],
     }
-    rules = (Rule(order="net <= gross"), Rule(impossible="age < 10 and gross > 500"), Rule(integer="net"))
+    rules = (
+        Rule(order="net <= gross"),
+        Rule(impossible="age < 10 and gross > 500"),
+        Rule(integer="net"),
+    )
     kept = Schema(columns, id="t", budget=9.0, rules=rules)
     out = release_marginals(frame, kept, 1.0, workload="tables", bins=6)
     assert (out.frame["net"] <= out.frame["gross"]).all()

@@ -58,7 +58,7 @@ _COMPARED: dict[str, Callable[[Any, Any], Any]] = {
 Scope = Callable[[col], Typed]
 
 
-def compiled(node: Expr, scope: Scope) -> Typed:
+def compiled(node: Expr, scope: Scope) -> Typed:  # noqa: PLR0911 - a return for each kind
     """An expression as the engine computes it, with what is known of its values.
 
     Parameters
@@ -141,7 +141,7 @@ def _literal(value: Any, text: str) -> Typed:
     return Typed(number(value), pl.lit(float(value)), text, Literal(value))
 
 
-def _call(node: Call, scope: Scope, text: str) -> Typed:
+def _call(node: Call, scope: Scope, text: str) -> Typed:  # noqa: PLR0911 - a return for each kind
     name = node.function
     if name in ("DATE_TRUNC", "DATE_PART", "DATE_DIFF"):
         unit = node.arguments[0]

@@ -204,7 +204,7 @@ class Parser(Cursor, ABC):
             self.expect(")")
         return "DOUBLE" if TYPES[word] == "DECIMAL" else TYPES[word]
 
-    def atom(self) -> Expr:
+    def atom(self) -> Expr:  # noqa: PLR0911 - a return for each kind
         """A constant, a column, a function, or something in brackets."""
         token = self.now
         if token.kind == "number":

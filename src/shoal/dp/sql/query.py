@@ -328,13 +328,14 @@ class Query:
         text = f"SELECT {shown} FROM {'t' if self.source is None else self.source}"  # noqa: S608 - read by our own parser, never run
         if self.condition is not None:
             text += f" WHERE {self.condition}"
-        text += self._group_text()
+        text += self.group_text()
         text += "" if self.kept is None else f" HAVING {self.kept}"
         text += f" ORDER BY {', '.join(map(str, self.ordered))}" if self.ordered else ""
         text += "" if self.most is None else f" LIMIT {self.most}"
         return text + (f" OFFSET {self.skipped}" if self.skipped else "")
 
-    def _group_text(self) -> str:
+    def group_text(self) -> str:
+        """The text of its grouping, as it is written after the rows."""
         names = [name_text(each) if isinstance(each, str) else str(each) for each in self.groups]
         if self.sets:
             inner = ", ".join(f"({', '.join(names[at] for at in each)})" for each in self.sets)
@@ -365,11 +366,11 @@ def select(*figures: Any) -> Query:
     if not figures:
         raise QueryError("A query must ask for at least one figure.")
     base = next((each for each in figures if isinstance(each, Query)), None)
-    shared = (str(base.condition), str(base._group_text())) if base is not None else ("None", "")
+    shared = (str(base.condition), str(base.group_text())) if base is not None else ("None", "")
     outputs: list[Output] = []
     for each in figures:
         if isinstance(each, Query):
-            if (str(each.condition), str(each._group_text())) != shared:
+            if (str(each.condition), str(each.group_text())) != shared:
                 raise QueryError("Figures asked together must share one condition and the same groups.")
             outputs += each.figures
         else:

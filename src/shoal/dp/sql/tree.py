@@ -52,7 +52,7 @@ def walk(node: Expr) -> Iterator[Expr]:
         waiting += children(each)
 
 
-def mapped(node: Any, change: Callable[[Expr], Expr | None]) -> Any:
+def mapped(node: Any, change: Callable[[Expr], Expr | None]) -> Any:  # noqa: PLR0911 - a return for each kind
     """An expression with parts exchanged: `change` gives what stands in place of one, or None to look inside it."""
     found = change(node)
     if found is not None:

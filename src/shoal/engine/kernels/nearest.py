@@ -45,7 +45,7 @@ def sort_in(found, distance, filled, i, d):
     return min(filled + 1, found.size)
 
 
-class Rows(NamedTuple):
+class KernelRows(NamedTuple):
     """Records as the kernels want them: numbers, and codes of categories.
 
     The squared distance of two records is that of their numbers, and for each code in which they differ its worth.
@@ -57,7 +57,7 @@ class Rows(NamedTuple):
 
 
 def neighbour_lists(
-    rows: Rows, p: int, M: np.ndarray, edges: np.ndarray, most: int, m: int, each: Each = map
+    rows: KernelRows, p: int, M: np.ndarray, edges: np.ndarray, most: int, m: int, each: Each = map
 ) -> tuple[np.ndarray, np.ndarray]:
     """The nearest records of each record, nearly all of them, and how far they are.
 
@@ -66,7 +66,7 @@ def neighbour_lists(
 
     Parameters
     ----------
-    rows : Rows
+    rows : KernelRows
         In the order of a tree, so that blocks of them lie beside each other.
     p : int
         Columns of numbers that are not padding.
@@ -111,7 +111,7 @@ def neighbour_lists(
 
 
 @kernel()
-def _nearest_within(rows, p, inside, near, distance, fresh):
+def _nearest_within(rows, p, inside, near, distance, fresh):  # noqa: C901 - one step of a compiled search, case by case
     """Find the nearest of some rows among themselves; merge them into the lists, or begin these."""
     X, codes, worth = rows.X, rows.codes, rows.worth
     q, m = inside.size, near.shape[1]

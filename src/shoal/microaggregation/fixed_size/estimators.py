@@ -16,7 +16,7 @@ from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation.fixed_size.plain import plain_md
 from shoal.microaggregation.fixed_size.tree import fast_cbfs, fast_mdav, fast_mdav_generic, fast_v_mdav
-from shoal.params import Interval, Options, Rule
+from shoal.params import Constraint, Interval, Options
 
 
 class MDAV(Microaggregator):
@@ -54,7 +54,7 @@ class MDAV(Microaggregator):
     """
 
     name: ClassVar = "mdav"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2)}
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
@@ -94,7 +94,7 @@ class MDAVGeneric(Microaggregator):
     """
 
     name: ClassVar = "mdav-generic"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2)}
 
     def __init__(self, k: int = 5) -> None:
         self.k = k
@@ -138,7 +138,10 @@ class MD(Microaggregator):
     """
 
     name: ClassVar = "md"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2), "grow": Options(("centroid", "record"))}
+    _rules: ClassVar[dict[str, Constraint]] = {
+        "k": Interval(Integral, 2),
+        "grow": Options(("centroid", "record")),
+    }
 
     def __init__(self, k: int = 5, grow: str = "centroid") -> None:
         self.k = k
@@ -179,7 +182,10 @@ class CBFS(Microaggregator):
     """
 
     name: ClassVar = "cbfs"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2), "grow": Options(("record", "centroid"))}
+    _rules: ClassVar[dict[str, Constraint]] = {
+        "k": Interval(Integral, 2),
+        "grow": Options(("record", "centroid")),
+    }
 
     def __init__(self, k: int = 5, grow: str = "record") -> None:
         self.k = k
@@ -223,7 +229,7 @@ class VMDAV(Microaggregator):
     """
 
     name: ClassVar = "v-mdav"
-    _rules: ClassVar[dict[str, Rule]] = {"k": Interval(Integral, 2), "gamma": Interval(Real, 0)}
+    _rules: ClassVar[dict[str, Constraint]] = {"k": Interval(Integral, 2), "gamma": Interval(Real, 0)}
 
     def __init__(self, k: int = 5, gamma: float = 0.2) -> None:
         self.k = k

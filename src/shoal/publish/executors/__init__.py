@@ -18,7 +18,7 @@ import polars as pl
 from shoal.privacy import Verdict
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.measure import Figures, Tally
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.roles import Roles
 
 T = TypeVar("T")
@@ -47,7 +47,7 @@ class Draft:
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenOut:
     """What was given out: a frame, or None where it was written to a file; and the group of each row."""
 
     frame: Any = None
@@ -66,7 +66,7 @@ class Rows(Protocol):
     def settle(self, roles: Roles) -> int:
         """Decode all rows by these roles from now on; their number."""
 
-    def recalled(self, roles: Roles) -> Plan | None:
+    def recalled(self, roles: Roles) -> PublishPlan | None:
         """The plan of an interrupted run of the same request, where there is one."""
 
     def fold(self, look: Callable[[pl.DataFrame], T]) -> Iterator[T]:
@@ -75,16 +75,16 @@ class Rows(Protocol):
     def part_rows(self, roles: Roles) -> int | None:
         """Records of a part, about; None where the table is one part."""
 
-    def solve(self, plan: Plan) -> None:
+    def solve(self, plan: PublishPlan) -> None:
         """Form and aggregate the groups of all parts."""
 
-    def draft(self, plan: Plan, key: bytes | None) -> Draft:
+    def draft(self, plan: PublishPlan, key: bytes | None) -> Draft:
         """Make what would be published, count its classes and measure it; nothing is given out yet."""
 
-    def measured(self, plan: Plan, figures: Figures) -> Figures:
+    def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
         """The figures with what only this executor can tell."""
 
-    def give(self, plan: Plan) -> Given:
+    def give(self, plan: PublishPlan) -> GivenOut:
         """Give it out."""
 
 

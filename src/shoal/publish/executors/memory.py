@@ -12,17 +12,18 @@ import polars as pl
 
 from shoal import bounds, rules
 from shoal.engine.frame import Frame
-from shoal.publish.executors import Draft, Given, Progress
+from shoal.publish.executors import Draft, GivenOut, Progress
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
 from shoal.publish.stages.encode import encode_part
 from shoal.publish.stages.identification import identification
 from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, Tally, certificate
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.release import hidden, new_columns, shuffled
 from shoal.publish.stages.roles import Roles
 from shoal.publish.stages.solve import MEASURING, Solved, solve_part
 from shoal.publish.stages.survey import ROW, kept_rows
+from shoal.rules import Kept
 
 T = TypeVar("T")
 _CANNOT = {
@@ -80,7 +81,7 @@ class MemoryRows:
         self.table = roles.decoder(numbered)
         return self.table.height
 
-    def recalled(self, roles: Roles) -> Plan | None:
+    def recalled(self, roles: Roles) -> PublishPlan | None:
         """Nothing is kept of a run in memory."""
         del roles
         return None
@@ -94,7 +95,7 @@ class MemoryRows:
         del roles
         return None
 
-    def solve(self, plan: Plan) -> None:
+    def solve(self, plan: PublishPlan) -> None:
         """Form and aggregate the groups."""
         self.table = kept_rows(self.table, plan.roles.quasi)
         doing = f"forming groups of at least {plan.method.k} with {plan.method.name}"
@@ -106,7 +107,7 @@ class MemoryRows:
             ),
         )  # fmt: skip
 
-    def draft(self, plan: Plan, key: bytes | None) -> Draft:
+    def draft(self, plan: PublishPlan, key: bytes | None) -> Draft:
         """The published table, its classes and figures."""
         assert self.solved is not None
         labels = self.solved.labels
@@ -124,7 +125,7 @@ class MemoryRows:
         tally.show(self.published, 0)
         return Draft(classes, check.verdicts_of(self.published, classes, plan), tally)
 
-    def measured(self, plan: Plan, figures: Figures) -> Figures:
+    def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
         """Re-identification before and after, and the certificate where it was asked for."""
         assert self.solved is not None
         self.tell("measuring the risk of being found", 1, 2)
@@ -136,7 +137,7 @@ class MemoryRows:
             proof = certificate(Z, plan.request.k, self.solved.labels, plan.request.certify)
         return replace(figures, identification=found, certificate=proof, rules=self._rules(plan))
 
-    def _rules(self, plan: Plan) -> list[dict[str, Any]] | None:
+    def _rules(self, plan: PublishPlan) -> tuple[Kept, ...] | None:
         """What became of each edit rule, counted on the values of the groups before any repair."""
         if not plan.roles.schema.rules:
             return None
@@ -153,9 +154,9 @@ class MemoryRows:
         done = rules.repair(
             self.table.with_columns(new.values()), self.table, edits, plan.roles.quasi_names, [means]
         )
-        return [each.to_dict() for each in done.kept]
+        return tuple(done.kept)
 
-    def give(self, plan: Plan) -> Given:
+    def give(self, plan: PublishPlan) -> GivenOut:
         """The same kind of frame as came in."""
         assert self.solved is not None
         frame = self.given.taken(self.table[ROW].to_numpy())
@@ -164,4 +165,4 @@ class MemoryRows:
         if plan.request.order == "shuffle":
             order = shuffled(Frame(made).to_polars())
             made, labels = Frame(made).narwhals[order.tolist()].to_native(), labels[order]
-        return Given(made, labels)
+        return GivenOut(made, labels)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from shoal.publish.stages.roles import Roles
+from shoal.typing import Keywords
 
 
-def distances_of(roles: Roles) -> tuple[dict[str, str], dict[str, Any]]:
+def distances_of(roles: Roles) -> tuple[dict[str, str], Keywords]:
     """For each sensitive column the kind of distance, and the levels or hierarchy it goes by."""
     facts = {name: roles.schema.columns[name] for name in roles.sensitive}
     # A recoded column holds other values than its hierarchy.

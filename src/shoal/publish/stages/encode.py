@@ -11,7 +11,7 @@ from shoal.engine.columns import TypedColumn
 from shoal.engine.encode import Encoder
 from shoal.engine.missing import impute
 from shoal.engine.roles import row_codes
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.routing import joined_strata
 from shoal.publish.stages.survey import weights_of
 
@@ -44,7 +44,7 @@ class Encoded:
     widths: list[int]
 
 
-def encode_part(table: pl.DataFrame, plan: Plan) -> Encoded:
+def encode_part(table: pl.DataFrame, plan: PublishPlan) -> Encoded:
     """Fill the gaps and encode the rows of a part by the whole table's means, deviations and levels."""
     roles = plan.roles
     table = table.with_columns(**joined_strata(table, plan))

@@ -22,7 +22,7 @@ from shoal.publish.stages.survey import kept_rows
 
 if TYPE_CHECKING:
     from shoal.publish.stages.encode import Encoded
-    from shoal.publish.stages.plan import Plan
+    from shoal.publish.stages.plan import PublishPlan
 
 HOME, STRATUM, ROWS, PART = "__home__", "__stratum__", "__rows__", "__part__"
 
@@ -75,7 +75,7 @@ class Households:
         return joined[PART].to_numpy()
 
 
-def household_sums(batch: pl.DataFrame, plan: Plan) -> pl.DataFrame:
+def household_sums(batch: pl.DataFrame, plan: PublishPlan) -> pl.DataFrame:
     """For each household of a decoded batch: rows, sums of coordinates, least and largest value of each column."""
     batch = kept_rows(batch, plan.roles.quasi)
     typed = plan.typed(batch)
@@ -89,7 +89,7 @@ def household_sums(batch: pl.DataFrame, plan: Plan) -> pl.DataFrame:
     return _added(table, plan)
 
 
-def households_of(found: Iterable[pl.DataFrame], plan: Plan) -> Households:
+def households_of(found: Iterable[pl.DataFrame], plan: PublishPlan) -> Households:
     """All of them together; a household must lie in one stratum."""
     table = _added(pl.concat(list(found)), plan).sort(HOME)
     if table[HOME].null_count():
@@ -105,7 +105,7 @@ def households_of(found: Iterable[pl.DataFrame], plan: Plan) -> Households:
     return Households(kept, own, keys)
 
 
-def _added(table: pl.DataFrame, plan: Plan) -> pl.DataFrame:
+def _added(table: pl.DataFrame, plan: PublishPlan) -> pl.DataFrame:
     return table.group_by(HOME, *plan.roles.strata, maintain_order=True).agg(
         pl.col(ROWS).sum(), pl.col(r"^z\d+$").sum(), pl.col(r"^low\d+$").min(), pl.col(r"^high\d+$").max()
     )

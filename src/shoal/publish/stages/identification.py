@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from dataclasses import asdict, dataclass
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,7 @@ import polars as pl
 from shoal import risk
 from shoal.publish.stages.roles import Decided
 from shoal.publish.stages.survey import weights_of
+from shoal.typing import Json
 
 # Sets of columns times records that the search for special uniques may look at.
 SUDA_CELLS = 4_000_000
@@ -22,6 +23,33 @@ NOT_MEASURED = (
     "The risk of being found before and after is not measured in a table of this size: it needs the keys of all records "
     "at once."
 )
+
+
+@dataclass(frozen=True)
+class Identification:
+    """The risk that a record is found by its quasi-identifiers.
+
+    Attributes
+    ----------
+    before, after : dict
+        Of the original and of the published table: figures by name, see `shoal.risk.Risk`.
+    source : {"weights", "sample"}
+        What stands for the population.
+    suda_size : int
+        The largest sets of columns in which special uniques were sought.
+    per_column : dict
+        How much of the mean risk before protection each column brings.
+    """
+
+    before: dict[str, float]
+    after: dict[str, float]
+    source: str
+    suda_size: int
+    per_column: dict[str, float]
+
+    def to_dict(self) -> Json:
+        """The figures as plain values."""
+        return asdict(self)
 
 
 def is_measured(n_records: int, plan: Decided) -> bool:
@@ -51,7 +79,7 @@ def keys_of(rows: pl.DataFrame, plan: Decided, households: pl.Series | None = No
     return rows.select(keys).with_columns(kept)
 
 
-def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> dict[str, Any] | None:
+def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> Identification | None:
     """The same of a table in memory, its rows decoded and as published; None where it is too large."""
     if not is_measured(before.height, plan):
         return None
@@ -59,7 +87,7 @@ def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> 
     return identification_of(keys_of(before, plan), keys_of(after, plan, home), plan)
 
 
-def identification_of(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> dict[str, Any]:
+def identification_of(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> Identification:
     """Figures of re-identification on the original and on the published table, and what brings the risk.
 
     Parameters
@@ -73,16 +101,16 @@ def identification_of(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) 
         weights = before[roles.weight].to_numpy()
         fraction = min(1.0, weights.size / float(weights.sum()))
     size = _suda_size(len(roles.known), before.height)
-    return {
-        "before": _figures(before, plan, size, fraction),
-        "after": _figures(after, plan, size, fraction),
-        "source": "weights" if roles.weight else "sample",
-        "suda_size": size,
-        "per_column": risk.column_risks(before, roles.known),
-    }
+    return Identification(
+        before=_figures(before, plan, size, fraction),
+        after=_figures(after, plan, size, fraction),
+        source="weights" if roles.weight else "sample",
+        suda_size=size,
+        per_column=risk.column_risks(before, roles.known),
+    )
 
 
-def _figures(table: pl.DataFrame, plan: Decided, suda_size: int, fraction: float | None) -> dict[str, Any]:
+def _figures(table: pl.DataFrame, plan: Decided, suda_size: int, fraction: float | None) -> dict[str, float]:
     roles = plan.roles
     found = risk.measure(table, roles.known, weights=roles.weight, households=roles.household)
     figures = {name: value for name, value in found.to_dict().items() if name != "source"}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,46 @@ import polars as pl
 from shoal import bounds
 from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.encode import sum_of_squares
-from shoal.measures import evaluate
-from shoal.publish.stages.plan import Plan, original_columns
-from shoal.publish.stages.solve import Sums
+from shoal.measures import CellMeasures, cell_measures
+from shoal.publish.stages.identification import Identification
+from shoal.publish.stages.plan import PublishPlan, original_columns
+from shoal.publish.stages.solve import PartSums
+from shoal.rules import Kept
+from shoal.typing import Json
 
 # Above this many records, figures of single cells are computed on an even selection of them.
 MEASURED_RECORDS = 20_000
+
+
+@dataclass(frozen=True)
+class LossCertificate:
+    """How far a loss is from the least that is possible.
+
+    Attributes
+    ----------
+    bound : float
+        No result of its kind loses less, in per cent.
+    gap : float
+        Per cent of the loss that could be saved at most.
+    proven : bool
+    method : str
+    seconds : float
+    note : str
+    """
+
+    bound: float
+    gap: float
+    proven: bool
+    method: str
+    seconds: float
+    note: str
+
+
+class CellFigures(CellMeasures, total=False):
+    """Figures of the number columns, with the linkage and the number of records for which it was sought."""
+
+    dld: float
+    linked_records: int
 
 
 @dataclass(frozen=True)
@@ -52,10 +86,11 @@ class Figures:
         Share of the schema's indicators whose interval after overlaps that before by half or more.
     measured_records : int
         Records on which these were measured.
-    identification, certificate : dict or None
+    identification : Identification or None
+    certificate : LossCertificate or None
     steps : list of dict or None
         Of a run of several steps: each with its columns, its loss and its figures.
-    rules : list of dict or None
+    rules : tuple of Kept or None
         What became of each edit rule.
     seconds : float
     cpu_seconds, peak_memory : float, int or None
@@ -87,24 +122,30 @@ class Figures:
     change_of_eigenvalue: float | None = None
     indicators_kept: float | None = None
     measured_records: int = 0
-    identification: dict[str, Any] | None = None
-    certificate: dict[str, Any] | None = None
-    steps: list[dict[str, Any]] | None = None
-    rules: list[dict[str, Any]] | None = None
+    identification: Identification | None = None
+    certificate: LossCertificate | None = None
+    steps: list[Json] | None = None
+    rules: tuple[Kept, ...] | None = None
     seconds: float = 0.0
     cpu_seconds: float | None = None
     peak_memory: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The figures that there are, as plain values."""
         told = {each.name: getattr(self, each.name) for each in fields(self)}
+        if self.identification is not None:
+            told["identification"] = self.identification.to_dict()
+        if self.certificate is not None:
+            told["certificate"] = asdict(self.certificate)
+        if self.rules is not None:
+            told["rules"] = [each.to_dict() for each in self.rules]
         return {name: value for name, value in told.items() if value is not None}
 
 
 class Tally:
     """Sums over parts, and an even selection of rows before and after."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: PublishPlan) -> None:
         self.plan = plan
         self.n = self.groups = self.largest = self.false_cells = self.suppressed = self.unchanged = 0
         self.merged = 0
@@ -120,7 +161,7 @@ class Tally:
         self.pairs: list[tuple[pl.DataFrame, pl.DataFrame]] = []
         self.shown: list[pl.DataFrame] = []
 
-    def add(self, sizes: np.ndarray, sums: Sums) -> None:
+    def add(self, sizes: np.ndarray, sums: PartSums) -> None:
         """Add the groups of a part: their sizes, and what they add to the figures."""
         n = int(sizes.sum())
         self.sizes.append(sizes)
@@ -187,38 +228,33 @@ class Tally:
             **cells,
         )
 
-    def _numbers(self) -> tuple[int, dict[str, Any]]:
+    def _numbers(self) -> tuple[int, CellMeasures]:
         """Figures of the selected rows on the columns of numbers that were not recoded."""
         if not self.pairs:
-            return 0, {}
+            return 0, CellMeasures()
         before, after = self.selection()
         own = original_columns(before, self.plan)
         new = [read_column(after[each.name], each.facts) for each in self.plan.templates]
         return before.height, number_figures(own, new)
 
 
-def number_figures(before: Sequence[TypedColumn], after: Sequence[TypedColumn]) -> dict[str, Any]:
+def number_figures(before: Sequence[TypedColumn], after: Sequence[TypedColumn]) -> CellMeasures:
     """Figures of the columns of numbers, on the records that have all of them before and after."""
     columns = [each for each in zip(before, after, strict=True) if each[1].facts.kind == "number"]
     if not columns:
-        return {}
+        return CellMeasures()
     known = ~np.stack([own.missing | new.missing for own, new in columns], axis=1).any(axis=1)
     X = np.stack([own.values for own, _ in columns], axis=1)[known]
     Y = np.stack([new.values for _, new in columns], axis=1)[known]
-    return evaluate(X, Y, linkage=False) if X.shape[0] > 1 else {}
+    return cell_measures(X, Y) if X.shape[0] > 1 else CellMeasures()
 
 
-def certificate(Z: np.ndarray, k: int, labels: np.ndarray, effort: Any) -> dict[str, Any]:
+def certificate(Z: np.ndarray, k: int, labels: np.ndarray, effort: Any) -> LossCertificate:
     """How much of the loss could be saved at most; strata and households only forbid partitions, so it holds."""
     found = bounds.information_loss_bound(
         Z, k, "default" if effort is True else effort, labels=labels, scaled=True
     )
     loss = 100.0 * sum_of_squares(Z, labels) / max(float(((Z - Z.mean(axis=0)) ** 2).sum()), 1e-300)
-    return {
-        "bound": found.bound,
-        "gap": found.gap_of(loss),
-        "proven": found.proven,
-        "method": found.method,
-        "seconds": found.seconds,
-        "note": found.note,
-    }
+    return LossCertificate(
+        found.bound, found.gap_of(loss), found.proven, found.method, found.seconds, found.note
+    )

@@ -85,7 +85,7 @@ def exchanged(Z: np.ndarray, labels: np.ndarray, households: np.ndarray, k: int)
 
 
 @kernel()
-def _exchange(Z, labels, order, starts, n_groups, k):
+def _exchange(Z, labels, order, starts, n_groups, k):  # noqa: C901, PLR0912 - one step of a compiled search, case by case
     """One round over all households; how many changes it made. Sums are taken anew in each round."""
     p = Z.shape[1]
     sums, counts, homes = np.zeros((n_groups, p)), np.zeros(n_groups), np.zeros(n_groups, np.int64)

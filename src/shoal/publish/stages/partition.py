@@ -20,7 +20,7 @@ from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.encode import Encoded
 from shoal.publish.stages.households import hold_together, within_households
 from shoal.publish.stages.members import profiles
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 
 # Within a part, methods of more than linear time work on blocks of this many records.
 BLOCK_ROWS = 2_000
@@ -31,7 +31,7 @@ Progress = Callable[[str, float, float], None]
 
 
 @dataclass(frozen=True)
-class Groups:
+class PartGroups:
     """The groups of a part.
 
     Attributes
@@ -57,7 +57,7 @@ class Groups:
         return any(getattr(each, "interrupted_", False) for each in self.methods)
 
 
-def form_groups(part: Encoded, plan: Plan, progress: Progress | None = None) -> Groups:
+def form_groups(part: Encoded, plan: PublishPlan, progress: Progress | None = None) -> PartGroups:
     """A group for each row: none crosses a stratum, and with households each holds rows of at least k of them."""
     labels = np.empty(part.Z.shape[0], np.int64)
     methods: list[Microaggregator] = []
@@ -83,12 +83,12 @@ def form_groups(part: Encoded, plan: Plan, progress: Progress | None = None) -> 
         labels[rows] = following + (found if of_row is None else found[of_row])
         following += int(found.max()) + 1
     if part.households is None or plan.households is None:
-        return Groups(labels, None, tuple(methods))
+        return PartGroups(labels, None, tuple(methods))
     inside = within_households(part, labels, plan.households.own, plan.method.k)
-    return Groups(inside, labels, tuple(methods))
+    return PartGroups(inside, labels, tuple(methods))
 
 
-def reach_models(part: Encoded, groups: Groups, plan: Plan) -> Groups:
+def reach_models(part: Encoded, groups: PartGroups, plan: PublishPlan) -> PartGroups:
     """Merge groups and swap records until the sensitive columns are l-diverse and t-close to the whole table."""
     if not plan.roles.modelled:
         return groups
@@ -114,7 +114,7 @@ def reach_models(part: Encoded, groups: Groups, plan: Plan) -> Groups:
 def _in_blocks(
     Z: np.ndarray,
     n_rows: int,
-    plan: Plan,
+    plan: PublishPlan,
     categories: list[tuple[int, int]],
     methods: list[Microaggregator],
     progress: Progress | None,

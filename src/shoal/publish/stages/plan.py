@@ -46,7 +46,7 @@ class Original:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PublishPlan:
     """All that is decided before records are grouped. The same plan gives the same groups anywhere.
 
     Attributes
@@ -117,12 +117,14 @@ class Plan:
         return [*gone, *merged]
 
 
-def original_columns(table: pl.DataFrame, plan: Plan) -> list[TypedColumn]:
+def original_columns(table: pl.DataFrame, plan: PublishPlan) -> list[TypedColumn]:
     """The original cells of the quasi-identifiers, in which loss is counted."""
     return [_read(table, each) for each in (plan.original.templates if plan.original else plan.templates)]
 
 
-def draft_plan(found: Survey, roles: Roles, request: ProtectionRequest, method: Microaggregator) -> Plan:
+def draft_plan(
+    found: Survey, roles: Roles, request: ProtectionRequest, method: Microaggregator
+) -> PublishPlan:
     """A plan without parts, enough to encode records and find the centres of strata."""
     if found.n_kept < method.k:
         raise InputError(
@@ -131,7 +133,7 @@ def draft_plan(found: Survey, roles: Roles, request: ProtectionRequest, method: 
     here = found.columns[: len(roles.quasi)]
     templates = tuple(_template(fact, column) for fact, column in zip(roles.quasi, here, strict=True))
     _refuse_missing(templates, here)
-    return Plan(
+    return PublishPlan(
         request=request,
         roles=roles,
         templates=templates,
@@ -149,11 +151,11 @@ def draft_plan(found: Survey, roles: Roles, request: ProtectionRequest, method: 
 
 
 def finished_plan(
-    draft: Plan,
+    draft: PublishPlan,
     found: Survey,
     part_rows: int | None,
     centres: Mapping[tuple[Any, ...], np.ndarray] | None = None,
-) -> Plan:
+) -> PublishPlan:
     """Join strata below k to others, and cut the table into parts.
 
     Parameters
@@ -178,14 +180,14 @@ def finished_plan(
     return replace(plan, households=plan.households.routed(partial(parts_of_stratum, plan), n_parts))
 
 
-def units(plan: Plan, found: Survey) -> dict[tuple[Any, ...], int]:
+def units(plan: PublishPlan, found: Survey) -> dict[tuple[Any, ...], int]:
     """What groups are made of, in each stratum: records, or households where there are any."""
     if plan.households is not None:
         return plan.households.per_stratum
     return dict(found.strata) or {(): found.n_kept}
 
 
-def small_strata(plan: Plan, found: Survey) -> bool:
+def small_strata(plan: PublishPlan, found: Survey) -> bool:
     """Whether a stratum is too small for a group; raises a sentence where that is to be refused."""
     k, counts = plan.method.k, units(plan, found)
     little = sorted((key for key, count in counts.items() if count < k), key=str)
@@ -288,7 +290,9 @@ def _cover(
 
 
 def _joins(
-    sizes: Mapping[tuple[Any, ...], int], centres: Mapping[tuple[Any, ...], np.ndarray] | None, plan: Plan
+    sizes: Mapping[tuple[Any, ...], int],
+    centres: Mapping[tuple[Any, ...], np.ndarray] | None,
+    plan: PublishPlan,
 ) -> dict[tuple[Any, ...], tuple[Any, ...]]:
     """Each stratum below k and the nearest stratum that has k."""
     k = plan.method.k
@@ -309,7 +313,7 @@ def _joins(
 
 
 def _parts(
-    plan: Plan, sample: pl.DataFrame, sizes: Mapping[tuple[Any, ...], int], part_rows: int
+    plan: PublishPlan, sample: pl.DataFrame, sizes: Mapping[tuple[Any, ...], int], part_rows: int
 ) -> tuple[dict[tuple[Any, ...], tuple[int, Router]], dict[tuple[Any, ...], int], int]:
     """Trees for the strata above `part_rows`, shared parts for the rest."""
     routers: dict[tuple[Any, ...], tuple[int, Router]] = {}

@@ -7,7 +7,7 @@ import polars as pl
 
 from shoal import rules
 from shoal.engine.pseudonyms import pseudonyms
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.roles import Roles
 from shoal.publish.stages.routing import joined_strata
 
@@ -17,14 +17,14 @@ def hidden(roles: Roles) -> list[str]:
     return [*roles.identifiers, *([roles.household] if roles.household else [])]
 
 
-def published_names(plan: Plan) -> list[str]:
+def published_names(plan: PublishPlan) -> list[str]:
     """The columns of the published table, in the order of the input."""
     gone = hidden(plan.roles) if plan.request.identifiers == "drop" else []
     return [name for name in plan.roles.names if name not in gone]
 
 
 def new_columns(
-    batch: pl.DataFrame, plan: Plan, values: np.ndarray, gone: np.ndarray, key: bytes | None
+    batch: pl.DataFrame, plan: PublishPlan, values: np.ndarray, gone: np.ndarray, key: bytes | None
 ) -> dict[str, pl.Series]:
     """The columns of some decoded rows that are published otherwise than they came.
 
@@ -70,7 +70,7 @@ def ruled(batch: pl.DataFrame, roles: Roles, new: dict[str, pl.Series]) -> dict[
 
 
 def released(
-    batch: pl.DataFrame, plan: Plan, values: np.ndarray, gone: np.ndarray, key: bytes | None
+    batch: pl.DataFrame, plan: PublishPlan, values: np.ndarray, gone: np.ndarray, key: bytes | None
 ) -> pl.DataFrame:
     """Some decoded rows as published."""
     new = batch.with_columns(new_columns(batch, plan, values, gone, key).values())

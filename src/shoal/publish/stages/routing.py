@@ -17,7 +17,7 @@ from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.survey import kept_rows
 
 if TYPE_CHECKING:
-    from shoal.publish.stages.plan import Plan
+    from shoal.publish.stages.plan import PublishPlan
 
 AT = "__at__"
 PART, COLUMN, VALUE, ROWS = "__part__", "__column__", "__value__", "__rows__"
@@ -56,7 +56,7 @@ class Router:
         return cls(axes, cuts)
 
 
-def route(batch: pl.DataFrame, plan: Plan) -> np.ndarray:
+def route(batch: pl.DataFrame, plan: PublishPlan) -> np.ndarray:
     """The part of each row of a decoded batch; -1 for rows that are dropped for a missing cell."""
     parts = np.full(batch.height, -1, np.int64)
     kept = kept_rows(batch.with_columns(pl.Series(AT, np.arange(batch.height))), plan.roles.quasi)
@@ -80,7 +80,7 @@ def route(batch: pl.DataFrame, plan: Plan) -> np.ndarray:
     return parts
 
 
-def parts_of_stratum(plan: Plan, key: tuple[Any, ...], Z: np.ndarray | None) -> np.ndarray | int:
+def parts_of_stratum(plan: PublishPlan, key: tuple[Any, ...], Z: np.ndarray | None) -> np.ndarray | int:
     """The parts of records of one stratum by their coordinates."""
     key = plan.joins.get(key, key)
     if key in plan.homes:
@@ -91,7 +91,7 @@ def parts_of_stratum(plan: Plan, key: tuple[Any, ...], Z: np.ndarray | None) -> 
     return start + router.leaf(Z)
 
 
-def merged_parts(sizes: np.ndarray, plan: Plan, spread: pl.DataFrame | None = None) -> np.ndarray:
+def merged_parts(sizes: np.ndarray, plan: PublishPlan, spread: pl.DataFrame | None = None) -> np.ndarray:
     """For each part the part it is solved with: itself, or a neighbour where it cannot be solved alone.
 
     A part needs records, or households, for a group; where closeness was asked for, its sensitive values must be
@@ -120,7 +120,7 @@ def merged_parts(sizes: np.ndarray, plan: Plan, spread: pl.DataFrame | None = No
     return into
 
 
-def spread_of(batch: pl.DataFrame, parts: np.ndarray, plan: Plan) -> list[pl.DataFrame]:
+def spread_of(batch: pl.DataFrame, parts: np.ndarray, plan: PublishPlan) -> list[pl.DataFrame]:
     """For each sensitive column of a batch the rows of each part and value, where closeness was asked for."""
     if plan.request.t is None or plan.n_parts == 1:
         return []
@@ -138,7 +138,7 @@ def added_spread(found: Iterable[pl.DataFrame]) -> pl.DataFrame:
     return pl.concat(list(found)).group_by(PART, COLUMN, VALUE).agg(pl.col(ROWS).sum())
 
 
-def is_close(leaves: list[int], plan: Plan, spread: pl.DataFrame | None) -> bool:
+def is_close(leaves: list[int], plan: PublishPlan, spread: pl.DataFrame | None) -> bool:
     """Whether the sensitive values of some parts together are spread as in the whole table, up to t."""
     if spread is None or plan.request.t is None:
         return True
@@ -160,7 +160,7 @@ def is_close(leaves: list[int], plan: Plan, spread: pl.DataFrame | None) -> bool
     return True
 
 
-def stratum_sums(batch: pl.DataFrame, plan: Plan) -> dict[tuple[Any, ...], tuple[int, np.ndarray]]:
+def stratum_sums(batch: pl.DataFrame, plan: PublishPlan) -> dict[tuple[Any, ...], tuple[int, np.ndarray]]:
     """Records and summed coordinates of each stratum in a decoded batch."""
     batch = kept_rows(batch, plan.roles.quasi)
     codes = row_codes(batch, list(plan.roles.strata))
@@ -186,12 +186,12 @@ def centres_of(
     return {key: sums / count for key, (count, sums) in totals.items()}
 
 
-def strata_keys(batch: pl.DataFrame, plan: Plan) -> list[tuple[Any, ...]]:
+def strata_keys(batch: pl.DataFrame, plan: PublishPlan) -> list[tuple[Any, ...]]:
     """The stratum of each row, as it came."""
     return batch.select(plan.roles.strata).rows() if plan.roles.strata else [()] * batch.height
 
 
-def joined_strata(batch: pl.DataFrame, plan: Plan) -> dict[str, pl.Series]:
+def joined_strata(batch: pl.DataFrame, plan: PublishPlan) -> dict[str, pl.Series]:
     """The strata columns as published: those of the stratum that a small one became part of."""
     if not plan.joins:
         return {}

@@ -12,8 +12,8 @@ from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn
 from shoal.measures import linked_share, sought_records
 from shoal.publish.stages.encode import Encoded, encode_part
-from shoal.publish.stages.partition import Groups, Progress, form_groups, reach_models
-from shoal.publish.stages.plan import Plan, original_columns
+from shoal.publish.stages.partition import PartGroups, Progress, form_groups, reach_models
+from shoal.publish.stages.plan import PublishPlan, original_columns
 from shoal.publish.stages.survey import ROW
 from shoal.rules import edits_of
 
@@ -23,7 +23,7 @@ LEFT = "__left__"
 
 
 @dataclass(frozen=True)
-class Sums:
+class PartSums:
     """What a part adds to the figures.
 
     Attributes
@@ -76,17 +76,17 @@ class Solved:
         where there are weights.
     gone : array of bool, (c, n_columns)
         Where it is missing.
-    sums : Sums
+    sums : PartSums
     """
 
     labels: np.ndarray
     values: np.ndarray
     gone: np.ndarray
-    sums: Sums
+    sums: PartSums
 
 
 def solve_part(
-    table: pl.DataFrame, plan: Plan, *, measured: int | None = None, progress: Progress | None = None
+    table: pl.DataFrame, plan: PublishPlan, *, measured: int | None = None, progress: Progress | None = None
 ) -> Solved:
     """Group and aggregate the records of a part.
 
@@ -97,7 +97,7 @@ def solve_part(
     ----------
     table : polars.DataFrame
         The part's decoded rows, with the columns the plan needs and their row number `__row__`.
-    plan : Plan
+    plan : PublishPlan
     measured : int, optional
         Records for which linkage is measured; none if left open.
     progress : callable, optional
@@ -112,7 +112,7 @@ def solve_part(
     return Solved(labels, values, gone, sums)
 
 
-def aggregated(part: Encoded, groups: Groups, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+def aggregated(part: Encoded, groups: PartGroups, plan: PublishPlan) -> tuple[np.ndarray, np.ndarray]:
     """The value of each group and column, and where it is missing; the household's own over all of its set."""
     labels, outer = groups.labels, groups.outer
     own = [False] * len(part.filled)
@@ -145,13 +145,13 @@ def aggregated(part: Encoded, groups: Groups, plan: Plan) -> tuple[np.ndarray, n
 
 def sums_of(
     part: Encoded,
-    groups: Groups,
+    groups: PartGroups,
     values: np.ndarray,
     gone: np.ndarray,
-    plan: Plan,
+    plan: PublishPlan,
     measured: int | None,
     progress: Progress | None = None,
-) -> Sums:
+) -> PartSums:
     """What the groups lose, and what they leave to be linked."""
     labels = groups.labels
     after = [replace(column, values=values[:, j], missing=gone[:, j]) for j, column in enumerate(part.filled)]
@@ -169,7 +169,7 @@ def sums_of(
             )
     false, suppressed, same = _cells(part, after, labels, plan)
     single = groups.methods[0] if len(groups.methods) == 1 else None
-    return Sums(
+    return PartSums(
         loss=loss,
         total=total,
         linked=linked,
@@ -185,7 +185,7 @@ def sums_of(
 
 
 def _loss(
-    part: Encoded, after: list[TypedColumn], labels: np.ndarray, Y: np.ndarray, plan: Plan
+    part: Encoded, after: list[TypedColumn], labels: np.ndarray, Y: np.ndarray, plan: PublishPlan
 ) -> tuple[np.ndarray, np.ndarray]:
     """Squared distances to the published values and to the middle, of the cells before anything was recoded."""
     if plan.original is None:
@@ -225,7 +225,7 @@ def _per_column(cells: np.ndarray, widths: list[int]) -> np.ndarray:
 
 
 def _cells(
-    part: Encoded, after: list[TypedColumn], labels: np.ndarray, plan: Plan
+    part: Encoded, after: list[TypedColumn], labels: np.ndarray, plan: PublishPlan
 ) -> tuple[int, int, np.ndarray]:
     """False cells, suppressed cells, and which records are published as they were."""
     before = original_columns(part.table, plan)
@@ -245,12 +245,12 @@ def _cells(
     return false, suppressed, same
 
 
-def left_codes(table: pl.DataFrame, plan: Plan) -> pl.Series:
+def left_codes(table: pl.DataFrame, plan: PublishPlan) -> pl.Series:
     """One number for the columns of each row that are left as they are."""
     return table.select(pl.struct(plan.roles.left).hash(seed=7)).to_series()
 
 
-def _blocks(part: Encoded, plan: Plan) -> np.ndarray:
+def _blocks(part: Encoded, plan: PublishPlan) -> np.ndarray:
     """Rows numbered by the columns left as they are."""
     table = part.table
     codes = table[LEFT] if LEFT in table.columns else left_codes(table, plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
@@ -12,13 +12,14 @@ import polars as pl
 from shoal.engine.columns import read_column
 from shoal.engine.encode import Encoder
 from shoal.engine.roles import row_codes
-from shoal.measures import evaluate, linked_share, sought_records
+from shoal.measures import cell_measures, linked_share, sought_records
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.check import Exposure
 from shoal.publish.stages.decode import decoded_facts
 from shoal.publish.stages.identification import identification
-from shoal.publish.stages.measure import MEASURED_RECORDS, Figures
+from shoal.publish.stages.measure import MEASURED_RECORDS, CellFigures, Figures
 from shoal.publish.stages.roles import Roles
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.publish.steps.run import Ran
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settled:
+class SettledSteps:
     """What is decided of a run of steps.
 
     Attributes
@@ -47,14 +48,14 @@ class Settled:
     keys: tuple[str, ...]
     known: tuple[str, ...]
 
-    def by_keys(self) -> Settled:
+    def by_keys(self) -> SettledSteps:
         """The same with the keys alone as quasi-identifiers."""
         facts = tuple(decoded_facts(self.roles.schema.columns[name]) for name in self.keys)
         return replace(self, roles=replace(self.roles, quasi=facts))
 
 
 def figures_of(
-    before: pl.DataFrame, after: pl.DataFrame, settled: Settled, ran: Sequence[Ran], kept: Sequence[Kept],
+    before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps, ran: Sequence[Ran], kept: Sequence[Kept],
     exposure: Exposure, labels: np.ndarray,
 ) -> Figures:  # fmt: skip
     """What was lost by column and step, and the risk by the keys before and after."""
@@ -83,12 +84,12 @@ def figures_of(
         measured_records=measured,
         identification=identification(before, after, settled.by_keys()),
         steps=[_told(each) for each in ran],
-        rules=[each.to_dict() for each in kept],
+        rules=tuple(kept),
         **cells,
     )
 
 
-def _told(each: Ran) -> dict[str, Any]:
+def _told(each: Ran) -> Json:
     """A step as plain values."""
     loss = float(np.mean(list(each.treated.losses.values()))) if each.treated.losses else 0.0
     return {
@@ -98,7 +99,7 @@ def _told(each: Ran) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _numbers(before: pl.DataFrame, after: pl.DataFrame, settled: Settled) -> tuple[int, dict[str, Any]]:
+def _numbers(before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps) -> tuple[int, CellFigures]:
     """Figures of the columns of numbers that are numbers still."""
     facts = settled.roles.schema.columns
     names = [
@@ -109,26 +110,24 @@ def _numbers(before: pl.DataFrame, after: pl.DataFrame, settled: Settled) -> tup
         and after.schema[name].is_numeric()
     ]
     if not names:
-        return before.height, {}
+        return before.height, CellFigures()
     old = [read_column(before[name], decoded_facts(facts[name])) for name in names]
     new = [read_column(after[name], decoded_facts(facts[name])) for name in names]
     known = ~np.stack([a.missing | b.missing for a, b in zip(old, new, strict=True)], axis=1).any(axis=1)
     step = max(1, -(-int(known.sum()) // MEASURED_RECORDS))
     rows = np.flatnonzero(known)[::step]
     if rows.size < 2:
-        return before.height, {}
+        return before.height, CellFigures()
     X, Y = (np.stack([each.values for each in columns], axis=1)[rows] for columns in (old, new))
     encoder = Encoder.fit(old)
     linked = linked_share(
         encoder.transform(old)[rows], encoder.transform(new)[rows], max_records=MEASURED_RECORDS
     )
-    return int(rows.size), evaluate(X, Y, linkage=False) | {
-        "dld": linked,
-        "linked_records": sought_records(rows.size, MEASURED_RECORDS),
-    }
+    sought = sought_records(rows.size, MEASURED_RECORDS)
+    return int(rows.size), CellFigures(**cell_measures(X, Y), dld=linked, linked_records=sought)
 
 
-def _false_cells(before: pl.DataFrame, after: pl.DataFrame, settled: Settled) -> int:
+def _false_cells(before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps) -> int:
     """Cells of categories that hold another value than the record's own, coarsened ones left out."""
     truthful = set(settled.keys)
     facts = settled.roles.schema.columns

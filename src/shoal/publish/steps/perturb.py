@@ -20,7 +20,7 @@ from shoal.masking import (
     shuffle,
     swap_records,
 )
-from shoal.publish.steps.task import Task, Treated
+from shoal.publish.steps.task import StepTask, Treated
 
 
 def column_losses(before: list[TypedColumn], after: list[TypedColumn], encoder: Encoder) -> dict[str, float]:
@@ -35,7 +35,7 @@ def column_losses(before: list[TypedColumn], after: list[TypedColumn], encoder: 
     return found
 
 
-def _changed(task: Task, new: Mapping[str, pl.Series], **facts: Any) -> Treated:
+def _changed(task: StepTask, new: Mapping[str, pl.Series], **facts: Any) -> Treated:
     """A perturbation: what it lost in numbers by their variation, in other columns by the share of changed cells."""
     losses = {}
     for name, cells in new.items():
@@ -50,7 +50,7 @@ def _changed(task: Task, new: Mapping[str, pl.Series], **facts: Any) -> Treated:
     return Treated(new, losses, facts)
 
 
-def _numbers(task: Task, names: tuple[str, ...]) -> np.ndarray:
+def _numbers(task: StepTask, names: tuple[str, ...]) -> np.ndarray:
     """Columns as numbers, NaN where a cell is missing."""
     columns = [read_column(task.table[name], task.facts[name]) for name in names]
     for name, column in zip(names, columns, strict=True):
@@ -61,7 +61,7 @@ def _numbers(task: Task, names: tuple[str, ...]) -> np.ndarray:
     return np.stack([np.where(each.missing, np.nan, each.values) for each in columns], axis=1)
 
 
-def _as_cells(task: Task, X: np.ndarray) -> dict[str, pl.Series]:
+def _as_cells(task: StepTask, X: np.ndarray) -> dict[str, pl.Series]:
     """Numbers as cells of their columns again."""
     new = {}
     for j, name in enumerate(task.step.columns):
@@ -72,20 +72,20 @@ def _as_cells(task: Task, X: np.ndarray) -> dict[str, pl.Series]:
     return new
 
 
-def _noise(task: Task) -> Treated:
+def _noise(task: StepTask) -> Treated:
     step = task.step
     scale = 0.1 if step.scale is None else step.scale
     X = add_noise(_numbers(task, step.columns), scale, task.seed, correlated=step.correlated)
     return _changed(task, _as_cells(task, X), scale=scale)
 
 
-def _rank_swap(task: Task) -> Treated:
+def _rank_swap(task: StepTask) -> Treated:
     share = 0.05 if task.step.share is None else task.step.share
     X = rank_swap(_numbers(task, task.step.columns), share, task.seed)
     return _changed(task, _as_cells(task, X), share=share)
 
 
-def _shuffle(task: Task) -> Treated:
+def _shuffle(task: StepTask) -> Treated:
     step = task.step
     given = None
     if step.given:
@@ -94,7 +94,7 @@ def _shuffle(task: Task) -> Treated:
     return _changed(task, _as_cells(task, shuffle(_numbers(task, step.columns), given, task.seed)))
 
 
-def _pram(task: Task) -> Treated:
+def _pram(task: StepTask) -> Treated:
     step, new = task.step, {}
     for at, name in enumerate(step.columns):
         levels = task.facts[name].levels
@@ -109,7 +109,7 @@ def _pram(task: Task) -> Treated:
     return _changed(task, new, changed_cells=changed)
 
 
-def _ends(task: Task) -> Treated:
+def _ends(task: StepTask) -> Treated:
     step, new, beyond = task.step, {}, 0
     for name in step.columns:
         cells = task.table[name]
@@ -122,14 +122,14 @@ def _ends(task: Task) -> Treated:
     return _changed(task, new, changed_cells=beyond)
 
 
-def _round(task: Task) -> Treated:
+def _round(task: StepTask) -> Treated:
     assert task.step.to is not None
     return _changed(
         task, {name: round_to(task.table[name], task.step.to) for name in task.step.columns}, to=task.step.to
     )
 
 
-def _swap(task: Task) -> Treated:
+def _swap(task: StepTask) -> Treated:
     step = task.step
     done = swap_records(
         task.table, step.columns, step.given, similar=step.similar, households=task.household, k=task.k,

@@ -22,8 +22,8 @@ from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.release import hidden
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import Status, status_of
-from shoal.publish.steps.figures import Settled, figures_of, order_notes
-from shoal.publish.steps.task import Task, Treated
+from shoal.publish.steps.figures import SettledSteps, figures_of, order_notes
+from shoal.publish.steps.task import StepTask, Treated
 from shoal.publish.steps.treat import check_methods, treat
 from shoal.schema import Column, Step
 from shoal.schema.steps import CONDITIONS
@@ -67,7 +67,7 @@ def run_steps(
         ran = _run(table, roles, request, steps, edits, tell)
         new = {name: cells for each in ran for name, cells in each.treated.columns.items()}
         tell("keeping the rules", 0, 0)
-        settled = Settled(request, roles, tuple(dict.fromkeys(new)), _keys(ran), _known(ran))
+        settled = SettledSteps(request, roles, tuple(dict.fromkeys(new)), _keys(ran), _known(ran))
         kept = rules.repair(
             table.with_columns(new.values()), table, edits, settled.treated, _averaged(ran, roles)
         )
@@ -149,7 +149,7 @@ def _run(
         within = _within(step, ran)
         k = step.k or request.k
         seed = int(np.random.SeedSequence([request.random_state or 0, at]).generate_state(1)[0])
-        task = Task(
+        task = StepTask(
             request,
             step,
             k,
@@ -194,7 +194,7 @@ def _within(step: Step, ran: list[Ran]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in earlier if name not in step.columns))
 
 
-def _by_household(task: Task) -> Treated:
+def _by_household(task: StepTask) -> Treated:
     """A step on one row for each household, given to all its members."""
     if task.household is None:
         raise InputError(
@@ -299,7 +299,9 @@ def _with_readings(status: Status, ran: list[Ran]) -> Status:
     return status
 
 
-def _notes(settled: Settled, ran: list[Ran], table: pl.DataFrame, kept: tuple[rules.Kept, ...]) -> list[str]:
+def _notes(
+    settled: SettledSteps, ran: list[Ran], table: pl.DataFrame, kept: tuple[rules.Kept, ...]
+) -> list[str]:
     """What to know about the result as a whole."""
     roles, said = settled.roles, []
     for at, each in enumerate(ran):

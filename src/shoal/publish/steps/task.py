@@ -37,7 +37,7 @@ class Treated:
 
 
 @dataclass(frozen=True)
-class Task:
+class StepTask:
     """One step with all it needs to know.
 
     Attributes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -20,11 +19,12 @@ from shoal.privacy import merge_for_diversity
 from shoal.publish.change import hierarchy_for
 from shoal.publish.stages.survey import weights_of
 from shoal.publish.steps.perturb import PERTURBING, column_losses
-from shoal.publish.steps.task import Task, Treated
+from shoal.publish.steps.task import StepTask, Treated
 from shoal.schema import Column, Step
+from shoal.typing import Json
 
 
-def treat(task: Task) -> Treated:
+def treat(task: StepTask) -> Treated:
     """Do one step."""
     if task.step.is_truthful:
         return _coarsened(task)
@@ -33,7 +33,7 @@ def treat(task: Task) -> Treated:
     return PERTURBING[task.step.method](task)
 
 
-def _coarsened(task: Task) -> Treated:
+def _coarsened(task: StepTask) -> Treated:
     """Suppression or generalisation, apart in each class of the columns it stays within."""
     step, table = task.step, task.table
     strata = row_codes(table, list(task.within))
@@ -64,7 +64,7 @@ def _coarsened(task: Task) -> Treated:
         for name in step.columns
     }
     loss = sum(part * each.loss_ for part, each in zip(share, fitted, strict=True))
-    facts: dict[str, Any] = {"loss": loss, "classes": sum(each.n_groups_ for each in fitted)}
+    facts: Json = {"loss": loss, "classes": sum(each.n_groups_ for each in fitted)}
     if all(each.bound_ is not None for each in fitted):
         bound = sum(part * float(each.bound_ or 0.0) for part, each in zip(share, fitted, strict=True))
         facts |= {"bound": bound, "gap": 0.0 if loss <= 0 else max(0.0, (loss - bound) / loss)}
@@ -77,7 +77,7 @@ def _coarsened(task: Task) -> Treated:
     return Treated(columns, losses, facts, exposed)
 
 
-def _refuse_conditions(task: Task, *, apart: bool) -> None:
+def _refuse_conditions(task: StepTask, *, apart: bool) -> None:
     """Raise a sentence where a step's conditions are on nothing, or on shares that its parts do not know."""
     asked = task.step.conditions
     if not asked:
@@ -106,7 +106,7 @@ def _losses(recoder: Recoder) -> dict[str, float]:
     return recoder.losses_
 
 
-def _recoder(task: Task, table: pl.DataFrame) -> Recoder:
+def _recoder(task: StepTask, table: pl.DataFrame) -> Recoder:
     step, request = task.step, task.request
     importance = {
         name: task.facts[name].importance for name in step.columns if task.facts[name].importance != 1.0
@@ -144,7 +144,7 @@ def _split(strata: np.ndarray) -> list[np.ndarray]:
     return np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1])
 
 
-def _grouped(task: Task) -> Treated:
+def _grouped(task: StepTask) -> Treated:
     """Microaggregation of a set of columns of its own."""
     step, table = task.step, task.table
     columns = [read_column(table[name], task.facts[name]) for name in step.columns]
@@ -183,7 +183,7 @@ def _grouped(task: Task) -> Treated:
     )  # fmt: skip
 
 
-def _of_households(task: Task, labels: np.ndarray, Z: np.ndarray, strata: np.ndarray) -> np.ndarray:
+def _of_households(task: StepTask, labels: np.ndarray, Z: np.ndarray, strata: np.ndarray) -> np.ndarray:
     """The groups, joined until each holds k different households where those are counted."""
     if task.apart is None:
         return labels
@@ -212,7 +212,7 @@ def _refuse_missing(columns: list[TypedColumn]) -> None:
             )
 
 
-def _strata(task: Task, Z: np.ndarray, columns: list[TypedColumn]) -> tuple[np.ndarray, int]:
+def _strata(task: StepTask, Z: np.ndarray, columns: list[TypedColumn]) -> tuple[np.ndarray, int]:
     """Who may share a group: equal columns to stay within, then equal patterns of zeros and missing cells.
 
     Sets smaller than k join the nearest; also told is how many records are grouped across the columns to stay within.
@@ -242,7 +242,7 @@ def _strata(task: Task, Z: np.ndarray, columns: list[TypedColumn]) -> tuple[np.n
     return _dense(inner), crossed
 
 
-def _kept_apart(cells: pl.Series, column: TypedColumn, labels: np.ndarray, task: Task) -> pl.Series:
+def _kept_apart(cells: pl.Series, column: TypedColumn, labels: np.ndarray, task: StepTask) -> pl.Series:
     """Zero where a member of the group has a zero that must stay; missing where one is missing and that is a value."""
     c = int(labels.max()) + 1
     if column.name in task.zeros:

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from shoal.release.marginals._attack import Membership, membership
-from shoal.release.marginals._axes import Axis
+from shoal.release.marginals._axes import MarginalAxis
 from shoal.release.marginals._households import HouseholdRelease, release_households
 from shoal.release.marginals._kept import KeptRelease, KeptReleases, load_release
-from shoal.release.marginals._model import Model
+from shoal.release.marginals._model import BoughtModel
 from shoal.release.marginals._page import utility_page
 from shoal.release.marginals._release import MarginalRelease, release_marginals
 from shoal.release.marginals._utility import RiskUtility, Utility, coded_rows, risk_utility, utility
 
 __all__ = [
-    "Axis",
+    "BoughtModel",
     "HouseholdRelease",
     "KeptRelease",
     "KeptReleases",
+    "MarginalAxis",
     "MarginalRelease",
     "Membership",
-    "Model",
     "RiskUtility",
     "Utility",
     "coded_rows",

@@ -18,9 +18,10 @@ from shoal.dp.sql.parse import parse
 from shoal.dp.sql.query import Aggregate, Query
 from shoal.dp.unit import Protected
 from shoal.errors import QueryError
-from shoal.release.marginals._model import Model
+from shoal.release.marginals._model import BoughtModel
 from shoal.release.marginals._refine import Met, leaves, meet
 from shoal.schema import Schema
+from shoal.typing import Record
 
 FREE = "answered from a release that was bought before: costs nothing"
 MODELLED = "not measured together: read from the fitted model, whose error is not known"
@@ -36,7 +37,7 @@ _QUANTILE = {
 
 
 @dataclass(frozen=True)
-class Figure:
+class MarginalFigure:
     """An estimate and the interval that holds the true figure with 95 %, None where that is not known."""
 
     value: float
@@ -44,7 +45,7 @@ class Figure:
 
 
 def ask_release(
-    model: Model,
+    model: BoughtModel,
     schema: Schema,
     query: str | Query,
     stamp: str,
@@ -56,7 +57,7 @@ def ask_release(
 
     Parameters
     ----------
-    model : Model
+    model : BoughtModel
     schema : Schema
         Of the private table.
     query : str or Query
@@ -94,7 +95,7 @@ def ask_release(
     return Answer(value, stamp, 0.0, remaining, interval, notes)
 
 
-def asked_of(model: Model, schema: Schema, query: str | Query) -> Query | None:
+def asked_of(model: BoughtModel, schema: Schema, query: str | Query) -> Query | None:
     """A query as a release understands it, if every figure of it lies in a marginal that was measured."""
     try:
         asked = parse(query, schema.id) if isinstance(query, str) else query
@@ -111,14 +112,14 @@ def _named(query: Query) -> set[str]:
     return named | {each.column for each in query.aggregates if each.column is not None}
 
 
-def covered(model: Model, query: Query) -> bool:
+def covered(model: BoughtModel, query: Query) -> bool:
     """Whether every figure of a query lies in a marginal that was measured, so that its error is known."""
     named = _named(query)
     kinds = all(each.kind in _KINDS for each in query.aggregates)
     return kinds and named <= set(model.names) and model.measured(model.key(sorted(named)))
 
 
-def _check_released(query: Query, model: Model) -> None:
+def _check_released(query: Query, model: BoughtModel) -> None:
     named = [str(leaf.column) for leaf in leaves(query.condition)] + list(query.groups)
     for aggregate in query.aggregates:
         if aggregate.kind not in _KINDS:
@@ -129,14 +130,14 @@ def _check_released(query: Query, model: Model) -> None:
             raise QueryError(f"Column {name!r} is not in the release. It has: {', '.join(model.names)}.")
 
 
-def _groups(query: Query, schema: Schema) -> list[tuple[Predicate | None, dict[str, Any]]]:
+def _groups(query: Query, schema: Schema) -> list[tuple[Predicate | None, Record]]:
     """The condition of each group and its labels; one group without GROUP BY."""
     if not query.groups:
         return [(query.condition, {})]
     levels = [labels_of(schema.columns[name]) for name in query.groups]
     if math.prod(len(each) for each in levels) > _MOST_GROUPS:
         raise QueryError(f"GROUP BY on a release may make at most {_MOST_GROUPS} groups.")
-    found: list[tuple[Predicate | None, dict[str, Any]]] = []
+    found: list[tuple[Predicate | None, Record]] = []
     for chosen in product(*levels):
         label = dict(zip(query.groups, chosen, strict=True))
         condition = query.condition
@@ -147,7 +148,7 @@ def _groups(query: Query, schema: Schema) -> list[tuple[Predicate | None, dict[s
     return found
 
 
-def _figure(model: Model, met: Met, aggregate: Aggregate, z: float, said: set[str]) -> Figure:
+def _figure(model: BoughtModel, met: Met, aggregate: Aggregate, z: float, said: set[str]) -> MarginalFigure:
     if aggregate.kind != "avg":
         return _linear(model, met, aggregate, z, said)
     from scipy.stats import norm
@@ -158,18 +159,18 @@ def _figure(model: Model, met: Met, aggregate: Aggregate, z: float, said: set[st
     low, high = _bounds(model, aggregate)
     mean = min(max(total.value / max(1.0, count.value), low), high)
     if total.interval is None or count.interval is None:
-        return Figure(mean, None)
+        return MarginalFigure(mean, None)
     counts = [max(1.0, each) for each in count.interval]
     ends = [one / other for one in total.interval for other in counts]
-    return Figure(mean, (max(low, min(ends)), min(high, max(ends))))
+    return MarginalFigure(mean, (max(low, min(ends)), min(high, max(ends))))
 
 
-def _bounds(model: Model, aggregate: Aggregate) -> tuple[float, float]:
+def _bounds(model: BoughtModel, aggregate: Aggregate) -> tuple[float, float]:
     low, high = model.axes[model.names.index(aggregate.column or "")].ends()
     return float(low.min()), float(high.max())
 
 
-def _linear(model: Model, met: Met, aggregate: Aggregate, z: float, said: set[str]) -> Figure:
+def _linear(model: BoughtModel, met: Met, aggregate: Aggregate, z: float, said: set[str]) -> MarginalFigure:
     """A count or sum: what each cell adds, at least, at most, and if its values are spread evenly."""
     columns = list(met.columns)
     if aggregate.column is not None and aggregate.column not in columns:
@@ -180,14 +181,19 @@ def _linear(model: Model, met: Met, aggregate: Aggregate, z: float, said: set[st
     value = model.linear(key, middle)
     if not model.measured(key):
         said.add(MODELLED)
-        return Figure(value[0], None)
+        return MarginalFigure(value[0], None)
     least, most = model.linear(key, low), model.linear(key, high)
     ends = least[0] - z * math.sqrt(least[1] or 0.0), most[0] + z * math.sqrt(most[1] or 0.0)
-    return Figure(value[0], ends)
+    return MarginalFigure(value[0], ends)
 
 
 def _laid(
-    which: int, met: Met, aggregate: Aggregate, columns: Sequence[str], order: Sequence[int], model: Model
+    which: int,
+    met: Met,
+    aggregate: Aggregate,
+    columns: Sequence[str],
+    order: Sequence[int],
+    model: BoughtModel,
 ) -> np.ndarray:
     """What each cell of the key adds: least (0), expected (1) or most (2)."""
     extra = len(columns) - len(met.columns)
@@ -212,7 +218,7 @@ def _laid(
     return np.transpose(out, order) if order else out
 
 
-def _laid_out(query: Query, rows: Sequence[tuple[dict[str, Any], dict[str, Figure]]]) -> tuple[Any, Any]:
+def _laid_out(query: Query, rows: Sequence[tuple[Record, dict[str, MarginalFigure]]]) -> tuple[Any, Any]:
     """Values and intervals in the shape of an `Answer`."""
     values = [{**label, **{name: each.value for name, each in found.items()}} for label, found in rows]
     known = any(each.interval is not None for _, found in rows for each in found.values())

@@ -9,7 +9,7 @@ import numpy as np
 
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import encode
-from shoal.release.marginals._plan import Plan, make_plan
+from shoal.release.marginals._plan import MarginalPlan, make_plan
 from shoal.release.marginals._release import buy, load_rows, model_of
 from shoal.schema import Schema
 
@@ -44,7 +44,7 @@ def membership(
     *,
     runs: int = 4,
     seed: int = 0,
-    like: Plan | None = None,
+    like: MarginalPlan | None = None,
 ) -> Membership:
     """Attack a release: which records were in the table, by how likely the released model finds them.
 
@@ -60,7 +60,7 @@ def membership(
     runs : int, default 4
     seed : int, default 0
         Of the halves.
-    like : Plan, optional
+    like : MarginalPlan, optional
         Of another release, whose axes and marginals are taken.
 
     Returns

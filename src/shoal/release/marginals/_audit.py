@@ -1,4 +1,4 @@
-"""Releases through marginals in the distinguishing game, and faults planted in them."""
+"""Releases through marginals in the distinguishing game."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.audit import Mechanism
-from shoal.release.marginals._axes import Axis
+from shoal.release.marginals._axes import MarginalAxis
 from shoal.release.marginals._haar import block_counts, measure_blocks
-from shoal.release.marginals._measure import measure, measure_asked, measure_single
+from shoal.release.marginals._measure import measure, measure_asked
 from shoal.release.marginals._quantiles import bins_by_rank
 from shoal.release.marginals._residuals import count_table
 from shoal.release.marginals._spend import Measurement, Purse
 from shoal.schema import Column
 
-_SIZES = (2, 3, 2)
+SIZES = (2, 3, 2)
 _ROWS = np.array([[0, 0, 0]] * 3 + [[1, 1, 1]] * 3 + [[1, 2, 0]])
 Measured = Callable[[np.ndarray, Purse], list[Measurement]]
 
@@ -25,89 +25,38 @@ def marginal_cases(epsilon: float) -> list[Mechanism]:
     """One record more: in marginals chosen for the data, in ranges, in a short list of scores."""
     purse = Purse("pure", Fraction(str(epsilon)))
     return [
-        _game(
+        marginal_game(
             "marginals chosen for the data",
             epsilon,
             purse,
-            lambda codes, spent: measure(codes, _SIZES, spent),
+            lambda codes, spent: measure(codes, SIZES, spent),
         ),
-        _game(
+        marginal_game(
             "blocks of ranges",
             epsilon,
             purse,
             lambda codes, spent: measure_blocks(codes[:, :2], (2, 3), spent),
         ),
-        _game(
+        marginal_game(
             "a replaced record",
             epsilon,
             Purse("pure", Fraction(str(epsilon)), replaced=True),
-            lambda codes, spent: measure(codes, _SIZES, spent),
+            lambda codes, spent: measure(codes, SIZES, spent),
             (_ROWS, np.concatenate([_ROWS[:-1], [[0, 0, 1]]])),
         ),
-        _game(
+        marginal_game(
             "a unit of two rows",
             epsilon,
             Purse("pure", Fraction(str(epsilon)), rows=2),
-            lambda codes, spent: measure_asked(codes, [(0, 1), (0, 1, 2)], _SIZES, spent),
+            lambda codes, spent: measure_asked(codes, [(0, 1), (0, 1, 2)], SIZES, spent),
             (_ROWS[:-1], np.concatenate([_ROWS, [[1, 2, 0]]])),
         ),
-        _listed("a short list of scores", epsilon, purse.choose),
-        _ranked("bins by rank", epsilon, lambda cells, axis: bins_by_rank(cells, axis, 4, purse)),
+        listed("a short list of scores", epsilon, purse.choose),
+        ranked("bins by rank", epsilon, lambda cells, axis: bins_by_rank(cells, axis, 4, purse)),
     ]
 
 
-def unsplit_noise(epsilon: float) -> Mechanism:
-    """A planted fault: every marginal gets the whole budget."""
-
-    def measured(codes: np.ndarray, purse: Purse) -> list[Measurement]:
-        keys = [(0,), (1,), (2,), (0, 1), (0, 2), (1, 2)]
-        return [purse.measure(count_table(codes, key, _SIZES), key, _SIZES) for key in keys]
-
-    return _game(
-        "noise too small by the number of marginals", epsilon, Purse("pure", Fraction(str(epsilon))), measured
-    )
-
-
-def unpaid_selection(epsilon: float) -> Mechanism:
-    """A planted fault: the largest scores are taken as they are."""
-    return _listed(
-        "selection not paid for", epsilon, lambda scores, draws: np.argsort(-scores, kind="stable")[:draws]
-    )
-
-
-def bins_from_data(epsilon: float) -> Mechanism:
-    """A planted fault: bins lie between the smallest and the largest value of the table."""
-    tables = [np.array([1.0, 2, 3, 4, 5, 6]), np.array([1.0, 2, 3, 4, 5, 6, 60])]
-    purse = Purse("pure", Fraction(str(epsilon)))
-
-    def sample(side: int, draws: int) -> np.ndarray:
-        values = tables[side]
-        edges = np.linspace(values.min(), values.max(), 5)
-        codes = np.clip(np.searchsorted(edges, values, side="right") - 1, 0, 3)[:, None]
-        found = [measure_single(codes, (4,), purse)[0].numbers for _ in range(draws)]
-        return np.array(found, dtype=np.float64)
-
-    return Mechanism("bins from the data", epsilon, sample, ("first", "second", "third", "fourth"))
-
-
-def unpaid_bins(epsilon: float) -> Mechanism:
-    """A planted fault: bins lie between the ranks of the table as they are."""
-    return _ranked(
-        "bins by rank not paid for",
-        epsilon,
-        lambda cells, axis: (0.0, *np.quantile(cells, [0.25, 0.5, 0.75], method="lower"), 8.0),
-    )
-
-
-FAULTS = {
-    "unsplit noise": unsplit_noise,
-    "unpaid selection": unpaid_selection,
-    "bins from data": bins_from_data,
-    "unpaid bins": unpaid_bins,
-}
-
-
-def _game(
+def marginal_game(
     name: str,
     epsilon: float,
     purse: Purse,
@@ -134,13 +83,13 @@ def _ratio(each: Measurement, tables: Sequence[np.ndarray]) -> float:
     """How much more likely one measurement is without the record than with it."""
     exact = []
     for table in tables:
-        counts = count_table(table, each.key, _SIZES)
+        counts = count_table(table, each.key, SIZES)
         exact.append(block_counts(counts, each.levels) if each.kind.endswith("block") else counts)
     apart = [np.abs(each.numbers - here).sum() for here in exact]
     return float(apart[1] - apart[0]) / each.scale
 
 
-def _listed(name: str, epsilon: float, choose: Callable[[np.ndarray, int], np.ndarray]) -> Mechanism:
+def listed(name: str, epsilon: float, choose: Callable[[np.ndarray, int], np.ndarray]) -> Mechanism:
     """Scores of which one record moves every one by 1, the best down and the next up: two of four are listed."""
     scores = [np.array([7, 7, 3, 3]), np.array([6, 8, 2, 4])]
 
@@ -150,9 +99,11 @@ def _listed(name: str, epsilon: float, choose: Callable[[np.ndarray, int], np.nd
     return Mechanism(name, epsilon, sample, ("first", "second"))
 
 
-def _ranked(name: str, epsilon: float, bins: Callable[[np.ndarray, Axis], Sequence[float]]) -> Mechanism:
+def ranked(
+    name: str, epsilon: float, bins: Callable[[np.ndarray, MarginalAxis], Sequence[float]]
+) -> Mechanism:
     """Numbers with and without one at the end: the ends of their bins."""
-    axis = Axis(Column("x", bounds=(0, 8), step=1), (0.0, 8.0))
+    axis = MarginalAxis(Column("x", bounds=(0, 8), step=1), (0.0, 8.0))
     tables = [np.array([0.0, 1, 1, 6]), np.array([0.0, 1, 1, 6, 7])]
 
     def sample(side: int, draws: int) -> np.ndarray:

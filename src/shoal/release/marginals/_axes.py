@@ -26,7 +26,7 @@ _RELEASED = ("quasi", "sensitive", "stratum", "weight")
 
 
 @dataclass(frozen=True)
-class Axis:
+class MarginalAxis:
     """The positions that the cells of one column can take.
 
     Parameters
@@ -141,7 +141,7 @@ class Axis:
         return pl.Series(self.name, numbers.astype(np.int64) if whole else numbers)
 
 
-def axis(column: Column, bins: Bins | None = None, grid: int = GRID) -> Axis:
+def axis(column: Column, bins: Bins | None = None, grid: int = GRID) -> MarginalAxis:
     """The axis of a column, from what is declared about it alone.
 
     Parameters
@@ -165,21 +165,23 @@ def axis(column: Column, bins: Bins | None = None, grid: int = GRID) -> Axis:
     if has_codes(column):
         if bins is not None:
             raise ParameterError(f"'bins' are for numbers and dates. Got {column.name!r}, a {column.kind}.")
-        return _small(Axis(column, missing=missing))
+        return _small(MarginalAxis(column, missing=missing))
     if column.kind not in ("number", "date"):
         raise SchemaError(f"Column {column.name!r} must declare its levels to be released.")
     if column.levels is not None and bins is None:
-        return _small(Axis(column, (), tuple(number(column, each) for each in column.levels), missing))
+        return _small(
+            MarginalAxis(column, (), tuple(number(column, each) for each in column.levels), missing)
+        )
     if column.bounds is None:
         raise SchemaError(
             f"Column {column.name!r} must declare its bounds to be released: a range is never read from the data."
         )
-    return _small(Axis(column, _edges(column, bins, grid), (), missing))
+    return _small(MarginalAxis(column, _edges(column, bins, grid), (), missing))
 
 
 def axes_of(
     schema: Schema, names: Sequence[str] | None, bins: Mapping[str, Bins] | Bins | None, grid: int = GRID
-) -> tuple[Axis, ...]:
+) -> tuple[MarginalAxis, ...]:
     """The axes of the columns to release: those named, or every quasi-identifying and sensitive one."""
     if names is None:
         names = released(schema)
@@ -230,7 +232,9 @@ def _fine(column: Column) -> bool:
     return (high - low) / (1.0 if column.kind == "date" else float(column.step or 1)) < GRID
 
 
-def quantiles_of(axes: Sequence[Axis], bins: Mapping[str, Bins] | Bins | None) -> tuple[tuple[str, int], ...]:
+def quantiles_of(
+    axes: Sequence[MarginalAxis], bins: Mapping[str, Bins] | Bins | None
+) -> tuple[tuple[str, int], ...]:
     """The columns whose bins are drawn by rank, and how many bins each gets."""
     found = []
     for each in axes:
@@ -251,7 +255,7 @@ def _rank_bins(text: str) -> int:
     return number_of
 
 
-def encode(loaded: pl.DataFrame, axes: Sequence[Axis]) -> np.ndarray:
+def encode(loaded: pl.DataFrame, axes: Sequence[MarginalAxis]) -> np.ndarray:
     """Positions of all rows, records in rows."""
     columns = [each.encode(loaded[each.name].cast(pl.Float64).fill_null(np.nan).to_numpy()) for each in axes]
     return np.ascontiguousarray(np.column_stack(columns))
@@ -288,7 +292,7 @@ def _edges(column: Column, bins: Bins | None, grid: int) -> tuple[float, ...]:
     return (*starts, max(high, math.nextafter(starts[-1], math.inf)))
 
 
-def _small(made: Axis) -> Axis:
+def _small(made: MarginalAxis) -> MarginalAxis:
     if made.size > MOST_BINS:
         raise SchemaError(
             f"Column {made.name!r} has {made.size} levels; a release by marginals takes at most {MOST_BINS}."

@@ -20,8 +20,8 @@ from shoal.dp.meaning.relation import UNIT
 from shoal.dp.unit import ENDED, AddRemoveUnit
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Bins, axis, released
-from shoal.release.marginals._model import Model
-from shoal.release.marginals._plan import Plan, make_plan
+from shoal.release.marginals._model import BoughtModel
+from shoal.release.marginals._plan import MarginalPlan, make_plan
 from shoal.release.marginals._release import buy, caps_of, load_rows, model_of, notes_of
 from shoal.schema import Column, Schema
 
@@ -46,7 +46,7 @@ class HouseholdRelease:
     delta : float or None
     remaining : float
     notes : tuple of str
-    of_households, of_persons : Model
+    of_households, of_persons : BoughtModel
         All that was bought.
     """
 
@@ -57,8 +57,8 @@ class HouseholdRelease:
     delta: float | None
     remaining: float
     notes: tuple[str, ...]
-    of_households: Model = field(repr=False)
-    of_persons: Model = field(repr=False)
+    of_households: BoughtModel = field(repr=False)
+    of_persons: BoughtModel = field(repr=False)
 
 
 def release_households(
@@ -161,7 +161,7 @@ def _plans(
     columns: Sequence[str] | None,
     bins: Mapping[str, Bins] | Bins | None,
     shared: Sequence[str],
-) -> tuple[Plan, Plan]:
+) -> tuple[MarginalPlan, MarginalPlan]:
     """The plan of persons, their household's size last, and that of households."""
     mode = "dp" if schema.unit.column is not None else "group"
     for name in shared:
@@ -184,7 +184,7 @@ def _plans(
     )
 
 
-def _buy(whole: Plan, persons: Plan, rows: pl.DataFrame) -> str:
+def _buy(whole: MarginalPlan, persons: MarginalPlan, rows: pl.DataFrame) -> str:
     """Both tables: a household is one row of the first and at most so many of the second."""
     rows = rows.with_columns(pl.len().over(UNIT).cast(pl.Float64).alias(SIZE))
     first = rows.unique(UNIT, keep="first", maintain_order=True)
@@ -192,7 +192,7 @@ def _buy(whole: Plan, persons: Plan, rows: pl.DataFrame) -> str:
 
 
 def _claim(
-    schema: Schema, plan: Plan, shared: Sequence[str], version: str, analyst: str, limit: Any
+    schema: Schema, plan: MarginalPlan, shared: Sequence[str], version: str, analyst: str, limit: Any
 ) -> Claim:
     names = ",".join(each.name for each in plan.axes)
     text = f"RELEASE households shared={','.join(shared)} columns={names}"
@@ -201,7 +201,9 @@ def _claim(
     return Claim(schema.id, analyst, text, state, Amount(plan.millionths, plan.currency), plan.unit, limit)
 
 
-def _together(households: pl.DataFrame, persons: Model, unit: str, shared: Sequence[str]) -> pl.DataFrame:
+def _together(
+    households: pl.DataFrame, persons: BoughtModel, unit: str, shared: Sequence[str]
+) -> pl.DataFrame:
     """Persons put into households, both in the order of size and shared columns: public numbers alone."""
     numbered = households.with_columns(pl.int_range(1, pl.len() + 1).alias(unit))
     sizes = numbered[SIZE].cast(pl.Int64).to_numpy()

@@ -16,11 +16,12 @@ from shoal.dp.sql.query import Query
 from shoal.errors import InputError
 from shoal.release.marginals._ask import CUT, ask_release, asked_of
 from shoal.release.marginals._axes import axis
-from shoal.release.marginals._model import Model
+from shoal.release.marginals._model import BoughtModel
 from shoal.release.marginals._plan import zeros_of
 from shoal.release.marginals._release import RELEASE, MarginalRelease, digest_of, facts_of, read_model
 from shoal.release.marginals._rules import edits_within
 from shoal.schema import Schema
+from shoal.typing import Json
 
 try:
     import sqlalchemy as sa
@@ -38,7 +39,7 @@ class KeptRelease:
 
     Parameters
     ----------
-    model : Model
+    model : BoughtModel
     schema : Schema
     facts : mapping
         Columns, stamp, currency, epsilon, delta and data version.
@@ -46,7 +47,7 @@ class KeptRelease:
         What names its charge in the ledger.
     """
 
-    model: Model
+    model: BoughtModel
     schema: Schema
     facts: Mapping[str, Any]
     entry: str | None = None
@@ -71,7 +72,7 @@ class KeptRelease:
         asked = asked_of(self.model, self.schema, query) if dataset == self.schema.id else None
         return None if asked is None else self.ask(asked)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """What it is and what it covers, as plain values."""
         facts = {name: self.facts[name] for name in ("stamp", "epsilon", "delta", "columns", "version")}
         return {**facts, "entry": self.entry, "measured": self.measured}
@@ -169,7 +170,7 @@ def kept_release(kept: Mapping[str, Any], schema: Schema, entry: str | None = No
     return KeptRelease(read_model(kept, axes, zeros, edits), schema, kept["facts"], entry)
 
 
-def told_of(release: MarginalRelease) -> dict[str, Any]:
+def told_of(release: MarginalRelease) -> Json:
     """A release as a file keeps it."""
     edges = {each.name: [end.hex() for end in each.edges] for each in release.model.axes if each.edges}
     from shoal.dp.ledger.claims import Caps

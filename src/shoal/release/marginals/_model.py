@@ -11,7 +11,7 @@ import polars as pl
 
 from shoal.dp.sql.expressions import Predicate
 from shoal.errors import ParameterError
-from shoal.release.marginals._axes import Axis
+from shoal.release.marginals._axes import MarginalAxis
 from shoal.release.marginals._haar import Joint, draw_joint, fit_joint, linear, total_of_blocks
 from shoal.release.marginals._measure import total_of
 from shoal.release.marginals._mixture import Mixture, draw, fit
@@ -32,12 +32,12 @@ _AGAIN = 50  # times that rows with a declared zero are drawn anew
 
 
 @dataclass(frozen=True)
-class Model:
+class BoughtModel:
     """All that was bought, and what follows from it without a further look at the data.
 
     Parameters
     ----------
-    axes : tuple of Axis
+    axes : tuple of MarginalAxis
     measurements : tuple of Measurement
         The released whole numbers.
     seed : int
@@ -48,7 +48,7 @@ class Model:
         Rules that drawn rows keep.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[MarginalAxis, ...]
     measurements: tuple[Measurement, ...]
     seed: int
     zeros: tuple[Predicate, ...] = ()

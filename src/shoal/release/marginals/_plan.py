@@ -19,7 +19,7 @@ from shoal.dp.sql.expressions import Predicate
 from shoal.dp.sql.parse import parse
 from shoal.dp.unit import Protected, ReplaceRecord, resolve
 from shoal.errors import ParameterError
-from shoal.release.marginals._axes import Axis, Bins, axes_of, quantiles_of
+from shoal.release.marginals._axes import Bins, MarginalAxis, axes_of, quantiles_of
 from shoal.release.marginals._haar import MOST_CELLS, MOST_COLUMNS, MOST_VALUES, fits
 from shoal.release.marginals._measure import MOST_CELLS as MOST_OF_A_SET
 from shoal.release.marginals._measure import MOST_SETS
@@ -39,12 +39,12 @@ Marginals = str | int | Sequence[Sequence[str]]
 
 
 @dataclass(frozen=True)
-class Plan:
+class MarginalPlan:
     """What is released for whom: fixed by the schema and the request alone.
 
     Parameters
     ----------
-    axes : tuple of Axis
+    axes : tuple of MarginalAxis
     unit : Protected
     neighbours, workload, currency : str
     millionths : int
@@ -61,7 +61,7 @@ class Plan:
         Rules that drawn rows keep.
     """
 
-    axes: tuple[Axis, ...]
+    axes: tuple[MarginalAxis, ...]
     unit: Protected
     neighbours: str
     workload: str
@@ -104,7 +104,7 @@ def make_plan(
     cells: Cells | None = None,
     tau: int | None = None,
     marginals: Marginals = CHOSEN,
-) -> Plan:
+) -> MarginalPlan:
     """Check the request against the schema; no data is looked at."""
     if mode not in MODES:
         raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
@@ -129,7 +129,9 @@ def make_plan(
     zeros = zeros_of(schema, {each.name for each in axes})
     sets, ranks = _sets(marginals, axes), quantiles_of(axes, bins)
     edits = edits_within(schema, [each.name for each in axes])
-    return Plan(axes, unit, neighbours, chosen, currency, millionths, spent, delta, zeros, ranks, sets, edits)
+    return MarginalPlan(
+        axes, unit, neighbours, chosen, currency, millionths, spent, delta, zeros, ranks, sets, edits
+    )
 
 
 def _tables(workload: str) -> str:
@@ -138,7 +140,7 @@ def _tables(workload: str) -> str:
     return "tables"
 
 
-def _sets(marginals: Marginals, axes: Sequence[Axis]) -> tuple[Key, ...] | None:
+def _sets(marginals: Marginals, axes: Sequence[MarginalAxis]) -> tuple[Key, ...] | None:
     """The marginals asked for by number of columns or by name; None where they are chosen for the data."""
     names = [each.name for each in axes]
     if isinstance(marginals, str):
@@ -207,11 +209,11 @@ def _delta(schema: Schema, given: float | None) -> float | None:
 
 def _axes(
     schema: Schema, columns: Sequence[str] | None, bins: Mapping[str, Bins] | Bins | None, workload: str
-) -> tuple[tuple[Axis, ...], str]:
+) -> tuple[tuple[MarginalAxis, ...], str]:
     """The axes and the workload: ranges need a fine grid, and few columns with an order."""
     coarse = axes_of(schema, columns, bins)
     if workload == "tables" or len(coarse) > MOST_COLUMNS or quantiles_of(coarse, bins):
-        fine: tuple[Axis, ...] = ()
+        fine: tuple[MarginalAxis, ...] = ()
     else:
         fine = axes_of(schema, columns, bins, MOST_VALUES)
     if fine and fits([each.size for each in fine]) and all(each.ordered for each in fine):

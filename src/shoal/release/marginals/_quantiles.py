@@ -15,21 +15,21 @@ import numpy as np
 
 from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.mechanisms.selection import exponential
-from shoal.release.marginals._axes import Axis
+from shoal.release.marginals._axes import MarginalAxis
 from shoal.release.marginals._spend import Purse
 
 SHARE = Fraction(1, 16)  # of a release, for all its bins by rank
 MOST_CUTS = 1 << 14  # places that a split may have
 
 
-def bins_by_rank(cells: np.ndarray, axis: Axis, count: int, purse: Purse) -> tuple[float, ...]:
+def bins_by_rank(cells: np.ndarray, axis: MarginalAxis, count: int, purse: Purse) -> tuple[float, ...]:
     """Edges of about as many bins as asked for, each with about as many records.
 
     Parameters
     ----------
     cells : float64 array
         As loaded; NaN where missing, which is not looked at.
-    axis : Axis
+    axis : MarginalAxis
         Gives the declared bounds and grid.
     count : int
         A power of two; bins that hold a single value of the grid are not split.
@@ -81,8 +81,8 @@ def _middle(
 
 
 def quantile_axes(
-    axes: Sequence[Axis], asked: Sequence[tuple[str, int]], cells: dict[str, np.ndarray], purse: Purse
-) -> tuple[Axis, ...]:
+    axes: Sequence[MarginalAxis], asked: Sequence[tuple[str, int]], cells: dict[str, np.ndarray], purse: Purse
+) -> tuple[MarginalAxis, ...]:
     """The axes with the bins of some columns bought."""
     wanted = dict(asked)
     each = purse.part(Fraction(1, max(1, len(wanted))))

@@ -13,7 +13,7 @@ import numpy as np
 from shoal.dp.meaning.check import has_codes, level_code, number
 from shoal.dp.sql.expressions import And, Compare, In, IsNull, Not, Or, Predicate
 from shoal.errors import QueryError
-from shoal.release.marginals._axes import Axis
+from shoal.release.marginals._axes import MarginalAxis
 
 MOST_CELLS = 1 << 22
 _COMPARED = {"=": eq, "<>": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
@@ -68,7 +68,7 @@ def leaves(condition: Predicate | None) -> Iterator[Compare | In | IsNull]:
         yield condition
 
 
-def meet(condition: Predicate | None, axes: Sequence[Axis]) -> Met:
+def meet(condition: Predicate | None, axes: Sequence[MarginalAxis]) -> Met:
     """Evaluate a condition on all combinations of positions of the columns it names."""
     named = {leaf.column for leaf in leaves(condition)}
     used = [each for each in axes if each.name in named]
@@ -90,7 +90,7 @@ def meet(condition: Predicate | None, axes: Sequence[Axis]) -> Met:
     return Met(tuple(each.name for each in used), surely, possibly, share)
 
 
-def cut(axis: Axis, constants: Sequence[float]) -> Pieces:
+def cut(axis: MarginalAxis, constants: Sequence[float]) -> Pieces:
     """The positions of an axis, bins cut at some constants.
 
     Examples
@@ -115,7 +115,9 @@ def cut(axis: Axis, constants: Sequence[float]) -> Pieces:
     return Pieces(np.array(of), np.array(value), np.array(share))
 
 
-def _pieces(axis: Axis, low: float, high: float, constants: Sequence[float]) -> list[tuple[float, float]]:
+def _pieces(
+    axis: MarginalAxis, low: float, high: float, constants: Sequence[float]
+) -> list[tuple[float, float]]:
     inside = sorted({each for each in constants if low <= each <= high})
     if not axis.edges or not inside or low == high:
         return [((low + high) / 2 if axis.edges else low, 1.0)]
@@ -138,7 +140,7 @@ def _pieces(axis: Axis, low: float, high: float, constants: Sequence[float]) -> 
     return list(dict(sorted(kept)).items())
 
 
-def _constants(condition: Predicate | None, axis: Axis) -> list[float]:
+def _constants(condition: Predicate | None, axis: MarginalAxis) -> list[float]:
     found = []
     for leaf in leaves(condition):
         if leaf.column == axis.name and not isinstance(leaf, IsNull):
@@ -147,14 +149,14 @@ def _constants(condition: Predicate | None, axis: Axis) -> list[float]:
     return found
 
 
-def _constant(axis: Axis, value: object) -> float:
+def _constant(axis: MarginalAxis, value: object) -> float:
     if has_codes(axis.column):
         return float(level_code(axis.column, value))
     return number(axis.column, value)
 
 
 def _truth(
-    condition: Predicate, axes: Sequence[Axis], pieces: Sequence[Pieces]
+    condition: Predicate, axes: Sequence[MarginalAxis], pieces: Sequence[Pieces]
 ) -> tuple[np.ndarray, np.ndarray]:
     """Where a condition is true and where it is false; neither where it is unknown."""
     if isinstance(condition, (And, Or)):
@@ -183,7 +185,7 @@ def _truth(
     return (true & ~gone).reshape(shape), (~true & ~gone).reshape(shape)
 
 
-def impossible(codes: np.ndarray, axes: Sequence[Axis], zeros: Sequence[Predicate]) -> np.ndarray:
+def impossible(codes: np.ndarray, axes: Sequence[MarginalAxis], zeros: Sequence[Predicate]) -> np.ndarray:
     """Which rows of positions surely have a combination that is declared to be impossible."""
     names = [each.name for each in axes]
     found = np.zeros(len(codes), dtype=bool)

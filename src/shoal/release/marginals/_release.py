@@ -28,15 +28,16 @@ from shoal.dp.sql.expressions import Predicate
 from shoal.dp.sql.query import Query
 from shoal.dp.unit import ENDED
 from shoal.errors import ParameterError
-from shoal.release.marginals._axes import Axis, Bins, encode
+from shoal.release.marginals._axes import Bins, MarginalAxis, encode
 from shoal.release.marginals._haar import measure_blocks
 from shoal.release.marginals._measure import measure, measure_asked
-from shoal.release.marginals._model import Model
-from shoal.release.marginals._plan import CHOSEN, Marginals, Plan, make_plan
+from shoal.release.marginals._model import BoughtModel
+from shoal.release.marginals._plan import CHOSEN, MarginalPlan, Marginals, make_plan
 from shoal.release.marginals._quantiles import SHARE, quantile_axes
 from shoal.release.marginals._spend import Measurement, Purse
 from shoal.rules import Edit
 from shoal.schema import Schema, Unit
+from shoal.typing import Json
 
 RELEASE = "RELEASE marginals"  # how the ledger's entries of releases begin
 _MISSING = "Missing cells of columns that declare none count as the middle bin of the declared range, of levels as the first."
@@ -59,9 +60,9 @@ class MarginalRelease:
     remaining : float
         What this analyst can still spend: epsilon, or rho where `delta` is given.
     notes : tuple of str
-    model : Model
+    model : BoughtModel
         All that was bought.
-    plan : Plan
+    plan : MarginalPlan
     schema : Schema
     version : str
         The state of the table that it is about.
@@ -75,8 +76,8 @@ class MarginalRelease:
     delta: float | None
     remaining: float
     notes: tuple[str, ...]
-    model: Model = field(repr=False)
-    plan: Plan = field(repr=False)
+    model: BoughtModel = field(repr=False)
+    plan: MarginalPlan = field(repr=False)
     schema: Schema = field(repr=False)
     version: str = field(default="", repr=False)
     entry: str | None = None
@@ -236,7 +237,7 @@ def release_marginals(
     )
 
 
-def load_rows(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> pl.DataFrame:
+def load_rows(frame: Any, schema: Schema, plan: MarginalPlan, cells: Cells | None) -> pl.DataFrame:
     """The rows that count, at most so many of each unit."""
     names = {each.name for each in plan.axes}
     if plan.unit.kind == "cell":
@@ -250,12 +251,12 @@ def load_rows(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> pl
     return rows
 
 
-def load_codes(frame: Any, schema: Schema, plan: Plan, cells: Cells | None) -> np.ndarray:
+def load_codes(frame: Any, schema: Schema, plan: MarginalPlan, cells: Cells | None) -> np.ndarray:
     """Positions of the rows that count, on axes that are all known."""
     return encode(load_rows(frame, schema, plan, cells), plan.axes)
 
 
-def facts_of(schema: Schema, plan: Plan, version: str, caps: Caps) -> dict[str, Any]:
+def facts_of(schema: Schema, plan: MarginalPlan, version: str, caps: Caps) -> Json:
     """What a kept release says about itself, so that it can be asked again: public, all of it."""
     return {
         "columns": [each.name for each in plan.axes],
@@ -276,7 +277,10 @@ def digest_of(schema: Schema) -> str:
 
 
 def buy(
-    plan: Plan, rows: pl.DataFrame, facts: Mapping[str, Any] | None = None, share: Fraction = Fraction(1)
+    plan: MarginalPlan,
+    rows: pl.DataFrame,
+    facts: Mapping[str, Any] | None = None,
+    share: Fraction = Fraction(1),
 ) -> str:
     """All that is drawn from the private table with a share of what is charged, as the ledger keeps it."""
     seed, purse, axes = secrets.randbits(63), plan.purse.part(share), plan.axes
@@ -293,7 +297,7 @@ def buy(
 
 
 def _measured(
-    plan: Plan, codes: np.ndarray, sizes: Sequence[int], purse: Purse, seed: int
+    plan: MarginalPlan, codes: np.ndarray, sizes: Sequence[int], purse: Purse, seed: int
 ) -> list[Measurement]:
     if plan.workload == "ranges":
         return measure_blocks(codes, sizes, purse)
@@ -302,37 +306,37 @@ def _measured(
     return measure(codes, sizes, purse, seed)
 
 
-def model_of(plan: Plan, body: str) -> Model:
+def model_of(plan: MarginalPlan, body: str) -> BoughtModel:
     """What a kept body stands for."""
     return read_model(json.loads(body), plan.axes, plan.zeros, plan.edits)
 
 
 def read_model(
     kept: Mapping[str, Any],
-    axes: Sequence[Axis],
+    axes: Sequence[MarginalAxis],
     zeros: tuple[Predicate, ...],
     edits: tuple[Edit, ...] = (),
-) -> Model:
+) -> BoughtModel:
     """What kept numbers stand for on the axes of their schema."""
     bought = tuple(Measurement.from_json(each) for each in kept["measurements"])
     edges = {name: tuple(map(float.fromhex, each)) for name, each in kept["edges"].items()}
     axes = [replace(each, edges=edges[each.name], values=()) if each.name in edges else each for each in axes]
-    return Model(tuple(axes), bought, kept["seed"], zeros, edits)
+    return BoughtModel(tuple(axes), bought, kept["seed"], zeros, edits)
 
 
-def caps_of(schema: Schema, plan: Plan, total: float | None) -> tuple[int | None, int | None]:
+def caps_of(schema: Schema, plan: MarginalPlan, total: float | None) -> tuple[int | None, int | None]:
     """What the data set and each analyst may spend, in millionths of the plan's currency."""
     total, own = schema.budget if total is None else total, schema.per_analyst
     return _cap(total, plan, "budget"), _cap(own, plan, "per_analyst")
 
 
-def _cap(epsilon: float | None, plan: Plan, name: str) -> int | None:
+def _cap(epsilon: float | None, plan: MarginalPlan, name: str) -> int | None:
     if epsilon is None:
         return None
     return micros.micro(epsilon, name) if plan.delta is None else rho_of_epsilon(epsilon, plan.delta)
 
 
-def _claim(schema: Schema, plan: Plan, version: str, analyst: str, limit: Caps | None) -> Claim:
+def _claim(schema: Schema, plan: MarginalPlan, version: str, analyst: str, limit: Caps | None) -> Claim:
     names = ",".join(each.name for each in plan.axes)
     text = f"{RELEASE} {plan.workload} {plan.neighbours} columns={names}"
     facts = replace(schema, budget=None, per_analyst=None).to_toml()
@@ -342,7 +346,7 @@ def _claim(schema: Schema, plan: Plan, version: str, analyst: str, limit: Caps |
     return Claim(schema.id, analyst, text, state, Amount(plan.millionths, plan.currency), plan.unit, limit)
 
 
-def notes_of(plan: Plan, model: Model) -> tuple[str, ...]:
+def notes_of(plan: MarginalPlan, model: BoughtModel) -> tuple[str, ...]:
     pairs = len({each.key for each in model.measurements if len(each.key) > 1})
     notes = [
         f"{len(model.axes)} columns alone and {pairs} sets of columns together were measured; the rest is a model.",

@@ -8,11 +8,11 @@ import numpy as np
 import polars as pl
 
 from shoal.dp.meaning.check import levels
-from shoal.release.marginals._axes import Axis
-from shoal.release.marginals._model import Model
+from shoal.release.marginals._axes import MarginalAxis
+from shoal.release.marginals._model import BoughtModel
 
 
-def labels(axis: Axis) -> list[str]:
+def labels(axis: MarginalAxis) -> list[str]:
     """Names of the positions: levels, or the ends of bins."""
     if axis.edges:
         low, high = axis.ends()
@@ -22,7 +22,7 @@ def labels(axis: Axis) -> list[str]:
     return names + ["missing"] * axis.missing
 
 
-def marginal_frame(model: Model, columns: Sequence[str]) -> pl.DataFrame:
+def marginal_frame(model: BoughtModel, columns: Sequence[str]) -> pl.DataFrame:
     """Every combination of positions of some columns, its count and the deviation of its noise."""
     key = model.key(columns)
     table = model.table(key)

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from shoal.errors import ParameterError
-from shoal.release.marginals._axes import Axis, encode
+from shoal.release.marginals._axes import MarginalAxis, encode
 from shoal.release.marginals._mixture import total_variation
 from shoal.release.marginals._residuals import Key, Sizes, count_table, keys_of
 
@@ -133,7 +133,7 @@ def _every_row() -> Any:
     return AddRemoveRecord()
 
 
-def coded_rows(frame: Any, axes: Sequence[Axis]) -> np.ndarray:
+def coded_rows(frame: Any, axes: Sequence[MarginalAxis]) -> np.ndarray:
     """Positions of the rows of any table that has the columns of some axes, read as their schema says."""
     from shoal.dp.loading.load import load
     from shoal.schema import Schema as Facts

@@ -16,15 +16,15 @@ from typing import TypeVar
 import polars as pl
 
 from shoal import io
-from shoal.publish.executors import Draft, Given, Progress
+from shoal.publish.executors import Draft, GivenOut, Progress
 from shoal.publish.executors.parts import pool, resuming, spilling, writing
-from shoal.publish.executors.parts.source import Source, in_threads, open_source
+from shoal.publish.executors.parts.source import BatchFiles, in_threads, open_source
 from shoal.publish.fields import bytes_of
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
 from shoal.publish.stages.identification import identification_of, keys_of
 from shoal.publish.stages.measure import Figures
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.roles import GUESSED_ROWS, Roles
 from shoal.publish.stages.survey import kept_rows
 
@@ -85,7 +85,7 @@ class PartsRows:
         self,
         place: Parts,
         request: ProtectionRequest,
-        source: Source,
+        source: BatchFiles,
         folder: Path,
         held: contextlib.ExitStack,
         tell: Progress,
@@ -98,7 +98,7 @@ class PartsRows:
         self.begun = time.process_time()
         self.spent, self.peak = 0.0, 0
         self.roles: Roles | None = None
-        self.tasks: list[spilling.Task] = []
+        self.tasks: list[spilling.SpillTask] = []
         self.sizes: resuming.Sizes | None = None
         self.written: writing.Written
 
@@ -119,7 +119,7 @@ class PartsRows:
         self.roles = roles
         return self.source.n_rows
 
-    def recalled(self, roles: Roles) -> Plan | None:
+    def recalled(self, roles: Roles) -> PublishPlan | None:
         """The plan of an interrupted run of the same request on the same files."""
         asked = sorted((name, repr(value)) for name, value in self.request.given().items())
         self.mark = resuming.fingerprint(
@@ -148,7 +148,7 @@ class PartsRows:
             pool.start()
         return rows
 
-    def solve(self, plan: Plan) -> None:
+    def solve(self, plan: PublishPlan) -> None:
         """Spill the rows to parts and solve these."""
         if self.request.time_limit is not None:  # the workers search at the same time
             method = plan.method.set_params(time_limit=self.request.time_limit * self.workers)
@@ -162,7 +162,7 @@ class PartsRows:
         peak, self.spent = pool.solve(self.tasks, plan, self.workers, self.tell)
         self.peak = peak + pool.peak_memory()  # the workers have ended when writing begins
 
-    def draft(self, plan: Plan, key: bytes | None) -> Draft:
+    def draft(self, plan: PublishPlan, key: bytes | None) -> Draft:
         """Write the protected table to a file that has no name yet, and count its classes."""
         temporary = self.held.enter_context(io.atomic(self.place.output))
         self.tell("writing and checking", 0, self.source.n_rows)
@@ -173,7 +173,7 @@ class PartsRows:
         classes = self.written.classes
         return Draft(classes, check.verdicts_of_classes(classes, plan), self.written.tally)
 
-    def measured(self, plan: Plan, figures: Figures) -> Figures:
+    def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
         """The risk of being found before and after, and what the run has cost."""
         found, after = None, self.written.keys
         if after is not None:
@@ -186,10 +186,10 @@ class PartsRows:
             cpu_seconds=self.spent + time.process_time() - self.begun,
         )  # fmt: skip
 
-    def give(self, plan: Plan) -> Given:
+    def give(self, plan: PublishPlan) -> GivenOut:
         """The file gets its name when the run ends well."""
         del plan
-        return Given(None, self.written.labels)
+        return GivenOut(None, self.written.labels)
 
 
 def part_rows(memory: int, workers: int, n_columns: int, n_rows: int) -> int:

@@ -21,9 +21,9 @@ from pathlib import Path
 
 from shoal.errors import InputError
 from shoal.publish.executors import Progress
-from shoal.publish.executors.parts.spilling import Task, read_spill, write_result
+from shoal.publish.executors.parts.spilling import SpillTask, read_spill, write_result
 from shoal.publish.stages.measure import MEASURED_RECORDS
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.solve import solve_part
 
 # Records of a part for which linkage is measured.
@@ -47,7 +47,7 @@ def start() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def solve(tasks: list[Task], plan: Plan, workers: int, tell: Progress) -> tuple[int, float]:
+def solve(tasks: list[SpillTask], plan: PublishPlan, workers: int, tell: Progress) -> tuple[int, float]:
     """Solve what is not solved yet; peak memory and CPU seconds of all workers together."""
     waiting = [task for task in tasks if not task.result.exists()]
     if len(waiting) < len(tasks):
@@ -81,7 +81,7 @@ def solve(tasks: list[Task], plan: Plan, workers: int, tell: Progress) -> tuple[
     return peak * workers, begun + sum(spent.values())
 
 
-def run_task(task: Task, plan: Plan) -> None:
+def run_task(task: SpillTask, plan: PublishPlan) -> None:
     """Solve a part and leave the result beside its spill."""
     table = read_spill(task)
     # A table that is one part is measured like one in memory.
@@ -100,16 +100,16 @@ def peak_memory() -> int:
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
-_plan: Plan
+_plan: PublishPlan
 
 
-def _ready(plan: Plan) -> None:
+def _ready(plan: PublishPlan) -> None:
     global _plan  # noqa: PLW0603 (a worker keeps the plan instead of getting it with every part)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _plan = plan
 
 
-def _solve_in_pool(task: Task) -> tuple[int, int, float, float]:
+def _solve_in_pool(task: SpillTask) -> tuple[int, int, float, float]:
     """Solve a part; which process did, its peak memory and CPU seconds, and those of the server before it."""
     run_task(task, _plan)
     begun = 0.0

@@ -15,7 +15,7 @@ import polars as pl
 import pyarrow as pa
 
 from shoal.errors import InputError
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 
 # Rows of each part, and of each part and sensitive value where closeness was asked for.
 Sizes = tuple[np.ndarray, pl.DataFrame | None]
@@ -51,7 +51,7 @@ def fingerprint(*facts: Any) -> str:
     return hashlib.blake2b(repr(facts).encode(), digest_size=16).hexdigest()
 
 
-def remember(folder: Path, mark: str, plan: Plan, sizes: Sizes) -> None:
+def remember(folder: Path, mark: str, plan: PublishPlan, sizes: Sizes) -> None:
     """Note that all rows are spilled, and how."""
     temporary = folder / "plan.tmp"
     temporary.write_bytes(pickle.dumps((mark, plan, sizes)))
@@ -65,7 +65,7 @@ def forget(folder: Path) -> None:
             file.unlink()
 
 
-def recall(folder: Path, mark: str) -> tuple[Plan, Sizes] | None:
+def recall(folder: Path, mark: str) -> tuple[PublishPlan, Sizes] | None:
     """The plan of an interrupted run of the same settings on the same files, if there is one."""
     path = folder / "plan.pickle"
     if not path.exists():

@@ -34,7 +34,7 @@ R = TypeVar("R")
 
 
 @dataclass(frozen=True)
-class Source:
+class BatchFiles:
     """Files that hold the batches of one table, in order.
 
     Attributes
@@ -79,7 +79,7 @@ class Source:
             start += batch.height
 
 
-def open_source(path: str | Path, work: Path, declared: FileFormat | None = None) -> Source:
+def open_source(path: str | Path, work: Path, declared: FileFormat | None = None) -> BatchFiles:
     """Open a file or a folder of files of one kind; text files are converted into the work folder.
 
     Text is read as `declared`, or as found in each file, and by the rules by which `io.read_source` reads it.
@@ -112,7 +112,7 @@ def open_source(path: str | Path, work: Path, declared: FileFormat | None = None
         raise InputError(f"The table {str(path)!r} must have rows and columns. Got {n_rows} rows.")
     if len(set(schema.names)) < len(schema.names):
         raise InputError(f"Column names must differ. Got {', '.join(schema.names)}.")
-    return Source(tuple(files), schema, n_rows, tuple(dict.fromkeys(notes)), endings.pop(), marks)
+    return BatchFiles(tuple(files), schema, n_rows, tuple(dict.fromkeys(notes)), endings.pop(), marks)
 
 
 def _ahead(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:

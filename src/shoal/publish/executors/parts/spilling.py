@@ -12,8 +12,8 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from shoal.publish.executors.parts.source import Source, in_threads
-from shoal.publish.stages.plan import Plan
+from shoal.publish.executors.parts.source import BatchFiles, in_threads
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.routing import added_spread, merged_parts, route, spread_of
 from shoal.publish.stages.solve import LEFT, Solved, left_codes
 
@@ -24,7 +24,7 @@ MEASURED_PARTS = 8
 
 
 @dataclass(frozen=True)
-class Task:
+class SpillTask:
     """A part to be solved: its spill files and where the result goes."""
 
     number: int
@@ -34,7 +34,7 @@ class Task:
 
 
 def spill(
-    source: Source, plan: Plan, folder: Path, *, everything: bool
+    source: BatchFiles, plan: PublishPlan, folder: Path, *, everything: bool
 ) -> tuple[np.ndarray, pl.DataFrame | None]:
     """Route all rows to one file per part.
 
@@ -66,7 +66,7 @@ def spill(
 
 
 def _by_part(
-    batch: pl.DataFrame, plan: Plan, everything: bool
+    batch: pl.DataFrame, plan: PublishPlan, everything: bool
 ) -> tuple[pa.Table, np.ndarray, list[pl.DataFrame]]:
     """The rows of a batch sorted by part, and where each part begins; dropped rows stand before the first."""
     batch = plan.roles.decoder(batch)
@@ -81,21 +81,23 @@ def _by_part(
     return batch[order].to_arrow(compat_level=pl.CompatLevel.oldest()), edges, values
 
 
-def tasks_of(plan: Plan, sizes: np.ndarray, spread: pl.DataFrame | None, folder: Path) -> list[Task]:
+def tasks_of(
+    plan: PublishPlan, sizes: np.ndarray, spread: pl.DataFrame | None, folder: Path
+) -> list[SpillTask]:
     """The parts to be solved, small ones merged, largest first."""
     into = merged_parts(sizes, plan, spread)
-    tasks: list[tuple[int, Task]] = []
+    tasks: list[tuple[int, SpillTask]] = []
     for part in np.unique(into):
         members = np.flatnonzero((into == part) & (sizes > 0))
         if members.size:
             spills = tuple(_spill_path(folder, each) for each in members.tolist())
             result = folder / f"solved-{part:05d}.pickle"
             measured = len(tasks) % max(1, plan.n_parts // MEASURED_PARTS) == 0
-            tasks.append((int(sizes[members].sum()), Task(int(part), spills, result, measured)))
+            tasks.append((int(sizes[members].sum()), SpillTask(int(part), spills, result, measured)))
     return [task for _, task in sorted(tasks, key=lambda each: (-each[0], each[1].number))]
 
 
-def read_spill(task: Task) -> pl.DataFrame:
+def read_spill(task: SpillTask) -> pl.DataFrame:
     """The rows of a part."""
     tables = []
     for path in task.spills:
@@ -105,14 +107,14 @@ def read_spill(task: Task) -> pl.DataFrame:
     return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
 
 
-def write_result(task: Task, solved: Solved) -> None:
+def write_result(task: SpillTask, solved: Solved) -> None:
     """Leave the groups of a part beside its spill."""
     temporary = task.result.with_suffix(".tmp")
     temporary.write_bytes(pickle.dumps(solved, protocol=5))
     temporary.replace(task.result)
 
 
-def read_result(task: Task) -> Solved:
+def read_result(task: SpillTask) -> Solved:
     """The groups of a solved part, its rows in the order of the spill."""
     solved: Solved = pickle.loads(task.result.read_bytes())  # noqa: S301 (our own folder, mode 700)
     return solved

@@ -18,12 +18,12 @@ from shoal import io
 from shoal.engine.compile import kernel
 from shoal.errors import InputError
 from shoal.publish.executors import Progress
-from shoal.publish.executors.parts.source import Source, in_threads
-from shoal.publish.executors.parts.spilling import Task, read_result, read_spill
+from shoal.publish.executors.parts.source import BatchFiles, in_threads
+from shoal.publish.executors.parts.spilling import SpillTask, read_result, read_spill
 from shoal.publish.stages.check import added, class_rows
 from shoal.publish.stages.identification import is_measured, keys_of
 from shoal.publish.stages.measure import Tally
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.release import published_names, released, shuffled
 from shoal.publish.stages.solve import Solved
 from shoal.publish.stages.survey import ROW
@@ -43,10 +43,10 @@ def check_kind(output: Path) -> None:
         )
 
 
-class Writer:
+class BatchWriter:
     """Appends batches to a file of one kind, by a thread while the next one is made."""
 
-    def __init__(self, path: Path, kind: str, source: Source) -> None:
+    def __init__(self, path: Path, kind: str, source: BatchFiles) -> None:
         self._path, self._kind = path, kind
         self._text = io.TextWriter(io.written_marks(kind, source.file, source.came))
         self._sink: Any = None
@@ -90,7 +90,7 @@ class Writer:
                 self._sink.close()
 
 
-class Classes:
+class ClassCounter:
     """Counts the classes of batches, added up from time to time."""
 
     def __init__(self) -> None:
@@ -131,9 +131,9 @@ class Written:
 
 
 def write(
-    source: Source,
-    plan: Plan,
-    tasks: list[Task],
+    source: BatchFiles,
+    plan: PublishPlan,
+    tasks: list[SpillTask],
     folder: Path,
     path: Path,
     *,
@@ -149,7 +149,7 @@ def write(
     memory : int
         Bytes within which the groups' values are held in memory; beyond it they lie in a file.
     """
-    classes, tally, done = Classes(), Tally(plan), 0
+    classes, tally, done = ClassCounter(), Tally(plan), 0
     mix = plan.request.order == "shuffle"
     wanted = plan.request.labels is not None
     measured = is_measured(plan.n_rows, plan)
@@ -174,7 +174,7 @@ def write(
             new, of_row = new[order], of_row[order]
         return new, found, known, of_row
 
-    writer = Writer(path, kind, source)
+    writer = BatchWriter(path, kind, source)
     try:
         following = 0
         for published, found, known, of_row in in_threads(made, batches):
@@ -203,7 +203,7 @@ class _Groups:
     Rows ask for groups all over the table, which in a file takes five times as long.
     """
 
-    def __init__(self, plan: Plan, n_rows: int, folder: Path, memory: int) -> None:
+    def __init__(self, plan: PublishPlan, n_rows: int, folder: Path, memory: int) -> None:
         self._folder, self._left = folder, memory
         n_values = len(plan.templates) + (plan.roles.weight is not None)
         self._shape = (n_rows // plan.method.k + 1, n_values)
@@ -233,7 +233,7 @@ class _Groups:
 
 
 def _in_order(
-    source: Source, plan: Plan, groups: _Groups, tasks: list[Task], tally: Tally
+    source: BatchFiles, plan: PublishPlan, groups: _Groups, tasks: list[SpillTask], tally: Tally
 ) -> Iterator[Batch]:
     """Batches as they came in; the columns that are replaced are not read again."""
     for solved, spilled in in_threads(_read, tasks):
@@ -249,14 +249,14 @@ def _in_order(
         yield plan.roles.decoder(batch.filter(pl.Series(kept))), here[kept], groups.values, groups.gone
 
 
-def _by_part(tasks: list[Task], tally: Tally, plan: Plan) -> Iterator[Batch]:
+def _by_part(tasks: list[SpillTask], tally: Tally, plan: PublishPlan) -> Iterator[Batch]:
     """Part after part."""
     for solved, spilled in in_threads(_read, sorted(tasks, key=lambda task: task.number)):
         _count(tally, plan, solved, spilled)
         yield spilled, solved.labels, solved.values, solved.gone
 
 
-def _count(tally: Tally, plan: Plan, solved: Solved, spilled: pl.DataFrame) -> None:
+def _count(tally: Tally, plan: PublishPlan, solved: Solved, spilled: pl.DataFrame) -> None:
     """Add a part to the figures, with a selection of its rows before and after."""
     chosen = tally.chosen(tally.n)
     before, of_row = spilled[chosen], solved.labels[chosen]
@@ -264,7 +264,7 @@ def _count(tally: Tally, plan: Plan, solved: Solved, spilled: pl.DataFrame) -> N
     tally.keep(before, released(before, plan, solved.values[of_row], solved.gone[of_row], None))
 
 
-def _read(task: Task) -> tuple[Solved, pl.DataFrame]:
+def _read(task: SpillTask) -> tuple[Solved, pl.DataFrame]:
     return read_result(task), read_spill(task)
 
 

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from shoal.errors import InputError
 from shoal.io import FORMATS
-from shoal.publish.executors import Draft, Given, Progress
+from shoal.publish.executors import Draft, GivenOut, Progress
 from shoal.publish.executors.spark.arrow import (
     HOME,
     ORDER,
@@ -41,7 +41,7 @@ from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
 from shoal.publish.stages.identification import identification_of, is_measured, keys_of
 from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, Tally
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.release import released
 from shoal.publish.stages.roles import GUESSED_ROWS, Roles
 from shoal.publish.stages.routing import added_spread, merged_parts, route, spread_of
@@ -128,7 +128,7 @@ class SparkRows:
         self.n_rows = self.rows.count()
         return self.n_rows
 
-    def recalled(self, roles: Roles) -> Plan | None:
+    def recalled(self, roles: Roles) -> PublishPlan | None:
         """Nothing is kept of an interrupted run."""
         del roles
         return None
@@ -151,12 +151,12 @@ class SparkRows:
         del roles
         return PART_ROWS
 
-    def solve(self, plan: Plan) -> None:
+    def solve(self, plan: PublishPlan) -> None:
         """Form and aggregate the groups; the rows wait on disk as they would be published."""
         self.tell(f"forming groups in {plan.n_parts} parts", 0, 0)
         self.plan = plan
 
-    def draft(self, plan: Plan, key: bytes | None) -> Draft:
+    def draft(self, plan: PublishPlan, key: bytes | None) -> Draft:
         """Write the rows where they wait, and count their classes as they lie there."""
         protect_rows(self.rows, plan, key).write.mode("overwrite").parquet(str(self.waiting))
         self.tell("checking", 0, 0)
@@ -175,7 +175,7 @@ class SparkRows:
         classes = check.added(collected(self.written, count))
         return Draft(classes, check.verdicts_of_classes(classes, plan), self._tally(plan))
 
-    def _tally(self, plan: Plan) -> Tally:
+    def _tally(self, plan: PublishPlan) -> Tally:
         """The sums that each part left in its first row, and a selection of rows before and after."""
         from pyspark.sql import functions as sf
 
@@ -193,7 +193,7 @@ class SparkRows:
         tally.show(shown, 0)
         return tally
 
-    def measured(self, plan: Plan, figures: Figures) -> Figures:
+    def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
         """The risk of being found before and after."""
         assert self.written is not None
         if not is_measured(plan.n_rows, plan):
@@ -217,7 +217,7 @@ class SparkRows:
         ]
         return replace(figures, identification=identification_of(keys[0], keys[1], plan))
 
-    def give(self, plan: Plan) -> Given:
+    def give(self, plan: PublishPlan) -> GivenOut:
         """Put the rows in order and give the folder its name."""
         assert self.written is not None
         # Put in order only now: Spark looks at what it sorts before it does, which forms groups a second time
@@ -225,7 +225,7 @@ class SparkRows:
         mixed = plan.request.order == "shuffle"
         ordered = self.written.orderBy(PART, ORDER) if mixed else self.written.orderBy(ROW)
         ordered.drop(*OURS).write.parquet(str(self.output))
-        return Given()
+        return GivenOut()
 
 
 def read_rows(spark: SparkSession, path: str | Path) -> DataFrame:
@@ -251,7 +251,7 @@ def read_rows(spark: SparkSession, path: str | Path) -> DataFrame:
     return joined.withColumn(ROW, sf.col(ROW) + sf.col("__index__")).drop("__file__", "__index__")
 
 
-def protect_rows(rows: DataFrame, plan: Plan, key: bytes | None = None) -> DataFrame:
+def protect_rows(rows: DataFrame, plan: PublishPlan, key: bytes | None = None) -> DataFrame:
     """The rows as published, with what the check needs.
 
     Columns `__row__` and `__part__` are added, and what the part adds to the figures in its first row. Two passes: the
@@ -280,7 +280,7 @@ def protect_rows(rows: DataFrame, plan: Plan, key: bytes | None = None) -> DataF
     )
 
 
-def solved_part(frame: pl.DataFrame, plan: Plan, key: bytes | None) -> pl.DataFrame:
+def solved_part(frame: pl.DataFrame, plan: PublishPlan, key: bytes | None) -> pl.DataFrame:
     """The rows of a part as published, with their own numbers and what the part adds to the figures."""
     frame = plan.roles.decoder(frame).sort(ROW)
     # A table that is one part is measured like one in memory.
@@ -297,7 +297,7 @@ def solved_part(frame: pl.DataFrame, plan: Plan, key: bytes | None) -> pl.DataFr
     return new.with_columns(ours)
 
 
-def _merged(rows: DataFrame, plan: Plan) -> np.ndarray:
+def _merged(rows: DataFrame, plan: PublishPlan) -> np.ndarray:
     """For each part the part it is solved with."""
     decoder = plan.roles.decoder
 

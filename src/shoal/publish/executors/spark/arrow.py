@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from shoal.publish.stages.plan import Plan
+from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.release import released
 from shoal.publish.stages.survey import ROW
 
@@ -59,7 +59,7 @@ def spark_schema(schema: pa.Schema) -> Any:
     return from_arrow_schema(schema)
 
 
-def published_schema(sent: pa.Schema, plan: Plan, key: bytes | None) -> pa.Schema:
+def published_schema(sent: pa.Schema, plan: PublishPlan, key: bytes | None) -> pa.Schema:
     """Types of the published columns: what the stages make of those that came."""
     empty = plan.roles.decoder(frame_of(sent.empty_table()))
     width = len(plan.templates) + (plan.roles.weight is not None)

@@ -14,7 +14,7 @@ import polars as pl
 import pyarrow as pa
 
 from shoal.engine.pseudonyms import pseudonyms
-from shoal.publish.executors import Given
+from shoal.publish.executors import GivenOut
 from shoal.publish.executors.spark import SparkRows
 from shoal.publish.executors.spark.arrow import (
     HOME,
@@ -152,9 +152,9 @@ class Replaced:
         before = roles.decoder(before.filter(pl.col(ROW).is_in(after[ROW].implode())))
         return original_cells(before, roles), after.select(n for n in roles.names if n not in hidden(roles))
 
-    def give(self, labels: np.ndarray) -> Given:
+    def give(self, labels: np.ndarray) -> GivenOut:
         """Put the rows in order and give the folder its name."""
         del labels
         by = ORDER if self.settled.request.order == "shuffle" else ROW
         self.written.orderBy(by).drop(*OURS).write.parquet(str(self.rows.output))
-        return Given()
+        return GivenOut()

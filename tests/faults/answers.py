@@ -1,28 +1,28 @@
-"""Faults planted on purpose: an auditor that does not refute them is broken."""
+"""Faults planted in the way from a table to an answer: an auditor that does not refute them is broken."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
+from typing import Any
 
 import numpy as np
 
-from shoal.audit._cases import RHO, Case, case_named, mechanism, with_releases
-from shoal.audit._declared import couple_declared_independent, secret_decides_who_counts
-from shoal.audit._game import Mechanism
-from shoal.audit._keys import keys_not_bounded, threshold_too_low
-from shoal.audit._stated import blind_to_three, copy_not_stated
-from shoal.audit._streams import (
-    levels_forgotten,
-    noise_drawn_again,
-    noise_short,
-    noise_short_rho,
-    weights_forgotten,
-)
-from shoal.audit._workloads import unsplit
+from shoal.audit import Mechanism
+from shoal.audit._cases import RHO, AuditCase, case_named, mechanism, with_releases
+from shoal.audit._declared import COPIES as COPIES_DECLARED
+from shoal.audit._declared import CROWDED
+from shoal.audit._keys import MOST_KEYS, OWN_KEYS, SHARED_KEYS, key_game
+from shoal.audit._stated import COPIES, dependent
+from shoal.audit._streams import streamed, streamed_rho
+from shoal.audit._workloads import WORKLOAD_COUNTS, workload_game, workload_queries
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import Limit, Sums
+from shoal.dp.answering.shown import Laid
+from shoal.dp.pufferfish import Scenario
+from shoal.dp.workload.strategy import blocks, choose_strategy
 
 FAULTS: dict[str, Callable[[float], Mechanism]] = {}
 
@@ -81,7 +81,7 @@ def _sums(plan: Plan) -> Sums:
 @_fault("rows-per-person-ignored")
 def _no_selection(epsilon: float) -> Mechanism:
     case = case_named("dp", "a person with more rows than count: count")
-    many = Case(case.name, "dp", case.sql, case.before, case.after + case.after[-1:] * 5, case.options)
+    many = AuditCase(case.name, "dp", case.sql, case.before, case.after + case.after[-1:] * 5, case.options)
     return _uncut(many, epsilon)
 
 
@@ -90,7 +90,7 @@ def _no_tau(epsilon: float) -> Mechanism:
     return _uncut(case_named("correlated", "a whole cell of tau + 5: count"), epsilon)
 
 
-def _uncut(case: Case, epsilon: float) -> Mechanism:
+def _uncut(case: AuditCase, epsilon: float) -> Mechanism:
     """Noise for the declared rows, and nothing is cut."""
 
     def whole(plan: Plan) -> Plan:
@@ -137,7 +137,7 @@ def _limit_drawn(epsilon: float) -> Mechanism:
 def _exact_denominator(epsilon: float) -> Mechanism:
     """A noisy sum over the exact count: the width of the noise tells how many rows there are."""
     one = [{"x": -20.0}]
-    case = Case("an average over an exact count", "dp", "SELECT SUM(x) FROM t", one, one + one)
+    case = AuditCase("an average over an exact count", "dp", "SELECT SUM(x) FROM t", one, one + one)
     alone = mechanism(case, epsilon)
 
     def sample(side: int, draws: int) -> np.ndarray:
@@ -192,15 +192,91 @@ def _rooted(rho: float) -> Mechanism:
     return mechanism(case, rho, drawn=lambda plan: with_releases(plan, figure="units"), currency=RHO)
 
 
-_fault("workload-not-split")(unsplit)
-_fault("copy-not-stated")(copy_not_stated)
-_fault("pairs-blind-to-three")(blind_to_three)
-_fault("copy-not-declared")(couple_declared_independent)
-_fault("secret-decides-who-counts")(secret_decides_who_counts)
-_fault("stream-levels-forgotten")(levels_forgotten)
-_fault("stream-noise-drawn-again")(noise_drawn_again)
-_fault("stream-noise-short-by-a-tenth")(noise_short)
-_fault("stream-noise-short-by-a-sixth-in-rho")(noise_short_rho)
-_fault("stream-weights-forgotten")(weights_forgotten)
-_fault("key-threshold-too-low")(threshold_too_low)
-_fault("keys-of-a-unit-not-bounded")(keys_not_bounded)
+@_fault("workload-not-split")
+def _unsplit(epsilon: float) -> Mechanism:
+    """Every block of a workload gets the whole budget."""
+    sound = choose_strategy(workload_queries(), [1] * 4 + [4, 3], "pure", Fraction(str(epsilon)))
+    ways = ("halves", "halves")
+    shares = tuple(Fraction(1) for _ in blocks(ways, WORKLOAD_COUNTS.shape))
+    strategy = replace(sound, ways=ways, shares=shares)
+    return workload_game("a workload whose blocks do not share", epsilon, strategy)
+
+
+@_fault("copy-not-stated")
+def _copy_not_stated(epsilon: float) -> Mechanism:
+    """A record has a copy, and the coefficients do not say so."""
+    return dependent("a copy that is not stated", epsilon, COPIES, [[1, 0], [0, 1]])
+
+
+@_fault("pairs-blind-to-three")
+def _blind_to_three(epsilon: float) -> Mechanism:
+    """Where pairs do not suffice: all coefficients are 0, and the loss is epsilon + ln cosh epsilon."""
+    xor = Scenario(
+        {(a, b, a ^ b): "1/4" for a in (0, 1) for b in (0, 1)}, "the third is the first xor the second"
+    )
+    return dependent("three records tied by xor", epsilon, xor, [[1, 0, 0], [0, 1, 0], [0, 0, 1]])
+
+
+@_fault("copy-not-declared")
+def _couple_declared_independent(epsilon: float) -> Mechanism:
+    """A row has a copy, and the declared scenario says that it has none."""
+    return replace(CROWDED, name="SQL: a copy that is not declared", belief=COPIES_DECLARED).mechanism(
+        epsilon
+    )
+
+
+@_fault("secret-decides-who-counts")
+def _secret_decides_who_counts(epsilon: float) -> Mechanism:
+    """Of too many rows those count whose secrets come first, so that one secret moves two of them."""
+
+    def by_secret(rows):
+        return sorted(rows, key=lambda row: str(row["ill"]), reverse=rows[0]["ill"] == "yes")[:2]
+
+    return replace(CROWDED, name="SQL: rows chosen by their secret", first=by_secret).mechanism(epsilon)
+
+
+@_fault("stream-levels-forgotten")
+def _levels_forgotten(epsilon: float) -> Mechanism:
+    """Noise as if a row moved one node only."""
+    return streamed("noise for one level only", epsilon, 1, levels=1)
+
+
+@_fault("stream-noise-drawn-again")
+def _noise_drawn_again(epsilon: float) -> Mechanism:
+    """A stream that forgets its noise when it is opened again."""
+    return streamed("noise drawn again for each total", epsilon, 1, kept=False)
+
+
+@_fault("stream-noise-short-by-a-tenth")
+def _noise_short(epsilon: float) -> Mechanism:
+    """Noise of a stream that is a tenth too small."""
+    return streamed("noise short by a tenth", epsilon, 1, short=1.1)
+
+
+@_fault("stream-noise-short-by-a-sixth-in-rho")
+def _noise_short_rho(rho: float) -> Mechanism:
+    """Noise of a stream counted in rho that is a sixth too small."""
+    return streamed_rho("noise short by a sixth, in rho", rho, 1, short=1.2)
+
+
+@_fault("stream-weights-forgotten")
+def _weights_forgotten(rho: float) -> Mechanism:
+    """Noise as if a row counted in its own period only."""
+    return streamed_rho("noise for one period only", rho, 1, weights=False)
+
+
+@_fault("key-threshold-too-low")
+def _threshold_too_low(rho: float) -> Mechanism:
+    """The threshold of a delta that is far above what is claimed."""
+    return key_game("a threshold that is too low", rho, OWN_KEYS[:MOST_KEYS], delta=0.9)
+
+
+@_fault("keys-of-a-unit-not-bounded")
+def _keys_not_bounded(rho: float) -> Mechanism:
+    """A unit counts for all of its keys."""
+    return key_game("a unit's keys not bounded", rho, SHARED_KEYS, most=len(SHARED_KEYS))
+
+
+def without_bias(laid: Laid) -> Any:
+    """Of intervals: what was cut off is left out."""
+    return laid.interval if laid.cut is None else laid.cut
