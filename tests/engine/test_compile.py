@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import pickle
 import subprocess
 import sys
+
+import numba
 
 INNER = """
 from shoal.engine.compile import kernel
@@ -65,5 +68,9 @@ def test_a_changed_kernel_in_another_file_is_compiled_anew(tmp_path):
     assert run(tmp_path, 2.0, 0.0) == (12.0, True)
     assert run(tmp_path, 2.0, 5.0) == (32.0, True)
     assert files(tmp_path) == {"inner_file.inner", "inner_file.same", "outer_file.outer"}
+    for index in (tmp_path / "__pycache__").glob("*.nbi"):  # as where it names a type that is no more
+        index.write_bytes(pickle.dumps(numba.__version__, protocol=-1) + b"cgone\nType\n.")
+    assert run(tmp_path, 2.0, 5.0) == (32.0, True)
+    assert run(tmp_path, 2.0, 5.0) == (32.0, False)
     assert run(tmp_path, 2.0, 5.0, other="renamed") == (32.0, True)
     assert files(tmp_path) == {"inner_file.inner", "inner_file.renamed", "outer_file.outer"}

@@ -56,14 +56,21 @@ class Kept(_Cache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled for these types, or nothing: then it is compiled now."""
-        found = self._files.load_overload(sig, target_context)
+        try:
+            found = self._files.load_overload(sig, target_context)
+        except (
+            Exception
+        ):  # an index may name types that an upgrade has renamed, and then cannot be read at all
+            found = None
+            with contextlib.suppress(OSError):
+                self._files.flush()
         if found is None:
             self._about_to_compile()
         return found
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled; a folder that has become full or read-only is no mistake."""
-        with contextlib.suppress(OSError):
+        with contextlib.suppress(OSError):  # a folder that cannot be written
             self._files.save_overload(sig, data)
             _tidy(self.kernel, self._files.cache_path)
 
