@@ -34,7 +34,7 @@ ROLE = "agent"
 HASHING = 2  # tokens that are hashed at a time
 INSTRUCTIONS = """Answers about private tables, each with differential privacy.
 First list the data sets and read the columns. A question is SQL with aggregates such as COUNT, SUM, AVG, MEDIAN, with WHERE and
-GROUP BY. Each answer spends epsilon from a budget that never comes back: ask for the cost first, ask once, and keep the
+GROUP BY. Each answer spends epsilon (or rho, as the data set is counted) from a budget that never comes back: ask for the cost first, ask once, and keep the
 answer; the same question again is free. A small epsilon gives a wide interval. When you quote a figure, quote its
 interval and its entry too: with the entry the data owner can verify the figure."""
 T = TypeVar("T")
@@ -108,18 +108,32 @@ class Agents:
     async def budget(self, dataset: str) -> dict[str, Any]:
         """What you have spent on a data set and can still spend."""
         who = self.who()
-        return await _told(lambda: self.service.budget(dataset, who))
+        return await _told(lambda: self.service.budget(dataset, who).to_dict())
 
-    async def cost(self, dataset: str, sql: str, epsilon: float, mode: str | None = None) -> dict[str, Any]:
-        """What an answer would cost and how wide it would be; free, and nothing is answered."""
+    async def cost(
+        self,
+        dataset: str,
+        sql: str,
+        epsilon: float | None = None,
+        mode: str | None = None,
+        rho: float | None = None,
+    ) -> dict[str, Any]:
+        """What an answer would cost and how wide it would be; free, and nothing is answered. Say epsilon, or rho where the data set is counted in it."""
         who = self.who()
-        found = await _told(lambda: self.service.cost(dataset, sql, epsilon, mode, who))
+        found = await _told(lambda: self.service.cost(dataset, sql, epsilon, mode, who, rho=rho))
         return {**asdict(found), "affordable": found.affordable}
 
-    async def ask(self, dataset: str, sql: str, epsilon: float, mode: str | None = None) -> dict[str, Any]:
-        """One private answer: value, interval, guarantee, what it cost, what is left, and its entry in the ledger."""
+    async def ask(
+        self,
+        dataset: str,
+        sql: str,
+        epsilon: float | None = None,
+        mode: str | None = None,
+        rho: float | None = None,
+    ) -> dict[str, Any]:
+        """One private answer: value, interval, guarantee, what it cost, what is left, and its entry in the ledger. Say epsilon, or rho where the data set is counted in it."""
         who = self.who()
-        answer = await _told(lambda: self.service.ask(dataset, sql, epsilon, mode, who))
+        answer = await _told(lambda: self.service.ask(dataset, sql, epsilon, mode, who, rho=rho))
         return answer.to_dict()
 
     def server(self, **settings: Any) -> MCPServer[Any]:

@@ -26,7 +26,7 @@ from starlette.staticfiles import StaticFiles
 
 from shoal import __version__, errors
 from shoal.errors import ShoalError
-from shoal.server import access, api, ask, metrics, oidc, owner_datasets, pages, publish
+from shoal.server import access, api, ask, metrics, oidc, owner_datasets, pages, publish, streams, workloads
 from shoal.server import log as log_views
 from shoal.server.accounts import Accounts
 from shoal.server.auth import ANYONE, SignInError, require
@@ -67,10 +67,15 @@ WAYS = (
     Way("GET", "/api/v1/me", api.me, _SIGNED_IN),
     Way("GET", "/api/v1/datasets", api.datasets, _SIGNED_IN),
     Way("GET", "/api/v1/datasets/{dataset}/budget", api.budget, _ANALYST),
+    Way("POST", "/api/v1/datasets/{dataset}/workload/cost", workloads.workload_cost, _ANALYST),
     Way("POST", "/api/v1/datasets/{dataset}/cost", api.cost, _ANALYST),
     Way("POST", "/api/v1/datasets/{dataset}/ask", api.ask, _ANALYST),
+    Way("POST", "/api/v1/datasets/{dataset}/workload", workloads.workload, _ANALYST),
     Way("POST", "/api/v1/datasets/{dataset}/releases", api.release, _ANALYST),
     Way("GET", "/api/v1/datasets/{dataset}/releases", api.releases, _ANALYST),
+    Way("POST", "/api/v1/datasets/{dataset}/streams/{stream}/periods", streams.stream_period, _OWNER),
+    Way("POST", "/api/v1/datasets/{dataset}/streams", streams.new_stream, _ANALYST),
+    Way("GET", "/api/v1/datasets/{dataset}/streams", streams.streams, _ASKING),
     Way("GET", "/api/v1/datasets/{dataset}/answers", api.answers, _ANALYST),
     Way("GET", "/api/v1/datasets/{dataset}/spending", api.spending, _OWNER),
     Way("GET", "/api/v1/datasets/{dataset}/access", access.access, _OWNER),
@@ -90,6 +95,8 @@ WAYS = (
     Way("POST", "/sign-out", pages.sign_out, _SIGNED_IN),
     Way("GET", "/ask", ask.choose, _ANALYST),
     Way("GET", "/ask/{dataset}/words", ask.words, _ANALYST),
+    Way("GET", "/ask/{dataset}/streams", streams.analyst_page, _ANALYST),
+    Way("POST", "/ask/{dataset}/streams", streams.open_form, _ANALYST),
     Way("GET", "/ask/{dataset}/answers/{name}", ask.answer, _ANALYST),
     Way("POST", "/ask/{dataset}/answers/{name}", ask.call, _ANALYST),
     Way("GET", "/ask/{dataset}", ask.ask_page, _ANALYST),
@@ -104,6 +111,8 @@ WAYS = (
     Way("POST", "/owner/access/{dataset}/caps", access.set_caps_form, _OWNER),
     Way("GET", "/owner/access/{dataset}", access.access_page, _OWNER),
     Way("POST", "/owner/access/{dataset}", access.set_access_form, _OWNER),
+    Way("POST", "/owner/streams/{dataset}/{stream}/periods", streams.period_form, _OWNER),
+    Way("GET", "/owner/streams/{dataset}", streams.owner_page, _OWNER),
     Way("GET", "/requests", access.requests_page, _ASKING),
     Way("POST", "/requests", access.wish_form, _ANALYST),
     Way("POST", "/requests/{identity}", access.decide_form, _OWNER),
