@@ -162,7 +162,7 @@ def _kernel_of(value: Any) -> Kernel | None:
     return made if isinstance(made, Kernel) else None
 
 
-def _named(function: Any) -> Iterator[tuple[dict[str, Any], str, Any]]:
+def _named(function: Any) -> Iterator[tuple[Json, str, Any]]:
     """The global names in a function's source: where each is bound, the name, its value."""
     names = function.__globals__
     words = list(_words(function.__code__))

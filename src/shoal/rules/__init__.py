@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from shoal.rules._edits import Edit, Linear, edits_of, refuse_contradiction
-from shoal.rules._repair import Kept, Repaired, refuse_unkept, repair
+from shoal.rules._repair import KeptRule, Repaired, refuse_unkept, repair
 
 __all__ = [
     "Edit",
-    "Kept",
+    "KeptRule",
     "Linear",
     "Repaired",
     "edits_of",

@@ -22,7 +22,7 @@ _ORDER = ("zero", "integer", "range", "ratio", "order", "equal", "impossible", "
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRule:
     """What became of one rule.
 
     Attributes
@@ -64,7 +64,7 @@ class Repaired:
     """A table whose rules hold, and what became of each of them."""
 
     table: pl.DataFrame
-    kept: tuple[Kept, ...]
+    kept: tuple[KeptRule, ...]
     example: str = ""
 
 
@@ -116,7 +116,7 @@ def repair(
         "",
     )
     kept = tuple(
-        Kept(
+        KeptRule(
             edit.text, edit.kind, count, int((now & ~bad).sum()), int(bad.sum()),
             "repair" if now.any()
             else "construction" if not count and any(edit.kept_by_means(each, positive) for each in together)

@@ -23,7 +23,7 @@ from shoal.publish.stages.release import hidden, new_columns, shuffled
 from shoal.publish.stages.roles import Roles
 from shoal.publish.stages.solve import MEASURING, Solved, solve_part
 from shoal.publish.stages.survey import ROW, kept_rows
-from shoal.rules import Kept
+from shoal.rules import KeptRule
 
 T = TypeVar("T")
 _CANNOT = {
@@ -137,7 +137,7 @@ class MemoryRows:
             proof = certificate(Z, plan.request.k, self.solved.labels, plan.request.certify)
         return replace(figures, identification=found, certificate=proof, rules=self._rules(plan))
 
-    def _rules(self, plan: PublishPlan) -> tuple[Kept, ...] | None:
+    def _rules(self, plan: PublishPlan) -> tuple[KeptRule, ...] | None:
         """What became of each edit rule, counted on the values of the groups before any repair."""
         if not plan.roles.schema.rules:
             return None

@@ -16,7 +16,7 @@ from shoal.measures import CellMeasures, cell_measures
 from shoal.publish.stages.identification import Identification
 from shoal.publish.stages.plan import PublishPlan, original_columns
 from shoal.publish.stages.solve import PartSums
-from shoal.rules import Kept
+from shoal.rules import KeptRule
 from shoal.typing import Json
 
 # Above this many records, figures of single cells are computed on an even selection of them.
@@ -90,7 +90,7 @@ class Figures:
     certificate : LossCertificate or None
     steps : list of dict or None
         Of a run of several steps: each with its columns, its loss and its figures.
-    rules : tuple of Kept or None
+    rules : tuple of KeptRule or None
         What became of each edit rule.
     seconds : float
     cpu_seconds, peak_memory : float, int or None
@@ -125,7 +125,7 @@ class Figures:
     identification: Identification | None = None
     certificate: LossCertificate | None = None
     steps: list[Json] | None = None
-    rules: tuple[Kept, ...] | None = None
+    rules: tuple[KeptRule, ...] | None = None
     seconds: float = 0.0
     cpu_seconds: float | None = None
     peak_memory: int | None = None

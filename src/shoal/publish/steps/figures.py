@@ -23,7 +23,7 @@ from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.publish.steps.run import Ran
-    from shoal.rules import Kept
+    from shoal.rules import KeptRule
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class SettledSteps:
 
 
 def figures_of(
-    before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps, ran: Sequence[Ran], kept: Sequence[Kept],
+    before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps, ran: Sequence[Ran], kept: Sequence[KeptRule],
     exposure: Exposure, labels: np.ndarray,
 ) -> Figures:  # fmt: skip
     """What was lost by column and step, and the risk by the keys before and after."""

@@ -300,7 +300,7 @@ def _with_readings(status: Status, ran: list[Ran]) -> Status:
 
 
 def _notes(
-    settled: SettledSteps, ran: list[Ran], table: pl.DataFrame, kept: tuple[rules.Kept, ...]
+    settled: SettledSteps, ran: list[Ran], table: pl.DataFrame, kept: tuple[rules.KeptRule, ...]
 ) -> list[str]:
     """What to know about the result as a whole."""
     roles, said = settled.roles, []
