@@ -11,6 +11,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -46,15 +47,20 @@ def opendp_answers() -> dict[str, Draw]:
         n = max(n, 1)
         return float(np.clip(100**2 * (squares / n - (total / n) ** 2), 0, 50**2))
 
-    def median(x: np.ndarray, epsilon: float) -> float:
+    grid = [float(each) for each in np.linspace(0, 100, 1001)]
+
+    @lru_cache
+    def median_of(epsilon: float) -> Any:
         space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.symmetric_distance()
-        grid = [float(each) for each in np.linspace(0, 100, 1001)]
         scores = space >> dp.t.then_quantile_score_candidates(grid, alpha=0.5)
 
         def chosen(scale: float) -> Any:
             return scores >> dp.m.then_noisy_max(dp.max_divergence(), scale, negate=True)
 
-        return grid[dp.binary_search_chain(chosen, d_in=1, d_out=epsilon, T=float)(x.tolist())]
+        return dp.binary_search_chain(chosen, d_in=1, d_out=epsilon, T=float)
+
+    def median(x: np.ndarray, epsilon: float) -> float:
+        return grid[median_of(epsilon)(x.tolist())]
 
     return {
         "COUNT": lambda x, e: laplace([len(x)], 1 / e)[0],

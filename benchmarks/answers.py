@@ -92,7 +92,7 @@ def rmse(found: Any, true: float) -> float:
     return float(np.sqrt(np.mean((np.asarray(found, dtype=np.float64) - true) ** 2)))
 
 
-def beside_rivals(epsilon: float = 0.1, n: int = 2000, draws: int = 300) -> list[dict[str, Any]]:
+def beside_rivals(epsilon: float = 0.1, n: int = 2000, draws: int = 1000) -> list[dict[str, Any]]:
     """Ours and others' errors at one epsilon, each figure alone, a record as the unit."""
     frame = table(n, 1)
     x = frame["x"].to_numpy()
@@ -104,7 +104,14 @@ def beside_rivals(epsilon: float = 0.1, n: int = 2000, draws: int = 300) -> list
         for rival, made in (("OpenDP", opendp_answers()), ("diffprivlib", diffprivlib_answers())):
             if figure in made:
                 theirs = rmse([made[figure](x, epsilon) for _ in range(draws)], float(exact))
-                rows.append(_row(f"{figure}, {n:,} rows, epsilon {epsilon:g}: RMSE", ours, rival, theirs))
+                rows.append(
+                    _row(
+                        f"{figure}, {n:,} rows, epsilon {epsilon:g}: RMSE of {draws} draws",
+                        ours,
+                        rival,
+                        theirs,
+                    )
+                )
     return rows
 
 

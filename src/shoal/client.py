@@ -5,6 +5,7 @@ from __future__ import annotations
 import ssl
 import time
 import uuid
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from urllib.parse import quote
 from shoal import errors
 from shoal.dp.answering.answer import Answer
 from shoal.dp.heuristic import Reproduction
+from shoal.dp.workload import WorkloadAnswer
 from shoal.errors import InputError, MissingExtraError, ShoalError
 from shoal.typing import Json
 
@@ -77,14 +79,15 @@ class Client:
         sql: str,
         epsilon: float | None = None,
         *,
+        rho: float | None = None,
         error: float | None = None,
         dataset: str | None = None,
         mode: str | None = None,
     ) -> Answer:
-        """One private answer, charged to your budget: for an epsilon, or for what a wanted error takes."""
+        """One private answer, charged to your budget: for an epsilon, a rho (of a data set counted in it), or a wanted error."""
         if mode == "heuristic":
             raise InputError("Mode 'heuristic' gives no private answers: ask for it with 'reproduce'.")
-        return Answer.from_dict(self._post("ask", sql, epsilon, dataset, mode, error))
+        return Answer.from_dict(self._post("ask", sql, epsilon, dataset, mode, error, rho))
 
     def reproduce(self, sql: str, noise_parameter: float, *, dataset: str | None = None) -> Reproduction:
         """What the dissertation's mechanism gives, where the owner offers it: nothing is guaranteed."""
@@ -95,13 +98,85 @@ class Client:
         sql: str,
         epsilon: float | None = None,
         *,
+        rho: float | None = None,
         error: float | None = None,
         dataset: str | None = None,
         mode: str | None = None,
     ) -> Json:
         """What an answer would cost, how exact it would be, and how it is split; free."""
-        found: Json = self._post("cost", sql, epsilon, dataset, mode, error)
+        found: Json = self._post("cost", sql, epsilon, dataset, mode, error, rho)
         return found
+
+    def workload(
+        self,
+        queries: Sequence[str],
+        epsilon: float | None = None,
+        *,
+        rho: float | None = None,
+        dataset: str | None = None,
+        mode: str | None = None,
+    ) -> WorkloadAnswer:
+        """Counting queries answered together, for one charge (`Session.workload`)."""
+        return WorkloadAnswer.from_dict(self._post_all("workload", queries, epsilon, rho, dataset, mode))
+
+    def workload_cost(
+        self,
+        queries: Sequence[str],
+        epsilon: float | None = None,
+        *,
+        rho: float | None = None,
+        dataset: str | None = None,
+        mode: str | None = None,
+    ) -> Json:
+        """What queries asked together would cost, once for all, and the error to expect of each; free."""
+        found: Json = self._post_all("workload/cost", queries, epsilon, rho, dataset, mode)
+        return found
+
+    def stream(
+        self,
+        name: str,
+        sql: str,
+        periods: int,
+        epsilon: float | None = None,
+        *,
+        rho: float | None = None,
+        dataset: str | None = None,
+        mode: str | None = None,
+    ) -> Json:
+        """Open a stream for one charge now; the same words open it again, with the totals told so far, for nothing."""
+        amount = {"epsilon": epsilon} if rho is None else {"rho": rho}
+        wanted = {"name": name, "sql": sql, "periods": periods, "mode": mode, **amount}
+        found: Json = self._send("POST", f"{self._at(dataset)}/streams", json=wanted)
+        return found
+
+    def streams(self, dataset: str | None = None) -> list[Json]:
+        """The streams that you paid for, with all totals told so far; everybody's for an owner."""
+        found: list[Json] = self._send("GET", f"{self._at(dataset)}/streams")
+        return found
+
+    def add_period(
+        self, stream: str, table: str | Path, period: int | None = None, *, dataset: str | None = None
+    ) -> Json:
+        """For owners: send the rows of a stream's next period, a file of one's own. Another `period` than the next is refused."""
+        path, fields = Path(table), {} if period is None else {"period": str(period)}
+        where = f"{self._at(dataset)}/streams/{quote(stream, safe='')}/periods"
+        with path.open("rb") as file:
+            sent = self._send("POST", where, files={"table": (path.name, file)}, data=fields)
+        found: Json = sent
+        return found
+
+    def _post_all(
+        self,
+        what: str,
+        queries: Sequence[str],
+        epsilon: float | None,
+        rho: float | None,
+        dataset: str | None,
+        mode: str | None,
+    ) -> Any:
+        amount = {"epsilon": epsilon} if rho is None else {"rho": rho}
+        wanted = {"queries": list(queries), "mode": mode, **amount}
+        return self._send("POST", f"{self._at(dataset)}/{what}", json=wanted)
 
     def datasets(self) -> list[Json]:
         """The data sets and their public facts."""
@@ -109,8 +184,13 @@ class Client:
         return found
 
     def remaining(self, dataset: str | None = None) -> float:
-        """Epsilon that you can still spend."""
-        return float(self._send("GET", f"{self._at(dataset)}/budget")["remaining"])
+        """What you can still spend: epsilon, or rho of a data set counted in it (`budget` says which)."""
+        return float(self.budget(dataset)["remaining"])
+
+    def budget(self, dataset: str | None = None) -> Json:
+        """What you may spend, spent and can still spend, in what the data set is counted in."""
+        found: Json = self._send("GET", f"{self._at(dataset)}/budget")
+        return found
 
     def answers(self, dataset: str | None = None) -> list[Json]:
         """Your past answers, newest first."""
@@ -144,8 +224,10 @@ class Client:
         dataset: str | None,
         mode: str | None,
         error: float | None = None,
+        rho: float | None = None,
     ) -> Any:
-        amount = {"epsilon": epsilon} if error is None else {"error": error}
+        given = {"epsilon": epsilon, "error": error, "rho": rho}
+        amount = {name: value for name, value in given.items() if value is not None}
         question = {"sql": sql, "mode": mode, **amount}
         headers = {"idempotency-key": str(uuid.uuid4())} if what == "ask" else {}
         return self._send("POST", f"{self._at(dataset)}/{what}", json=question, headers=headers)

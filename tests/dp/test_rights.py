@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from dataclasses import replace
 
 import polars as pl
@@ -11,9 +12,10 @@ from hypothesis import strategies as st
 
 from shoal import Session
 from shoal.dp import Ledger
-from shoal.dp.ledger.claims import Caps
+from shoal.dp.ledger.claims import CLOSED, Caps, ClosedError
 from shoal.dp.ledger.log import Filters, read_log
 from shoal.dp.ledger.rights import OPEN, Rights, Team
+from shoal.dp.past import past
 from shoal.errors import BudgetError
 from shoal.schema import Column, Schema
 
@@ -60,15 +62,66 @@ def test_a_team_shares_its_budget(session):
     ask(session, "ben", 1)
     team = Team(1_200_000, ("ann", "ben"))
     session.ledger.set_rights("survey", lambda old: replace(old, teams={"health": team}), "olga", "a project")
-    assert session.remaining("ann") == 0.7
-    assert ask(session, "ann", 2).remaining == 0.2
-    assert session.remaining("ben") == 0.2
-    with pytest.raises(BudgetError):
+    assert session.remaining("ann") == 1.0  # as if ben had asked nothing
+    assert ask(session, "ann", 2).remaining == 0.5
+    assert session.remaining("ben") == 0.5
+    assert session.ledger.team_left("survey", "ben") == 200_000
+    with pytest.raises(ClosedError):
         ask(session, "ben", 3)
+    assert session.remaining("ben") == 0
+    assert ask(session, "ben", 1).epsilon == 0  # what is held stays free
+    with pytest.raises(ClosedError):
+        ask(session, "ben", 3, 0.1)  # although so much is left: no search
     assert ask(session, "cai", 3).remaining == 0.5
+    session.ledger.set_rights(
+        "survey", lambda old: replace(old, teams={"health": replace(team, cap=2_000_000)})
+    )
+    assert ask(session, "ben", 3).remaining == 0
     assert session.ledger.verify().holds
-    (row,) = read_log(session.ledger, Filters(state="rights")).rows
+    *_, row = read_log(session.ledger, Filters(state="rights")).rows
     assert '"why": "a project"' in row.entry.body
+
+
+def seen_by(session, who, asks):
+    """Everything that an analyst sees: what is left, prices, answers' costs, refusals word for word."""
+    found = []
+    for place, amount in asks:
+        sql = f"SELECT COUNT(*) FROM t WHERE age > {place}"
+        cost = session.cost(sql, amount, analyst=who)
+        found.append((session.remaining(who), cost.remaining, cost.questions_left, cost.affordable))
+        try:
+            answer = session.ask(sql, amount, analyst=who)
+            found.append((answer.epsilon, answer.remaining, answer.notes, answer.guarantee))
+        except BudgetError as error:
+            found.append((type(error).__name__, str(error)))
+        found.append([(each.query, each.charged, each.asked) for each in past([session], who)])
+    return found
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    mate=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 5)), max_size=4),
+    asks=st.lists(st.tuples(st.integers(0, 5), st.integers(1, 9)), min_size=1, max_size=6),
+)
+def test_nothing_shows_what_team_mates_spent_until_the_one_refusal(mate, asks):
+    """The attack: two worlds that differ in what ben asked, and all that ann can see in each."""
+    seen = []
+    for others in ([], mate):
+        with Session(TABLE, SCHEMA, budget=90.0, per_analyst=1.0, ledger=Ledger()) as session:
+            team = Rights(True, {}, {"health": Team(1_500_000, ("ann", "ben"))})
+            session.ledger.set_rights("survey", lambda _, team=team: team)
+            for place, tenths in others:
+                with contextlib.suppress(BudgetError):
+                    ask(session, "ben", place, tenths / 10)
+            seen.append(seen_by(session, "ann", [(place, tenths / 10) for place, tenths in asks]))
+            assert session.ledger.verify().holds
+    alone, shared = seen
+    differ = next((at for at, (a, b) in enumerate(zip(alone, shared, strict=True)) if a != b), None)
+    if differ is not None:  # the first difference is the refusal itself, in a sentence without a number
+        assert shared[differ] == ("ClosedError", CLOSED)
+        assert not any(each.isdigit() for each in CLOSED)
+        after = [each for each in shared[differ + 1 :] if isinstance(each, tuple)]
+        assert {each for each in after if each[0] == "ClosedError"} <= {("ClosedError", CLOSED)}
 
 
 def test_the_chain_shows_a_charge_beyond_an_own_cap(session):
@@ -105,6 +158,7 @@ names = st.sampled_from(["ann", "ben", "cai"])
 def test_whatever_is_asked_the_rights_hold_and_the_chain_agrees(people, teams, everyone, asked):
     rights, spent = Rights(everyone, people, teams), dict.fromkeys(("ann", "ben", "cai"), 0)
     assert Rights.from_json(rights.to_json("why")) == rights
+    closed = set()
     with Session(TABLE, SCHEMA, budget=90.0, per_analyst=0.8, ledger=Ledger()) as session:
         session.ledger.set_rights("survey", lambda _: rights)
         for place, (who, tenths) in enumerate(asked):
@@ -117,11 +171,14 @@ def test_whatever_is_asked_the_rights_hold_and_the_chain_agrees(people, teams, e
                 for each in teams.values()
                 if who in each.members
             ]
-            allowed = rights.may_ask(who) and micro <= min(most)
+            allowed = rights.may_ask(who) and micro <= min(most) and who not in closed
             try:
                 ask(session, who, place, tenths / 10)
                 assert allowed
                 spent[who] += micro
+            except ClosedError:
+                assert not allowed
+                closed.add(who)
             except BudgetError:
                 assert not allowed
         assert session.ledger.verify().holds
@@ -129,4 +186,4 @@ def test_whatever_is_asked_the_rights_hold_and_the_chain_agrees(people, teams, e
 
 
 def test_caps_of_one_without_rights_are_those_of_each():
-    assert OPEN.caps_of(Caps(5, 3), "ann", {}.get) == Caps(5, 3)
+    assert OPEN.caps_of(Caps(5, 3), "ann") == Caps(5, 3)

@@ -35,6 +35,7 @@ class House:
     ledger: str = "ledger.db"
     workers: int = 1
     certificate: Path | None = None
+    counted_in_rho: frozenset[str] = frozenset()
     process: subprocess.Popen | None = None
 
     def __post_init__(self) -> None:
@@ -51,7 +52,10 @@ class House:
         if "requests_per_minute" not in self.extra:
             lines.append("requests_per_minute = 60000")
         for name, (budget, own) in self.datasets.items():
-            (self.folder / f"{name}.toml").write_text(schema.replace('id = "survey"', f'id = "{name}"'))
+            currency = '\ncurrency = "zcdp"\ndelta = 1e-6' if name in self.counted_in_rho else ""
+            (self.folder / f"{name}.toml").write_text(
+                schema.replace('id = "survey"', f'id = "{name}"{currency}')
+            )
             lines += [f"[datasets.{name}]", 'file = "survey.csv"', f'schema = "{name}.toml"', 'version = "1"']
             lines += [f"budget = {budget}", f"per_analyst = {own}"]
         self.path = self.folder / "shoal.toml"

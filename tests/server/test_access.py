@@ -33,7 +33,12 @@ def test_a_closed_data_set_does_not_exist_for_others(guarded):
     with guarded.http(guarded.tokens["olga"]) as owner:
         facts = {"everyone": False, "people": {"ann": 2.0}, "why": "only ann"}
         told = owner.put("/api/v1/datasets/secret/access", json=facts)
-        assert told.json() == {"everyone": False, "people": {"ann": 2.0}, "teams": {}}
+        assert told.json() == {
+            "counted_in": "epsilon",
+            "everyone": False,
+            "people": {"ann": 2.0},
+            "teams": {},
+        }
         assert owner.get("/api/v1/datasets/secret/access").json() == told.json()
         assert len(owner.get("/api/v1/datasets").json()) == 2
     with guarded.http(guarded.tokens["ann"]) as ann:
@@ -101,13 +106,13 @@ def test_more_budget_is_asked_for_granted_and_written_in_the_log(guarded):
 
 def test_pages_of_access_and_requests(guarded):
     with guarded.signed_in(guarded.tokens["ben"]) as ben:
-        done = ben.post("/requests", data={"dataset": "survey", "epsilon": "1", "reason": "<b>why</b>"})
+        done = ben.post("/requests", data={"dataset": "survey", "amount": "1", "reason": "<b>why</b>"})
         assert "&lt;b&gt;why&lt;/b&gt;" in done.text
     with guarded.signed_in(guarded.tokens["olga"]) as owner:
         page = owner.get("/requests").text
         assert "Grant epsilon" in page
         identity = page.split('action="/requests/')[1].split('"')[0]
-        owner.post(f"/requests/{identity}", data={"decision": "refuse", "epsilon": "1", "note": ""})
+        owner.post(f"/requests/{identity}", data={"decision": "refuse", "amount": "1", "note": ""})
         assert "Grant epsilon" not in owner.get("/requests").text
         form = {"everyone": "yes", "people": "ann 3\nben", "teams": "health 5: ben, cai", "why": "x"}
         assert "health 5: ben, cai" in owner.post("/owner/access/survey", data=form).text

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from shoal import Session
 from shoal.dp import Answer
+from shoal.dp.mechanisms.currency import CurrencyAmount
 from shoal.dp.past import Past, past
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Column, Schema
@@ -43,7 +44,13 @@ WORD = st.text(st.characters(exclude_categories=("Cs", "Cc", "Cn")), max_size=6)
 def grouped(rows: list[dict], figures: dict[str, float]) -> Past:
     value = [row | dict.fromkeys(figures, 0) | figures for row in rows]
     ends = [row | {name: (each - 1, each + 1) for name, each in figures.items()} for row in rows]
-    return Past("0" * 16, "2026-11-17T12:00:00", "SELECT ...", 0.1, Answer(value, GUARANTEE, 0.1, 1.0, ends))
+    return Past(
+        "0" * 16,
+        "2026-11-17T12:00:00",
+        "SELECT ...",
+        CurrencyAmount(100_000),
+        Answer(value, GUARANTEE, 0.1, 1.0, ends),
+    )
 
 
 def test_several_figures_by_several_groups_are_one_tidy_table():
@@ -54,7 +61,7 @@ def test_several_figures_by_several_groups_are_one_tidy_table():
     assert facts_of(taken)["table"][1] == {
         "a": "x, y", "b": "z", "n": 3, "n_low": 2, "n_high": 4, "mean": 1.5, "mean_low": 0.5, "mean_high": 2.5,
     }  # fmt: skip
-    many = list(csv.DictReader(io.StringIO(long_csv([taken]))))
+    many = list(csv.DictReader(io.StringIO(long_csv([taken], "epsilon"))))
     assert [json.loads(row["group"]) for row in many[:2]] == [
         {"a": "x", "b": "y, z"},
         {"a": "x, y", "b": "z"},

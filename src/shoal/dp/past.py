@@ -15,6 +15,7 @@ from shoal.dp.ledger.claims import Receipt
 from shoal.dp.ledger.entries import ENTRIES, Entry
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.meaning.columns import UndeclaredGroupError
+from shoal.dp.mechanisms.currency import CurrencyAmount
 from shoal.dp.session import Session
 from shoal.dp.sql.parse import parse
 from shoal.errors import InputError, MissingExtraError, ShoalError
@@ -36,26 +37,26 @@ class Past:
     at : str
     query : str
         In canonical form.
-    epsilon : float
-        What this analyst was charged.
+    charged : CurrencyAmount
+        What this analyst was charged, epsilon or rho.
     answer : Answer, optional
         None where it cannot be made again from the canonical text, or was lost before it was stored.
     large : bool, default False
         Whether the answer is there, but too large for the list; `held` has it.
     mode : str, optional
         In which it was answered, where it can be made again.
-    asked : float, optional
-        The epsilon of the question; less than what was charged where an answer counts several times. None in zCDP.
+    asked : CurrencyAmount, optional
+        What was asked to be spent; less than what was charged where an answer counts several times.
     """
 
     entry: str
     at: str
     query: str
-    epsilon: float
+    charged: CurrencyAmount
     answer: Answer | None
     large: bool = False
     mode: str | None = None
-    asked: float | None = None
+    asked: CurrencyAmount | None = None
 
 
 def past(
@@ -143,8 +144,9 @@ def _charges_of(sessions: list[Session], analyst: str) -> sa.Select[Any]:
 def _past(sessions: list[Session], entry: Entry, analyst: str, most: float = math.inf) -> tuple[Past, int]:
     """A charge with its answer, unless that has more numbers than may be told here; and how many it has."""
     found = _again(sessions, entry, analyst, most)
-    spent, large = budget.epsilon(entry.micro), found.answer is None and found.size > most
-    asked = budget.epsilon(found.micro) if found.micro else None
+    currency, large = sessions[0].currency, found.answer is None and found.size > most
+    asked = CurrencyAmount(found.micro, currency) if found.micro else None
+    spent = CurrencyAmount(entry.micro, currency)
     made = Past(entry.name, entry.at, entry.body, spent, found.answer, large, found.mode, asked)
     return made, found.size
 
@@ -209,7 +211,9 @@ def _answered(session: Session, entry: Entry, body: str, analyst: str, most: flo
     if asks_for_mode(entry.body):
         times = max(1, session.protected.times(entry.unit)) if session.protected else 1
         found = mode_again(session, entry, receipt)
-        return _Again(found, 0 if found is None else 1, session.mode, entry.micro // times)
+        return _Again(
+            found, 0 if found is None else 1, session.mode, entry.micro // session.currency.times(times)
+        )
     query = parse(entry.body)
     try:
         charged = session._plan(query, entry.micro)
@@ -224,6 +228,5 @@ def _answered(session: Session, entry: Entry, body: str, analyst: str, most: flo
     plan = session._plan(query, micro)
     if ledger.key_of(session._claim(plan, analyst)) != entry.key:
         return _Again()
-    asked = micro if session.currency.pure else 0
     answer = session._answer(plan, receipt) if plan.size <= most else None
-    return _Again(answer, plan.size, session.mode, asked)
+    return _Again(answer, plan.size, session.mode, micro)

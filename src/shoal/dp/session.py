@@ -52,7 +52,7 @@ from shoal.schema import Schema
 if TYPE_CHECKING:
     from shoal.dp.continual import State, Stream
     from shoal.dp.stream import Drift
-    from shoal.dp.workload import WorkloadAnswer
+    from shoal.dp.workload import WorkloadAnswer, WorkloadCost
 
 LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
 MOST_PARTS = 10_000  # releases of a query, so that an amount of so many can be split
@@ -321,6 +321,19 @@ class Session:
 
         return ask_workload(self, queries, self._amount(epsilon, rho), self._who(analyst))
 
+    def workload_cost(
+        self,
+        queries: Sequence[str | Query],
+        epsilon: float | None = None,
+        *,
+        rho: float | None = None,
+        analyst: str | None = None,
+    ) -> WorkloadCost:
+        """What `workload` would charge for these queries together, and the error to expect of each. Free."""
+        from shoal.dp.workload import workload_cost
+
+        return workload_cost(self, queries, self._amount(epsilon, rho), self._who(analyst))
+
     @property
     def version(self) -> str:
         """The word for the state of the table that answers are about."""
@@ -408,7 +421,7 @@ class Session:
         periods: int = 1,
         *,
         rho: float | None = None,
-        state: str | Path | None = None,
+        state: str | Path | State | None = None,
         analyst: str | None = None,
     ) -> Stream:
         """Open a stream: running totals of a COUNT or SUM, told after each period, for one charge now.
@@ -428,7 +441,7 @@ class Session:
             How many there may be.
         rho : float, optional
             In place of epsilon, of a data set that is counted in zCDP.
-        state : str or Path, optional
+        state : str, Path or State, optional
             File of exact figures and noise, for the owner alone; beside the ledger's file if left open.
         analyst : str, optional
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 
 from shoal.dp.budget import epsilon, micro
@@ -15,7 +15,8 @@ from shoal.dp.ledger.rights import Rights, Team
 from shoal.errors import ParameterError
 from shoal.server import api, pages
 from shoal.server.accounts import NAME
-from shoal.server.budget_requests import OPEN, REASON, BudgetRequests
+from shoal.server.budget_requests import OPEN, REASON, BudgetRequest, BudgetRequests
+from shoal.server.budgets import Words, amount_named, number_of
 
 _TEAM = re.compile(r"\s*([a-z0-9][a-z0-9._@-]{0,63})\s+([0-9.]+)\s*:\s*(.+)")
 
@@ -29,7 +30,7 @@ class TeamFacts(BaseModel):
 
 
 class RightsFacts(BaseModel):
-    """Who may ask a data set, up to which epsilon."""
+    """Who may ask a data set, up to which amount of what it is counted in (epsilon, or rho)."""
 
     model_config = ConfigDict(extra="forbid")
     everyone: bool = True
@@ -42,7 +43,14 @@ class Wish(BaseModel):
     """More budget, and what for."""
 
     model_config = ConfigDict(extra="forbid")
-    epsilon: float = Field(gt=0, le=1_000_000, allow_inf_nan=False)
+    epsilon: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False)
+    rho: float | None = Field(
+        None,
+        gt=0,
+        le=1_000_000,
+        allow_inf_nan=False,
+        description="In place of epsilon, where rho is counted.",
+    )
     reason: str = Field(min_length=1, max_length=REASON)
 
 
@@ -50,8 +58,18 @@ class Decision(BaseModel):
     """How much of a request is granted; 0 refuses it."""
 
     model_config = ConfigDict(extra="forbid")
-    epsilon: float = Field(ge=0, le=1_000_000, allow_inf_nan=False)
+    epsilon: float | None = Field(None, ge=0, le=1_000_000, allow_inf_nan=False)
+    rho: float | None = Field(
+        None,
+        ge=0,
+        le=1_000_000,
+        allow_inf_nan=False,
+        description="In place of epsilon, where rho is counted.",
+    )
     note: str = Field("", max_length=REASON)
+
+
+_Form = TypeVar("_Form", Wish, Decision)
 
 
 def requests_of(request: Request) -> BudgetRequests:
@@ -61,36 +79,33 @@ def requests_of(request: Request) -> BudgetRequests:
 
 
 def access(request: Request, dataset: str) -> dict[str, Any]:
-    """For owners: who may ask a data set, up to which epsilon."""
+    """For owners: who may ask a data set, up to which amount."""
     service = api.service_of(request)
-    service.session(dataset)
-    return shown(service.ledger.rights(dataset))
+    return shown(service.ledger.rights(dataset), service.currency(dataset).word)
 
 
 def set_access(request: Request, dataset: str, facts: RightsFacts) -> dict[str, Any]:
     """For owners: state who may ask a data set from now on; an entry of the ledger."""
     people = {name: None if cap is None else _cap(cap) for name, cap in facts.people.items()}
     teams = {name: Team(_cap(each.cap), tuple(each.members)) for name, each in facts.teams.items()}
-    return shown(_state(request, dataset, Rights(facts.everyone, people, teams), facts.why))
+    word = api.service_of(request).currency(dataset).word
+    return shown(_state(request, dataset, Rights(facts.everyone, people, teams), facts.why), word)
 
 
 def wishes(request: Request) -> list[dict[str, Any]]:
     """Requests for more budget: yours, or everybody's for an owner; open ones first."""
     who = request.state.visitor
-    found = requests_of(request).list(None if who.role == "owner" else who.name)
-    return [each.to_dict() for each in found]
+    return _told(request, requests_of(request).list(None if who.role == "owner" else who.name))
 
 
 def wish(request: Request, dataset: str, wanted: Wish) -> dict[str, Any]:
     """Ask for more budget on a data set."""
-    return _wish(request, dataset, wanted.epsilon, wanted.reason)
+    return _wish(request, dataset, wanted)
 
 
 def decide(request: Request, identity: str, decision: Decision) -> dict[str, Any]:
     """For owners: grant a request, in part or in full, or refuse it; the decision is an entry of the ledger."""
-    granted = _cap(decision.epsilon)
-    by = request.state.visitor.name
-    return requests_of(request).decide(identity, by, granted, decision.note).to_dict()
+    return _decide(request, identity, decision)
 
 
 def requests_page(request: Request) -> Response:
@@ -107,7 +122,7 @@ def requests_page(request: Request) -> Response:
     return pages.render(
         request,
         "requests.html.j2",
-        rows=[each.to_dict() for each in found],
+        rows=_told(request, found),
         owner=owner,
         left=left,
         budgets=budgets,
@@ -117,8 +132,11 @@ def requests_page(request: Request) -> Response:
 async def wish_form(request: Request) -> Response:
     """Ask for more budget from the page."""
     form = await request.form()
-    facts = (str(form.get("dataset", "")), _number(str(form.get("epsilon", ""))), str(form.get("reason", "")))
-    await run_in_threadpool(_wish, request, *facts)
+    dataset, service = str(form.get("dataset", "")), api.service_of(request)
+    await run_in_threadpool(service.require, dataset, request.state.visitor.name)
+    word = service.currency(dataset).word
+    facts = {word: number_of(str(form.get("amount", "")), word), "reason": str(form.get("reason", ""))}
+    await run_in_threadpool(_wish, request, dataset, _read(Wish, facts))
     return RedirectResponse("/requests", 303)
 
 
@@ -126,9 +144,11 @@ async def decide_form(request: Request, identity: str) -> Response:
     """Decide a request from the page."""
     form = await request.form()
     refused = str(form.get("decision", "")) == "refuse"
-    granted = 0 if refused else _cap(_number(str(form.get("epsilon", ""))))
-    by, note = request.state.visitor.name, str(form.get("note", ""))
-    await run_in_threadpool(requests_of(request).decide, identity, by, granted, note)
+    asked = await run_in_threadpool(requests_of(request).open_one, identity)
+    word = Words(api.service_of(request).ledger).of(asked.dataset)
+    granted = 0.0 if refused else number_of(str(form.get("amount", "")), word)
+    decision = _read(Decision, {word: granted, "note": str(form.get("note", ""))[:REASON]})
+    await run_in_threadpool(_decide, request, identity, decision)
     return RedirectResponse("/requests", 303)
 
 
@@ -138,7 +158,7 @@ def access_page(request: Request, dataset: str) -> Response:
     spending = service.spending(dataset)
     rights = service.ledger.rights(dataset)
     return pages.render(
-        request, "access.html.j2", name=dataset, spending=spending, rights=shown(rights), people=_people(rights),
+        request, "access.html.j2", name=dataset, spending=spending, rights=rights, people=_people(rights),
         teams=_teams(rights),
     )  # fmt: skip
 
@@ -163,20 +183,20 @@ async def set_caps_form(request: Request, dataset: str) -> Response:
     form = await request.form()
     if str(form.get("sure", "")).strip() != dataset:
         raise ParameterError(f"Type the name of the data set, {dataset!r}, to state its caps anew.")
-    total, own = (micro(_number(str(form.get(name, ""))), name) for name in ("budget", "per_analyst"))
+    total, own = (micro(number_of(str(form.get(name, "")), name), name) for name in ("budget", "per_analyst"))
     service, by = api.service_of(request), request.state.visitor.name
     service.session(dataset)
     await run_in_threadpool(service.ledger.set_caps, dataset, total, own, by)
     return RedirectResponse(f"/owner/access/{pages.quoted(dataset)}", 303)
 
 
-def shown(rights: Rights) -> dict[str, Any]:
-    """Rights as JSON tells them."""
+def shown(rights: Rights, word: str) -> dict[str, Any]:
+    """Rights as JSON tells them; caps in what the data set is counted in."""
     people = {name: None if cap is None else epsilon(cap) for name, cap in rights.people.items()}
     teams = {
         name: {"cap": epsilon(each.cap), "members": list(each.members)} for name, each in rights.teams.items()
     }
-    return {"everyone": rights.everyone, "people": people, "teams": teams}
+    return {"counted_in": word, "everyone": rights.everyone, "people": people, "teams": teams}
 
 
 def read_people(text: str) -> dict[str, int | None]:
@@ -191,7 +211,7 @@ def read_people(text: str) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for line in filter(None, (each.strip() for each in text.splitlines())):
         name, _, cap = line.partition(" ")
-        found[_named(name)] = _cap(_number(cap)) if cap.strip() else None
+        found[_named(name)] = _cap(number_of(cap, name)) if cap.strip() else None
     return found
 
 
@@ -210,7 +230,7 @@ def read_teams(text: str) -> dict[str, Team]:
         if parts is None:
             raise ParameterError(f"A team must be a line such as 'health 5: ann, ben'. Got {line[:80]!r}.")
         members = tuple(dict.fromkeys(_named(each.strip()) for each in parts[3].split(",") if each.strip()))
-        found[parts[1]] = Team(_cap(_number(parts[2])), members)
+        found[parts[1]] = Team(_cap(number_of(parts[2], parts[1])), members)
     return found
 
 
@@ -226,10 +246,33 @@ def _state(request: Request, dataset: str, rights: Rights, why: str) -> Rights:
     return service.ledger.set_rights(dataset, lambda _: rights, by, why.strip()[:REASON])
 
 
-def _wish(request: Request, dataset: str, amount: float, reason: str) -> dict[str, Any]:
+def _wish(request: Request, dataset: str, wanted: Wish) -> dict[str, Any]:
     who, service = request.state.visitor.name, api.service_of(request)
     service.require(dataset, who)
-    return requests_of(request).add(dataset, who, micro(amount), reason).to_dict()
+    word = service.currency(dataset).word
+    more = amount_named(word, wanted.epsilon, wanted.rho)
+    return requests_of(request).add(dataset, who, more, wanted.reason).to_dict(word)
+
+
+def _decide(request: Request, identity: str, decision: Decision) -> dict[str, Any]:
+    book, by = requests_of(request), request.state.visitor.name
+    word = Words(api.service_of(request).ledger).of(book.open_one(identity).dataset)
+    granted = amount_named(word, decision.epsilon, decision.rho)
+    return book.decide(identity, by, granted, decision.note).to_dict(word)
+
+
+def _told(request: Request, found: list[BudgetRequest]) -> list[dict[str, Any]]:
+    words = Words(api.service_of(request).ledger)
+    return [each.to_dict(words.of(each.dataset)) for each in found]
+
+
+def _read(kind: type[_Form], facts: dict[str, Any]) -> _Form:
+    """What a form says, held to the same rules as JSON."""
+    try:
+        return kind(**facts)
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise ParameterError(f"{first['loc'][0]!r} is not as expected: {first['msg']}.") from None
 
 
 def _people(rights: Rights) -> str:
@@ -246,16 +289,6 @@ def _teams(rights: Rights) -> str:
 
 def _cap(amount: float) -> int:
     return micro(amount) if amount else 0
-
-
-def _number(text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        raise ParameterError(f"'epsilon' must be a number. Got {text.strip()[:40]!r}.") from None
-    if not 0 <= found <= 1_000_000:
-        raise ParameterError(f"'epsilon' must be a number from 0 to 1000000. Got {text.strip()[:40]!r}.")
-    return found
 
 
 def _named(name: str) -> str:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from shoal.dp.answering.cost import Cost
+from shoal.dp.budget import micro
+from shoal.dp.mechanisms.currency import EPSILON, Currency, CurrencyAmount
 from shoal.server.shown import number
 
 UNKNOWN = "How exact depends on how many rows answer, which nobody is told; the answer has its interval"
@@ -33,6 +35,7 @@ class Forecast:
     """
 
     cost: Cost
+    currency: Currency = EPSILON
 
     @property
     def expected(self) -> tuple[Expected, ...]:
@@ -45,7 +48,7 @@ class Forecast:
         exact, cost = _exact(self.expected), self.cost
         if cost.spent == 0:
             return f"{exact}. You hold this answer already: asking again costs nothing."
-        price = f"costs epsilon {cost.epsilon:g}" + ("" if cost.rho is None else f" (rho {cost.rho:g})")
+        price = f"costs {CurrencyAmount(micro(cost.spent), self.currency).text}"
         if not cost.affordable:
             return f"{exact}: {price}. Your budget does not allow it."
         left = cost.questions_left or 0
@@ -57,6 +60,8 @@ class Forecast:
         return {
             "epsilon": cost.epsilon,
             "rho": cost.rho,
+            "delta": self.currency.delta,
+            "counted_in": self.currency.word,
             "remaining": cost.remaining,
             "parts": list(cost.parts),
             "affordable": cost.affordable,

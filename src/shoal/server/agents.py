@@ -34,7 +34,7 @@ ROLE = "agent"
 HASHING = 2  # tokens that are hashed at a time
 INSTRUCTIONS = """Answers about private tables, each with differential privacy.
 First list the data sets and read the columns. A question is SQL with aggregates such as COUNT, SUM, AVG, MEDIAN, with WHERE and
-GROUP BY. Each answer spends epsilon from a budget that never comes back: ask for the cost first, ask once, and keep the
+GROUP BY. Each answer spends epsilon (or rho, as the data set is counted) from a budget that never comes back: ask for the cost first, ask once, and keep the
 answer; the same question again is free. A small epsilon gives a wide interval. When you quote a figure, quote its
 interval and its entry too: with the entry the data owner can verify the figure."""
 T = TypeVar("T")
@@ -108,7 +108,7 @@ class Agents:
     async def budget(self, dataset: str) -> dict[str, Any]:
         """What you have spent on a data set and can still spend."""
         who = self.who()
-        return await _told(lambda: self.service.budget(dataset, who))
+        return await _told(lambda: self.service.budget(dataset, who).to_dict())
 
     async def cost(
         self,
@@ -117,13 +117,14 @@ class Agents:
         epsilon: float | None = None,
         mode: str | None = None,
         error: float | None = None,
+        rho: float | None = None,
     ) -> dict[str, Any]:
         """What an answer would cost, how exact each figure would be, and how many such are left; free.
 
-        Give either epsilon or the error wanted: every figure lies within it with 95 %. `sentence` says it in words.
+        Give epsilon (rho where the data set is counted in it) or the error wanted: every figure lies within it with 95 %. `sentence` says it in words.
         """
         who = self.who()
-        found = await _told(lambda: self._forecast(dataset, sql, epsilon, mode, who, error))
+        found = await _told(lambda: self._forecast(dataset, sql, epsilon, mode, who, error, rho))
         return found.to_dict()
 
     async def ask(
@@ -133,29 +134,38 @@ class Agents:
         epsilon: float | None = None,
         mode: str | None = None,
         error: float | None = None,
+        rho: float | None = None,
     ) -> dict[str, Any]:
         """One private answer: value, interval, guarantee, what it cost, what is left, and its entry in the ledger.
 
-        Give either epsilon or the error wanted: then what that error takes is spent. `expected` has the error of each
+        Give epsilon (rho where the data set is counted in it) or the error wanted: then what that error takes is spent. `expected` has the error of each
         figure as it was forecast.
         """
         who = self.who()
 
         def answer() -> dict[str, Any]:
             forecast = (
-                None if mode == "heuristic" else self._forecast(dataset, sql, epsilon, mode, who, error)
+                None if mode == "heuristic" else self._forecast(dataset, sql, epsilon, mode, who, error, rho)
             )
-            told = self.service.ask(dataset, sql, epsilon, mode, who, error).to_dict()
+            told = self.service.ask(dataset, sql, epsilon, mode, who, error, rho=rho).to_dict()
             return told | ({} if forecast is None else {"expected": forecast.to_dict()["expected"]})
 
         return await _told(answer)
 
     def _forecast(
-        self, dataset: str, sql: str, epsilon: float | None, mode: str | None, who: str, error: float | None
+        self,
+        dataset: str,
+        sql: str,
+        epsilon: float | None,
+        mode: str | None,
+        who: str,
+        error: float | None,
+        rho: float | None,
     ) -> Forecast:
-        if (epsilon is None) == (error is None):
-            raise QueryError("Give either 'epsilon' or 'error'.")
-        return Forecast(self.service.cost(dataset, sql, epsilon, mode, who, error))
+        if sum(each is not None for each in (epsilon, error, rho)) != 1:
+            raise QueryError("Give one of 'epsilon', 'rho' and 'error'.")
+        found = self.service.cost(dataset, sql, epsilon, mode, who, error, rho=rho)
+        return Forecast(found, self.service.currency(dataset))
 
     def server(self, **settings: Any) -> MCPServer[Any]:
         """The tools as a server of the protocol."""

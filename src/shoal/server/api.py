@@ -17,9 +17,11 @@ from shoal.dp.answering.answer import Answer
 from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.dp.ledger.log import LOST, Filters, read_log
+from shoal.dp.past import Past
 from shoal.errors import LedgerError, ShoalError
 from shoal.server import releases as made_releases
 from shoal.server.accuracy import Forecast
+from shoal.server.budgets import Words
 from shoal.server.service import Service
 
 LONGEST = 20_000
@@ -54,6 +56,10 @@ class Question(BaseModel):
     model_config = ConfigDict(extra="forbid")
     sql: str = Field(max_length=LONGEST, examples=["SELECT COUNT(*) FROM t WHERE age >= 40"])
     epsilon: float | None = Field(None, gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[0.1])
+    rho: float | None = Field(
+        None, gt=0, le=1_000_000, allow_inf_nan=False, strict=True,
+        description="In place of epsilon, of a data set counted in rho (zCDP).",
+    )  # fmt: skip
     error: float | None = Field(
         None, gt=0, le=1e15, allow_inf_nan=False, strict=True,
         description="In place of epsilon: every figure lies within so much with 95 %. For counts and sums.",
@@ -62,8 +68,8 @@ class Question(BaseModel):
 
     @model_validator(mode="after")
     def _one_amount(self) -> Question:
-        if (self.epsilon is None) == (self.error is None):
-            raise ValueError("give either 'epsilon' or 'error'")
+        if sum(each is not None for each in (self.epsilon, self.rho, self.error)) != 1:
+            raise ValueError("give one of 'epsilon', 'rho' and 'error'")
         return self
 
 
@@ -135,7 +141,7 @@ def dataset(request: Request, dataset: str) -> dict[str, Any]:
 
 def budget(request: Request, dataset: str) -> dict[str, Any]:
     """What you spent, and what you can still spend."""
-    return service_of(request).budget(dataset, request.state.visitor.name)
+    return service_of(request).budget(dataset, request.state.visitor.name).to_dict()
 
 
 def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
@@ -145,8 +151,8 @@ def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
 
 def forecast_of(service: Service, dataset: str, question: Question, who: str) -> Forecast:
     """What a question would cost this analyst."""
-    asked = (question.sql, question.epsilon, question.mode, who, question.error)
-    return Forecast(service.cost(dataset, *asked))
+    asked = (question.sql, question.epsilon, question.mode, who, question.error, question.rho)
+    return Forecast(service.cost(dataset, *asked), service.currency(dataset))
 
 
 async def ask(request: Request, dataset: str, question: Question) -> JSONResponse:
@@ -160,7 +166,7 @@ async def answered(request: Request, dataset: str, question: Question) -> Answer
     """An answer or a refusal; it leaves at the end of a slot, as the ledger sees to it."""
     service, who = service_of(request), request.state.visitor.name
 
-    asked = (question.sql, question.epsilon, question.mode, who, question.error)
+    asked = (question.sql, question.epsilon, question.mode, who, question.error, question.rho)
     return await run_in_threadpool(service.ask, dataset, *asked)
 
 
@@ -208,7 +214,21 @@ def answers(
 ) -> list[dict[str, Any]]:
     """Your past answers, newest first; the entry of the last one is the cursor of the next page."""
     found = service_of(request).past(dataset, request.state.visitor.name, last, text=text, before=before)
-    return [{**asdict(each), "answer": each.answer and each.answer.to_dict()} for each in found]
+    return [past_facts(each) for each in found]
+
+
+def past_facts(past: Past) -> dict[str, Any]:
+    """A past answer as JSON tells it: what was charged under its own name, epsilon or rho."""
+    return {
+        "entry": past.entry,
+        "at": past.at,
+        "query": past.query,
+        **past.charged.to_dict(),
+        "asked": None if past.asked is None else past.asked.to_dict(),
+        "mode": past.mode,
+        "large": past.large,
+        "answer": past.answer and past.answer.to_dict(),
+    }
 
 
 def spending(request: Request, dataset: str) -> dict[str, Any]:
@@ -223,8 +243,12 @@ def entries(request: Request, last: int = _LAST) -> list[dict[str, Any]]:
 
 def log_of(service: Service, last: int) -> list[dict[str, Any]]:
     """Entries of the ledger as an auditor sees them: the chain can be checked, stored answers cannot be guessed."""
-    entries = service.ledger.entries(last=last)
-    return [asdict(each.shown()) | {"epsilon": epsilon_of(each.micro)} for each in entries]
+    words = Words(service.ledger)
+    return [
+        asdict(each.shown())
+        | {words.of(each.dataset): epsilon_of(each.micro) if each.kind in ("charge", "receipt") else 0.0}
+        for each in service.ledger.entries(last=last)
+    ]
 
 
 def check(request: Request) -> dict[str, Any]:

@@ -35,7 +35,9 @@ from shoal.server import (
     pages,
     publish,
     publish_api,
+    streams,
     users,
+    workloads,
 )
 from shoal.server import log as log_views
 from shoal.server.accounts import Accounts
@@ -97,7 +99,7 @@ class Way:
         return self.is_api and self.method == "POST" and self.view not in _FREE
 
 
-_FREE = (api.cost, publish_api.publish_plan)  # asking twice does nothing
+_FREE = (api.cost, workloads.workload_cost, publish_api.publish_plan)  # asking twice does nothing
 
 
 # The longer of two that fit comes first.
@@ -109,10 +111,27 @@ WAYS = (
     Way("GET", "/api/v1/me", api.me, _SIGNED_IN, models.Me),
     Way("GET", "/api/v1/datasets", api.datasets, _SIGNED_IN, list[models.DatasetFacts]),
     Way("GET", "/api/v1/datasets/{dataset}/budget", api.budget, _ANALYST, models.BudgetFacts),
+    Way(
+        "POST",
+        "/api/v1/datasets/{dataset}/workload/cost",
+        workloads.workload_cost,
+        _ANALYST,
+        models.WorkloadFacts,
+    ),
     Way("POST", "/api/v1/datasets/{dataset}/cost", api.cost, _ANALYST, models.CostFacts),
     Way("POST", "/api/v1/datasets/{dataset}/ask", api.ask, _ANALYST, models.AnswerFacts, api.is_unspent),
+    Way("POST", "/api/v1/datasets/{dataset}/workload", workloads.workload, _ANALYST, models.WorkloadFacts),
     Way("POST", "/api/v1/datasets/{dataset}/releases", api.release, _ANALYST, models.ReleaseFacts),
     Way("GET", "/api/v1/datasets/{dataset}/releases", api.releases, _ANALYST, list[models.HeldRelease]),
+    Way(
+        "POST",
+        "/api/v1/datasets/{dataset}/streams/{stream}/periods",
+        streams.stream_period,
+        _OWNER,
+        models.StreamFacts,
+    ),
+    Way("POST", "/api/v1/datasets/{dataset}/streams", streams.new_stream, _ANALYST, models.StreamFacts),
+    Way("GET", "/api/v1/datasets/{dataset}/streams", streams.streams, _ASKING, list[models.StreamFacts]),
     Way("GET", "/api/v1/datasets/{dataset}/answers", api.answers, _ANALYST, list[models.PastAnswer]),
     Way("GET", "/api/v1/datasets/{dataset}/spending", api.spending, _OWNER, models.SpendingFacts),
     Way("GET", "/api/v1/datasets/{dataset}/access", access.access, _OWNER, models.AccessFacts),
@@ -160,6 +179,8 @@ WAYS = (
     Way("POST", "/sign-out", pages.sign_out, _SIGNED_IN),
     Way("GET", "/ask", ask.choose, _ANALYST),
     Way("GET", "/ask/{dataset}/words", ask.words, _ANALYST),
+    Way("GET", "/ask/{dataset}/streams", streams.analyst_page, _ANALYST),
+    Way("POST", "/ask/{dataset}/streams", streams.open_form, _ANALYST),
     Way("GET", "/ask/{dataset}/answers/{name}", ask.answer, _ANALYST),
     Way("POST", "/ask/{dataset}/answers/{name}", ask.call, _ANALYST),
     Way("GET", "/ask/{dataset}", ask.ask_page, _ANALYST),
@@ -174,6 +195,8 @@ WAYS = (
     Way("POST", "/owner/access/{dataset}/caps", access.set_caps_form, _OWNER),
     Way("GET", "/owner/access/{dataset}", access.access_page, _OWNER),
     Way("POST", "/owner/access/{dataset}", access.set_access_form, _OWNER),
+    Way("POST", "/owner/streams/{dataset}/{stream}/periods", streams.period_form, _OWNER),
+    Way("GET", "/owner/streams/{dataset}", streams.owner_page, _OWNER),
     Way("GET", "/requests", access.requests_page, _ASKING),
     Way("POST", "/requests", access.wish_form, _ANALYST),
     Way("POST", "/requests/{identity}", access.decide_form, _OWNER),

@@ -16,9 +16,10 @@ from starlette.datastructures import FormData
 
 from shoal.dp.answering.answer import Answer
 from shoal.dp.past import Past
+from shoal.dp.workload import WorkloadAnswer
 from shoal.errors import ParameterError, QueryError, ShoalError
 from shoal.schema import Schema
-from shoal.server import api, builder, charts, exports, pictures, shown
+from shoal.server import api, builder, charts, exports, pictures, shown, workloads
 from shoal.server.accuracy import Forecast
 from shoal.server.builder import Choice
 from shoal.server.pages import render
@@ -26,6 +27,8 @@ from shoal.server.service import UnknownError
 from shoal.server.words import words_of
 
 HISTORY = 30
+USUAL = {"epsilon": "0.1", "rho": "0.001"}
+"""What stands in the form before anything was typed."""
 _ENTRY = re.compile("[0-9a-f]{16}")
 _ENDINGS = {
     "csv": "text/csv; charset=utf-8",
@@ -39,7 +42,7 @@ class Typed:
     """What stands in the forms of the page."""
 
     sql: str = ""
-    epsilon: str = "0.1"
+    amount: str = ""
     error: str = ""
     mode: str = ""
     choice: Choice = field(default_factory=Choice)
@@ -61,27 +64,38 @@ def ask_page(request: Request, dataset: str, again: str = "", find: str = "", be
     typed = Typed()
     if again:
         past = api.service_of(request).held(dataset, request.state.visitor.name, again)
-        typed = Typed(past.query, f"{past.asked or 0.1:g}", mode=past.mode or "")
+        typed = Typed(
+            workloads.as_typed(past.query),
+            f"{past.asked.value:g}" if past.asked else "",
+            mode=past.mode or "",
+        )
     return _ask_page(request, dataset, typed, find=find, before=before)
 
 
 async def ask(request: Request, dataset: str) -> Response:
     """Ask from the page, or only see the price; a refusal comes back on the same page."""
     form = await request.form(max_files=0, max_fields=500)
-    typed, told, answer, error, status = _typed(form), None, None, "", 200
+    typed, answer, joint, error, status = _typed(form), None, None, "", 200
+    told: Forecast | workloads.JointForecast | None = None
     wants_price = form.get("do") == "price"
     try:
         service = api.service_of(request)
         service.session(dataset)
         if typed.built:
             typed = replace(typed, sql=typed.choice.sql(_schema(request, dataset)))
-        question = _question(typed)
-        if wants_price:
-            told = await run_in_threadpool(
-                api.forecast_of, service, dataset, question, request.state.visitor.name
-            )
+        word, who = service.currency(dataset).word, request.state.visitor.name
+        several = workloads.statements(typed.sql)
+        if len(several) > 1 and not typed.built:
+            wanted = _workload(several, typed, word)
+            if wants_price:
+                told = await run_in_threadpool(workloads.forecast_of, service, dataset, wanted, who)
+            else:
+                joint = await run_in_threadpool(workloads.answer_of, service, dataset, wanted, who)
+        elif wants_price:
+            question = _question(typed, word)
+            told = await run_in_threadpool(api.forecast_of, service, dataset, question, who)
         else:
-            answer = await api.answered(request, dataset, question)
+            answer = await api.answered(request, dataset, _question(typed, word))
     except UnknownError:
         raise
     except ShoalError as problem:
@@ -89,7 +103,9 @@ async def ask(request: Request, dataset: str) -> Response:
     if wants_price and "application/json" in request.headers.get("accept", ""):
         facts = {"sql": typed.sql, "error": error} | ({} if told is None else told.to_dict())
         return JSONResponse(facts)
-    return await run_in_threadpool(_ask_page, request, dataset, typed, answer, error, status, told)
+    return await run_in_threadpool(
+        _ask_page, request, dataset, typed, answer, error, status, told, joint=joint
+    )
 
 
 def words(request: Request, dataset: str) -> Response:
@@ -99,7 +115,9 @@ def words(request: Request, dataset: str) -> Response:
         {"name": each.name, "kind": each.kind, "levels": [str(level) for level in each.levels or ()]}
         for each in schema.columns.values()
     ]
-    return JSONResponse({"words": [asdict(each) for each in words_of(schema)], "columns": columns})
+    linked = api.service_of(request).datasets[dataset].tables or {}
+    found = words_of(schema, {name: each.schema for name, each in linked.items()})
+    return JSONResponse({"words": [asdict(each) for each in found], "columns": columns})
 
 
 def answer(request: Request, dataset: str, name: str) -> Response:
@@ -113,7 +131,7 @@ def answer(request: Request, dataset: str, name: str) -> Response:
     if stem == "all" and ending in ("csv", "json"):
         chosen = service.past(dataset, who, 1000)
         text = (
-            exports.long_csv(chosen)
+            exports.long_csv(chosen, service.currency(dataset).word)
             if ending == "csv"
             else json.dumps([exports.facts_of(each) for each in chosen], indent=1)
         )
@@ -142,8 +160,7 @@ def _as(past: Past, request: Request, dataset: str, ending: str) -> str:
         return json.dumps(exports.facts_of(past), indent=1)
     if ending == "csv":
         return exports.csv_of(past)
-    asked = replace(past, epsilon=past.asked or past.epsilon)
-    return exports.notebook_of(asked, _site(request), dataset, past.mode)
+    return exports.notebook_of(past, _site(request), dataset, past.mode)
 
 
 def _file(text: str, stem: str, ending: str) -> Response:
@@ -166,9 +183,10 @@ def _ask_page(
     given: shown.Given | None = None,
     error: str = "",
     status: int = 200,
-    told: Forecast | None = None,
+    told: Forecast | workloads.JointForecast | None = None,
     find: str = "",
     before: str = "",
+    joint: WorkloadAnswer | None = None,
 ) -> Response:
     service, who = api.service_of(request), request.state.visitor.name
     facts, schema = service.public(dataset), _schema(request, dataset)
@@ -191,6 +209,7 @@ def _ask_page(
         find=find, names=names, past=past, called=names.get(entry or "", ""), slot=service.config.slot_seconds,
         figures=builder.FIGURES, operators=builder.OPERATORS, numbers=builder.numbers(schema),
         groups=builder.grouped(schema), lines=_lines(typed.choice), dataset=dataset,
+        usual=USUAL[facts["counted_in"]], joint=joint, together=[] if joint is None else shown.together(joint),
         **(_taken(request, dataset, past) if past else {}),
     )  # fmt: skip
 
@@ -215,9 +234,8 @@ def _taken(request: Request, dataset: str, past: Past) -> dict[str, Any]:
     """The same question in other words, and how to quote its answer."""
     if past.answer is None:
         return {}
-    asked = replace(past, epsilon=past.asked or past.epsilon)
     return {
-        "python": exports.python_of(asked, _site(request), dataset, past.mode),
+        "python": exports.python_of(past, _site(request), dataset, past.mode),
         "citation": exports.citation(past, dataset),
     }
 
@@ -235,21 +253,36 @@ def _schema(request: Request, dataset: str) -> Schema:
 def _typed(form: FormData) -> Typed:
     fields = [(name, str(value)) for name, value in form.multi_items()]
     named = dict(fields)
-    texts = {name: named.get(name, "") for name in ("sql", "epsilon", "error", "mode")}
-    return Typed(**texts, choice=Choice.of_form(fields), built="figure" in named)
+    texts = {name: named.get(name, "") for name in ("sql", "error", "mode")}
+    return Typed(
+        **texts,
+        amount=named.get("rho") or named.get("epsilon", ""),
+        choice=Choice.of_form(fields),
+        built="figure" in named,
+    )
 
 
-def _question(typed: Typed) -> api.Question:
+def _question(typed: Typed, word: str) -> api.Question:
     if len(typed.sql) > api.LONGEST:
         raise QueryError(f"A query must be a text of at most {api.LONGEST} characters.")
-    wanted = {"error": typed.error} if typed.error.strip() else {"epsilon": typed.epsilon}
+    wanted = {"error": typed.error} if typed.error.strip() else {word: typed.amount}
     amounts = {name: _amount(name, text) for name, text in wanted.items()}
     try:
         return api.Question(sql=typed.sql, mode=typed.mode or None, **amounts)
     except ValidationError as error:
         first = error.errors()[0]
-        where = str(first["loc"][0]) if first["loc"] else "epsilon"
+        where = str(first["loc"][0]) if first["loc"] else word
         raise ParameterError(f"{where!r} is not as expected: {first['msg']}.") from None
+
+
+def _workload(several: list[str], typed: Typed, word: str) -> workloads.Workload:
+    if typed.error.strip():
+        raise ParameterError(f"Questions asked together take a {word} for all: leave the wanted error empty.")
+    amount = _amount(word, typed.amount)
+    try:
+        return workloads.Workload(queries=several, mode=typed.mode or None, **{word: amount})
+    except ValidationError as error:
+        raise ParameterError(f"The questions are not as expected: {error.errors()[0]['msg']}.") from None
 
 
 def _amount(name: str, text: str) -> float:

@@ -14,6 +14,7 @@ from shoal.dp.ledger.claims import Caps
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.rights import Rights
 from shoal.errors import InputError, ParameterError
+from shoal.server.budgets import Words
 
 OPEN, GRANTED, REFUSED = "open", "granted", "refused"
 REASON = 500  # characters
@@ -51,14 +52,15 @@ class BudgetRequest:
     granted: int
     note: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """With amounts in epsilon."""
+    def to_dict(self, word: str) -> dict[str, Any]:
+        """With its amount under the name of what the data set is counted in, epsilon or rho."""
         facts = {
             name: getattr(self, name)
             for name in ("id", "dataset", "analyst", "reason", "at", "state", "note")
         }
         decided = {"by": self.decided_by, "at": self.decided_at} if self.state != OPEN else None
-        return facts | {"epsilon": epsilon(self.micro), "granted": epsilon(self.granted), "decided": decided}
+        amounts = {word: epsilon(self.micro), "granted": epsilon(self.granted), "counted_in": word}
+        return facts | amounts | {"decided": decided}
 
 
 class BudgetRequests:
@@ -98,11 +100,16 @@ class BudgetRequests:
         with self._engine.connect() as connection:
             return [BudgetRequest(*row) for row in connection.execute(select)]
 
-    def decide(self, identity: str, by: str, granted: int, note: str = "") -> BudgetRequest:
-        """Grant so many millionths, or none; it is written in the ledger, which holds to it from then on."""
+    def open_one(self, identity: str) -> BudgetRequest:
+        """A request that is still to be decided."""
         found = next((each for each in self.list() if each.id == identity), None)
         if found is None or found.state != OPEN:
             raise InputError("There is no such open request: somebody may have decided it already.")
+        return found
+
+    def decide(self, identity: str, by: str, granted: int, note: str = "") -> BudgetRequest:
+        """Grant so many millionths, or none; it is written in the ledger, which holds to it from then on."""
+        found = self.open_one(identity)
         state = GRANTED if granted else REFUSED
         decided = replace(
             found, state=state, decided_by=by, decided_at=time.time(), granted=granted, note=note[:REASON]
@@ -130,7 +137,8 @@ class BudgetRequests:
         return bool(done.rowcount)
 
     def _write(self, decided: BudgetRequest) -> None:
-        said = f"request {decided.id} of {decided.analyst} for epsilon {epsilon(decided.micro):g} ({decided.reason})"
+        word = Words(self._ledger).of(decided.dataset)
+        said = f"request {decided.id} of {decided.analyst} for {word} {epsilon(decided.micro):g} ({decided.reason})"
         if not decided.granted:
             text = f"{said}: refused. {decided.note}".strip()
             self._ledger.note("request", decided.decided_by, text, decided.dataset)
@@ -142,5 +150,5 @@ class BudgetRequests:
             cap = (caps.per_analyst if own is None else own) + decided.granted
             return replace(rights, people={**rights.people, decided.analyst: cap})
 
-        why = f"{said}: epsilon {epsilon(decided.granted):g} granted. {decided.note}".strip()
+        why = f"{said}: {word} {epsilon(decided.granted):g} granted. {decided.note}".strip()
         self._ledger.set_rights(decided.dataset, raised, decided.decided_by, why)

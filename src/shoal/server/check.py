@@ -7,10 +7,9 @@ import ssl
 from pathlib import Path
 
 from shoal.dp.ledger.ledger import Ledger
-from shoal.dp.loading.quality import quality
 from shoal.errors import ParameterError, ShoalError
 from shoal.server.config import Config, Dataset
-from shoal.server.service import open_sessions, table_of
+from shoal.server.service import all_quality, further_tables, open_sessions, table_of
 
 
 def look_through(config: Config) -> list[str]:
@@ -67,10 +66,10 @@ def check_port(config: Config) -> None:
 
 
 def _look_at(facts: Dataset, minimum: float) -> list[str]:
-    frame = table_of(facts)
+    frame, further = table_of(facts), further_tables(facts)
     with Ledger() as ledger:
-        open_sessions(facts, frame, ledger, "check", minimum)
-    return [each.sentence() for each in quality(frame, facts.schema) if not each.fine]
+        open_sessions(facts, frame, ledger, "check", minimum, further)
+    return [each.sentence() for each in all_quality(facts, frame, further) if not each.fine]
 
 
 def _check_ledger(config: Config) -> None:

@@ -36,6 +36,14 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, config=_RULES)
+class LinkedTable:
+    """A further table of a data set, under the name that `[links]` of its schema and queries use."""
+
+    file: InstanceOf[Path] | Text = Field(description="the table, as `file` of the data set")
+    schema: InstanceOf[Schema] = Field(description="path of its own schema")
+
+
+@dataclass(frozen=True, config=_RULES)
 class Dataset:
     """One table that may be asked: where it lies, its public facts, and what is allowed on it."""
 
@@ -45,7 +53,8 @@ class Dataset:
     schema: InstanceOf[Schema] = Field(description="path of its schema")
     modes: tuple[Text, ...] = Field(default=("dp",), description="modes in which it is answered")
     budget: Number | None = Field(
-        default=None, description="epsilon of the data set, against everyone together"
+        default=None,
+        description="epsilon of the data set, against everyone together; of one counted in zCDP, with its delta",
     )
     per_analyst: Number | None = Field(default=None, description="epsilon of each analyst")
     tau: Count | None = Field(default=None, description="rows of a cell that count, in mode `correlated`")
@@ -55,6 +64,10 @@ class Dataset:
     )
     version: Text | None = Field(default=None, description="the owner's word for this state of the table")
     about: Text = Field(default="", description="a sentence for analysts")
+    tables: dict[str, InstanceOf[LinkedTable]] | None = Field(
+        default=None,
+        description="further tables, each `[datasets.NAME.tables.TABLE]` with `file` and `schema`, that the schema's `[links]` name",
+    )
 
 
 @dataclass(frozen=True, config=_RULES)
@@ -152,7 +165,8 @@ class Config:
     )
     least_epsilon: Number = Field(default=LEAST, description="least epsilon of each figure")
     agent_epsilon: Number = Field(
-        default=0.5, description="what each agent may spend on a data set, within the cap of each analyst"
+        default=0.5,
+        description="epsilon that each agent may spend on a data set, within the cap of each analyst",
     )
     requests_per_minute: Count = Field(default=600, description="requests of one account")
     guesses_per_minute: Count = Field(default=20, description="wrong tokens from one address")
@@ -191,6 +205,10 @@ class Config:
         description="a token of at least 20 characters that may read `/metrics` and nothing else",
     )
     publish: Switch = Field(default=True, description="whether owners have the page for publishing")
+    streams: Text | None = Field(
+        default=None,
+        description="file of the streams' exact figures and noise, for the owner alone; beside the ledger's file by default",
+    )
     upload_megabytes: Annotated[int, Field(strict=True, ge=1, le=65535)] = Field(
         default=50, description="largest file that is uploaded"
     )
@@ -227,7 +245,8 @@ class Config:
         if "://" in server["ledger"]:
             server.setdefault("secret", "ledger.secret")
             server.setdefault("signing_key", "ledger.signing-key")
-        for name in ("certificate", "certificate_key", "secret", "anchor", "signing_key"):
+            server.setdefault("streams", "streams.db")
+        for name in ("certificate", "certificate_key", "secret", "anchor", "signing_key", "streams"):
             if name in server:
                 server[name] = str(path.parent / server[name])
         server["datasets_folder"] = str(path.parent / server.get("datasets_folder", "datasets"))
@@ -353,12 +372,33 @@ def dataset_of(facts: dict[str, Any], folder: Path, where: str) -> Dataset:
     file, schema = located_table(facts["file"], folder), Schema.from_toml(folder / facts["schema"])
     if isinstance(file, Path) and not file.exists():
         raise ParameterError(f"{where}: no file {str(file)!r}.")
-    found = made(Dataset, {**facts, "file": file, "schema": schema}, where)
+    tables = _tables(facts.get("tables"), folder, where)
+    found = made(Dataset, {**facts, "file": file, "schema": schema, "tables": tables}, where)
     modes = _modes(found, where)
     model = None if found.model is None else _model(found, folder, where)
     if schema.budget is None and found.budget is None and modes != ("heuristic",):
         raise ParameterError(f"{where} must say 'budget', here or in the schema: it has no default.")
     return dataclasses.replace(found, modes=modes, model=model)
+
+
+def _tables(found: Any, folder: Path, where: str) -> dict[str, LinkedTable] | None:
+    """The further tables of a data set, whose files are there."""
+    if found is None:
+        return None
+    _table(found, f"'tables' in {where}")
+    tables = {}
+    for name, facts in found.items():
+        place = f"table {name!r} of {where}"
+        _table(facts, place)
+        for needed in ("file", "schema"):
+            if not isinstance(facts.get(needed), str):
+                raise ParameterError(f"{place} must say {needed!r} as a text.")
+        file = located_table(facts["file"], folder)
+        if isinstance(file, Path) and not file.exists():
+            raise ParameterError(f"{place}: no file {str(file)!r}.")
+        schema = Schema.from_toml(folder / facts["schema"])
+        tables[name] = made(LinkedTable, {**facts, "file": file, "schema": schema}, place)
+    return tables or None
 
 
 def _model(found: Dataset, folder: Path, where: str) -> str:
@@ -389,6 +429,8 @@ def _modes(found: Dataset, where: str) -> tuple[str, ...]:
             raise ParameterError(f"{where}: 'modes' may hold {', '.join(MODES)}. Got {mode!r}.")
     if not modes:
         raise ParameterError(f"{where}: 'modes' must name at least one mode.")
+    if found.tables and any(mode not in ("dp", "group") for mode in modes):
+        raise ParameterError(f"{where}: several tables are asked in modes 'dp' and 'group'. Got {modes!r}.")
     if "heuristic" in modes and schema.private:
         raise ParameterError(
             f"{where}: mode 'heuristic' guarantees nothing, so it is refused on a data set marked private."

@@ -11,23 +11,28 @@ from shoal.dp.past import Past
 from shoal.server.shown import by_name, number, table_of, told_apart
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
-LONG = (
-    "entry", "at", "query", "group", "figure", "value", "low", "high", "cut_low", "cut_high", "epsilon", "guarantee",
-)  # fmt: skip
+LONG = ("entry", "at", "query", "group", "figure", "value", "low", "high", "cut_low", "cut_high")
 
 
 def csv_of(past: Past) -> str:
     """One answer as a tidy table: a row for each group; what it is of stands in the last columns."""
     assert past.answer is not None  # the caller has looked
     table = table_of(past.answer)
-    proof = (past.entry, past.epsilon, past.answer.guarantee, past.query)
-    names = told_apart([*table.headings, "entry", "epsilon", "guarantee", "query"])
+    proof = (past.entry, past.charged.value, past.answer.guarantee, past.query)
+    names = told_apart([*table.headings, "entry", past.charged.word, "guarantee", "query"])
     return _lines([tuple(names), *((*row, *proof) for row in table.rows)])
 
 
-def long_csv(chosen: Iterable[Past]) -> str:
-    """Many answers, whatever their shape: a row for each figure, its group as JSON."""
-    rows: list[tuple[Any, ...]] = [LONG]
+def long_csv(chosen: Iterable[Past], word: str) -> str:
+    """Many answers of a data set, whatever their shape: a row for each figure, its group as JSON.
+
+    Parameters
+    ----------
+    chosen : iterable of Past
+    word : {"epsilon", "rho"}
+        What the data set is counted in.
+    """
+    rows: list[tuple[Any, ...]] = [(*LONG, word, "guarantee")]
     for each in chosen:
         if each.answer is None:
             continue
@@ -36,7 +41,7 @@ def long_csv(chosen: Iterable[Past]) -> str:
                 group = json.dumps(dict(figure.group), ensure_ascii=False) if figure.group else None
                 ends = (figure.low, figure.high, *(figure.cut or (None, None)))
                 about = (each.entry, each.at, each.query, group, name, figure.value)
-                rows.append((*about, *ends, each.epsilon, each.answer.guarantee))
+                rows.append((*about, *ends, each.charged.value, each.answer.guarantee))
     return _lines(rows)
 
 
@@ -47,7 +52,7 @@ def facts_of(past: Past) -> dict[str, Any]:
         "entry": past.entry,
         "query": past.query,
         "at": past.at,
-        "epsilon": past.epsilon,
+        **past.charged.to_dict(),
         "answer": found and found.to_dict(),
         "table": found and table_of(found).to_dicts(),
     }
@@ -55,7 +60,8 @@ def facts_of(past: Past) -> dict[str, Any]:
 
 def python_of(past: Past, url: str, dataset: str, mode: str | None = None) -> str:
     """The same question from Python; for who holds the answer it costs nothing."""
-    words = f"{past.query!r}, epsilon={past.epsilon!r}" + (f", mode={mode!r}" if mode else "")
+    spent = past.asked or past.charged
+    words = f"{past.query!r}, {spent.word}={spent.value!r}" + (f", mode={mode!r}" if mode else "")
     return (
         "import os\n\nfrom shoal import Client\n\n"
         f"with Client({url!r}, os.environ['SHOAL_TOKEN'], {dataset!r}) as client:\n"
@@ -91,7 +97,7 @@ def citation(past: Past, dataset: str) -> str:
     )
     return (
         f"{said}. Asked of data set '{dataset}' on {past.at[:10]} with Shoal {__version__}: {past.query}. "
-        f"{past.answer.guarantee[:1].upper()}{past.answer.guarantee[1:]}; epsilon {past.epsilon:g}. "
+        f"{past.answer.guarantee[:1].upper()}{past.answer.guarantee[1:]}; {past.charged.text}. "
         f"Ledger entry {past.entry} (shoal ledger show {past.entry})."
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from typing import Annotated, Any
 from urllib.parse import urlencode
@@ -19,11 +19,27 @@ from shoal.dp.ledger.entries import Entry
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.log import MOST, STATES, Filters, Row, read_log
 from shoal.dp.ledger.signing import SigningKey, kept_head
+from shoal.dp.mechanisms.currency import WORDS
 from shoal.server import api, pages
+from shoal.server.budgets import Words
 from shoal.server.models import SignedHeadFacts
 from shoal.server.service import UnknownError
 
-_COLUMNS = ("seq", "at", "state", "dataset", "analyst", "epsilon", "total", "unit", "text", "entry", "hash")
+_COLUMNS = (
+    "seq",
+    "at",
+    "state",
+    "dataset",
+    "analyst",
+    "counted_in",
+    "spent",
+    "total",
+    "unit",
+    "text",
+    "entry",
+    "hash",
+)
+SPENDING = ("charge", "receipt")  # kinds whose amount is one of the budget
 Text = Annotated[str, Query(max_length=200)]
 Before = Annotated[int | None, Query(ge=1, le=2**62, description="'older' of the page before.")]
 
@@ -60,7 +76,7 @@ def page(
         check=ledger.verify(kept_head(expects, signing.public_key) if expects.strip() else None),
         public_key=signing.public_key,
         expects=expects.strip(),
-        rows=[_shown(row) for row in found.rows],
+        rows=_all_shown(ledger, found.rows),
         typed=typed,
         datasets=list(api.service_of(request).datasets),
         states=STATES,
@@ -77,8 +93,9 @@ def questions(
     most: int = Query(100, ge=1, le=MOST),
 ) -> dict[str, Any]:
     """For auditors: one row for each question with what became of it, newest first, page by page."""
-    found = read_log(api.service_of(request).ledger, filters, before=before, most=most)
-    return {"rows": [_shown(row) for row in found.rows], "older": found.older}
+    ledger = api.service_of(request).ledger
+    found = read_log(ledger, filters, before=before, most=most)
+    return {"rows": _all_shown(ledger, found.rows), "older": found.older}
 
 
 def head(request: Request) -> SignedHeadFacts:
@@ -107,7 +124,12 @@ def export(
     return StreamingResponse(write(), media_type=kind, headers=headers)
 
 
-def _shown(row: Row) -> dict[str, Any]:
+def _all_shown(ledger: Ledger, rows: Iterable[Row]) -> list[dict[str, Any]]:
+    words = Words(ledger)
+    return [_shown(row, words.of(row.entry.dataset)) for row in rows]
+
+
+def _shown(row: Row, word: str) -> dict[str, Any]:
     entry = row.entry
     return {
         "seq": entry.seq,
@@ -115,7 +137,8 @@ def _shown(row: Row) -> dict[str, Any]:
         "state": row.state,
         "dataset": entry.dataset,
         "analyst": entry.analyst,
-        "epsilon": epsilon_of(entry.micro),
+        "counted_in": word,
+        "spent": epsilon_of(entry.micro) if entry.kind in SPENDING else 0.0,
         "total": epsilon_of(entry.dataset_total),
         "unit": entry.unit,
         "text": _words(entry),
@@ -128,7 +151,14 @@ def _words(entry: Entry) -> str:
     """What an entry says, in words where it holds none; the export of the chain has it as it is."""
     if entry.kind == "caps":
         caps = Caps.from_json(entry.body)
-        return f"budget {epsilon_of(caps.total):g}, per analyst {epsilon_of(caps.per_analyst):g} ({caps.currency})"
+        word = WORDS[caps.currency]
+        return (
+            f"budget {word} {epsilon_of(caps.total):g}, per analyst {word} {epsilon_of(caps.per_analyst):g}"
+        )
+    if entry.kind == "delta":
+        return (
+            f"delta {entry.micro / 1e18:g} of groups that nobody declared, {int(entry.body) / 1e18:g} so far"
+        )
     if entry.kind == "event":
         return f"{entry.key.partition(':')[2]}: {entry.body}"
     return "mark of the ledger's secret" if entry.kind == "secret" else entry.body
@@ -139,7 +169,7 @@ def _all(ledger: Ledger, filters: Filters) -> Iterator[dict[str, Any]]:
     before = None
     while True:
         found = read_log(ledger, filters, before=before, most=MOST)
-        yield from (_shown(row) for row in found.rows)
+        yield from _all_shown(ledger, found.rows)
         before = found.older
         if before is None:
             return

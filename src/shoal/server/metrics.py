@@ -12,9 +12,10 @@ from fastapi.responses import Response
 
 from shoal import __version__
 from shoal.dp.budget import epsilon
+from shoal.dp.mechanisms.currency import WORDS
 from shoal.server import api
 from shoal.server.auth import ForbiddenError, identify
-from shoal.server.service import UnknownError
+from shoal.server.service import Service, UnknownError
 
 KIND = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 
@@ -69,19 +70,31 @@ def _text(request: Request) -> str:
         "ledger_entries": ("Entries of the ledger.", {"": service.ledger.head().seq}),
         "open_requests": ("Requests for more budget to be decided.", {"": _open(request)}),
     }
-    spent, caps = {}, {}
-    for name in list(service.datasets):
-        label, held = f'dataset="{_plain(name)}"', service.ledger.caps(name)
-        spent[label] = epsilon(service.ledger.spent(name))
-        caps[label] = epsilon(held.total) if held else 0.0
-    gauges["epsilon_spent"] = ("Epsilon spent on a data set.", spent)  # type: ignore[assignment]
-    gauges["epsilon_cap"] = ("Epsilon that may be spent on a data set.", caps)  # type: ignore[assignment]
+    gauges |= _budgets(service)  # type: ignore[arg-type]
     for name, (about, values) in gauges.items():
         lines += [f"# TYPE shoal_{name} gauge", f"# HELP shoal_{name} {about}"]
         lines += [
             f"shoal_{name}{'{' + label + '}' if label else ''} {value}" for label, value in values.items()
         ]
     return "\n".join([*lines, "# EOF", ""])
+
+
+def _budgets(service: Service) -> dict[str, tuple[str, dict[str, float]]]:
+    """What was spent on each data set and its cap, under the name of what it is counted in."""
+    found: dict[str, tuple[str, dict[str, float]]] = {
+        f"{word}_{what}": (f"{word.capitalize()} {about} on a data set.", {})
+        for word in WORDS.values()
+        for what, about in (("spent", "spent"), ("cap", "that may be spent"))
+    }
+    for name in list(service.datasets):
+        label, held, word = (
+            f'dataset="{_plain(name)}"',
+            service.ledger.caps(name),
+            service.currency(name).word,
+        )
+        found[f"{word}_spent"][1][label] = epsilon(service.ledger.spent(name))
+        found[f"{word}_cap"][1][label] = epsilon(held.total) if held else 0.0
+    return {name: each for name, each in found.items() if each[1]}
 
 
 def _open(request: Request) -> int:

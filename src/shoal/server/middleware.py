@@ -107,7 +107,8 @@ class HttpMiddleware:
             self._tell(scope, request_id, told["status"], time.perf_counter() - started)
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
-        most = self.upload_bytes if scope["path"] in UPLOADS else BODY_BYTES
+        uploads = scope["path"] in UPLOADS or scope["path"].endswith("/periods")
+        most = self.upload_bytes if uploads else BODY_BYTES
         stated = dict(scope["headers"]).get(b"content-length", b"0")
         if not stated.isdigit() or int(stated) > most:
             raise TooLargeError(f"The body must have at most {most} bytes.")

@@ -98,17 +98,37 @@ class AnswerFacts(Facts):
     entry: str | None = Field(None, description="Its entry in the ledger.")
 
 
+class WorkloadFacts(Facts):
+    """Questions answered together for one charge, or what that would cost."""
+
+    stamp: str | None = None
+    epsilon: float | None = None
+    rho: float | None = None
+    remaining: float | None = None
+    sentence: str | None = None
+
+
+class StreamFacts(Facts):
+    """Running totals over declared periods, paid for once."""
+
+    stamp: str | None = None
+    epsilon: float | None = None
+    rho: float | None = None
+    steps: list[dict[str, Any]] | None = None
+
+
 class PastAnswer(Facts):
     """A question that you were charged for, and its answer where it can be shown."""
 
     entry: str
     at: str
     query: str
-    epsilon: float
-    answer: AnswerFacts | None
-    large: bool
-    mode: str | None
-    asked: float | None
+    epsilon: float | None = None
+    rho: float | None = None
+    answer: AnswerFacts | WorkloadFacts | None = None
+    large: bool | None = None
+    mode: str | None = None
+    asked: float | None = None
 
 
 class ReleaseFacts(Facts):
@@ -175,7 +195,9 @@ class RequestFacts(Facts):
     id: str
     dataset: str
     analyst: str
-    epsilon: float
+    counted_in: str | None = None
+    epsilon: float | None = None
+    rho: float | None = None
     reason: str
     at: float
     state: Literal["open", "granted", "refused"]
@@ -195,7 +217,8 @@ class EntryFacts(Facts):
     analyst: str
     key: str
     micro: int
-    epsilon: float
+    epsilon: float | None = None
+    rho: float | None = None
     dataset_total: int
     analyst_total: int
     ended: int
@@ -215,7 +238,8 @@ class QuestionFacts(Facts):
     state: str
     dataset: str
     analyst: str
-    epsilon: float
+    counted_in: str | None = None
+    spent: float
     total: float
     unit: str
     text: str

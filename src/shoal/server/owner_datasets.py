@@ -69,7 +69,7 @@ async def upload(request: Request) -> Response:
     if isinstance(given, UploadFile) and given.filename:
         draft = await run_in_threadpool(files_of(request).draft, given.file, _ending(given), book)
     elif path:
-        found = _allowed(Path(path), request.app.state.config.data_folders)
+        found = allowed_path(Path(path), request.app.state.config.data_folders)
         draft = await run_in_threadpool(files_of(request).draft, found, found.suffix.lower(), book)
     else:
         raise InputError("A file was expected, uploaded or by its path.")
@@ -198,7 +198,8 @@ def _editor(
     )  # fmt: skip
 
 
-def _allowed(path: Path, folders: tuple[str, ...]) -> Path:
+def allowed_path(path: Path, folders: tuple[str, ...]) -> Path:
+    """A path that leads into one of the folders that the configuration allows."""
     found = path.resolve()
     if not any(found.is_relative_to(Path(each).resolve()) for each in folders) or not found.is_file():
         raise ParameterError("'path' must name a file in one of the folders that 'data_folders' allows.")

@@ -15,6 +15,9 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.concurrency import run_in_threadpool
 
 from shoal import __version__
+from shoal.dp.answering.answer import Answer
+from shoal.dp.budget import rounded_up_text
+from shoal.dp.workload import WorkloadAnswer
 from shoal.server import api, pictures
 from shoal.server.accounts import ROLES, VISIT_SECONDS, Account
 from shoal.server.auth import (
@@ -175,11 +178,18 @@ def _address(name: str) -> str:
     return quote(name, safe="")
 
 
+def _charged(answer: Answer | WorkloadAnswer) -> str:
+    """What an answer cost, in what its data set is counted in."""
+    if answer.rho is None or answer.delta is None:
+        return f"epsilon {answer.epsilon:g}"
+    return f"rho {answer.rho:g} (alone ({rounded_up_text(answer.epsilon)}, {answer.delta:g})-DP)"
+
+
 @functools.cache
 def _environment() -> Environment:
     environment = Environment(
         loader=PackageLoader("shoal.server"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"when": _when, "number": number, "address": _address}
+    environment.filters |= {"when": _when, "number": number, "address": _address, "charged": _charged}
     return environment

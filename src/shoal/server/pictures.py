@@ -7,25 +7,28 @@ from typing import Any
 
 from markupsafe import Markup, escape
 
+from shoal.server.budgets import Budget
+
 WIDTH = 640
 
 
-def gauge(budget: dict[str, Any]) -> Markup:
+def gauge(budget: Budget) -> Markup:
     """A budget as a bar: what is spent, and what is left."""
-    cap, left = budget["cap"] or 1.0, budget["remaining"]
+    cap, left = budget.cap.value or 1.0, budget.remaining.value
     share = max(0.0, min(1.0, left / cap))
     state = "gone" if share == 0 else "low" if share < 0.2 else "fine"
     width = WIDTH * share
     body = f'<rect class="trough" width="{WIDTH}" height="18"/>'
     if share:
         body += f'<rect class="left {state}" width="{max(width, 6):.1f}" height="18"/>'
-    return _svg(18, body, f"{left:g} of {cap:g} epsilon left", "gauge")
+    return _svg(18, body, budget.sentence, "gauge")
 
 
 def spending(facts: dict[str, Any]) -> Markup:
     """The total of a data set over time, below its cap."""
-    height, left, top, base = 200, 46, 18, 172
+    height, top, base = 200, 18, 172
     cap, charges = facts["cap"], facts["charges"]
+    left = max(46, 14 + 9 * len(f"{cap:g}"))  # a cap of rho has many digits
     times = [datetime.fromisoformat(at).timestamp() for at, _ in charges]
     first, last = (min(times), max(times)) if times else (0.0, 1.0)
     last += 0.05 * (last - first)  # so that the last step is seen
@@ -60,7 +63,9 @@ def spending(facts: dict[str, Any]) -> Markup:
         parts.append(
             f'<text class="label" x="{WIDTH / 2}" y="{(top + base) / 2}" text-anchor="middle">Nothing was asked yet.</text>'
         )
-    return _svg(height, "".join(parts), f"{facts['spent']:g} of {cap:g} epsilon spent", "spending")
+    return _svg(
+        height, "".join(parts), f"{facts['spent']:g} of {cap:g} {facts['counted_in']} spent", "spending"
+    )
 
 
 def _svg(height: float, body: str, title: str, kind: str) -> Markup:

@@ -13,12 +13,14 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from shoal.dp.answering.answer import Answer
 from shoal.dp.answering.cost import Cost
-from shoal.dp.budget import epsilon, micro
+from shoal.dp.budget import epsilon
+from shoal.dp.continual import state_of
 from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.ledger.claims import Caps
@@ -26,8 +28,8 @@ from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.rights import OPEN, Rights
 from shoal.dp.ledger.spending import spending
 from shoal.dp.loading.quality import ColumnQuality, quality
-from shoal.dp.loading.sources import open_source, read_private
-from shoal.dp.mechanisms.currency import PURE
+from shoal.dp.loading.sources import open_source, open_table, read_private
+from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
 from shoal.dp.opening import FewCellsWarning
 from shoal.dp.past import Past, held, past
 from shoal.dp.session import Session
@@ -36,12 +38,15 @@ from shoal.errors import BudgetError, InputError, ParameterError, QueryError, Sh
 from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
-from shoal.server.config import Config, Dataset
+from shoal.server.budgets import Budget, Left, counted
+from shoal.server.config import Config, Dataset, LinkedTable
 from shoal.server.dataset_files import DatasetFiles
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
-from shoal.server.words import examples, name_of
+from shoal.server.words import examples, joins, name_of
 
 log = logging.getLogger("shoal.server")
+Further = dict[str, tuple[Any, Schema]]
+"""Tables beside the first, by name: cells or a source, and the schema."""
 SWITCH_SECONDS = 0.0005  # for which one thread may hold up the others
 
 
@@ -75,6 +80,7 @@ class Service:
         self._rights: dict[str, tuple[float, Rights]] = {}
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
+        self.streams = state_of(self.ledger, config.streams)
         self.frames: dict[str, Any] = {}  # as read, for releases of whole tables
         self.datasets: dict[str, Dataset] = {}
         self.files, self._most, self._run = DatasetFiles(Path(config.datasets_folder)), most, run
@@ -85,14 +91,16 @@ class Service:
 
     def _open(self, name: str, facts: Dataset) -> None:
         """Load a data set and open its sessions, then let them take the place of those before."""
-        frame = table_of(facts)
-        looked = quality(frame, facts.schema)
-        sessions = open_sessions(facts, frame, self.ledger, f"{self._run}:{name}", self.config.least_epsilon)
+        frame, further = table_of(facts), further_tables(facts)
+        looked = all_quality(facts, frame, further)
+        sessions = open_sessions(
+            facts, frame, self.ledger, f"{self._run}:{name}", self.config.least_epsilon, further
+        )
         for session in sessions.values():
             if isinstance(session, Session):
                 session.admit = self.large.admit
         if self._most is not None:
-            _narrow(sessions, micro(self._most))
+            _narrow(sessions, Currency.of(facts.schema).millionths(self._most))
         self._quality[name], self._sessions[name], self.datasets[name] = looked, sessions, facts
         self.frames[name] = frame
 
@@ -126,15 +134,15 @@ class Service:
         schema = Schema.from_toml(path)
         if schema.id in self.config.datasets:
             raise ParameterError(f"Data set {schema.id!r} is declared in the configuration: change it there.")
-        caps = self.ledger.caps(schema.id)
+        caps, currency = self.ledger.caps(schema.id), Currency.of(schema)
         wanted = (budget or schema.budget, per_analyst or schema.per_analyst)
         for asked, held_to in zip(
             wanted, (caps.total, caps.per_analyst) if caps else (None, None), strict=True
         ):
-            if held_to is not None and asked is not None and micro(asked) > held_to:
+            if held_to is not None and asked is not None and currency.millionths(asked) > held_to:
                 raise ParameterError(
-                    f"The ledger holds data set {schema.id!r} to {epsilon(held_to):g}: raise it on its page of access and "
-                    f"caps first. Got {asked:g}."
+                    f"The ledger holds data set {schema.id!r} to {CurrencyAmount(held_to, currency).text}: raise it on its "
+                    f"page of access and caps first. Got epsilon {asked:g}."
                 )
 
     def session(self, dataset: str, mode: str | None = None) -> Session | Heuristic:
@@ -182,13 +190,14 @@ class Service:
         mode: str | None,
         analyst: str,
         error: float | None = None,
+        rho: float | None = None,
     ) -> Answer | Reproduction:
-        """One answer, charged to the analyst: for an epsilon, or for what a wanted error takes."""
+        """One answer, charged to the analyst: for an epsilon, a rho, or for what a wanted error takes."""
         self.require(dataset, analyst)
         session = self.session(dataset, mode)
         with self.refusing(analyst):
             if isinstance(session, Session):
-                return session.ask(sql, amount, error=error, analyst=analyst)
+                return session.ask(sql, amount, rho=rho, error=error, analyst=analyst)
             if amount is None:
                 raise QueryError("Mode 'heuristic' takes a noise parameter, not an error.")
             return session.ask(sql, amount, analyst=analyst)
@@ -212,13 +221,14 @@ class Service:
         mode: str | None,
         analyst: str,
         error: float | None = None,
+        rho: float | None = None,
     ) -> Cost:
         """What that answer would cost."""
         self.require(dataset, analyst)
         session = self.session(dataset, mode)
         if isinstance(session, Heuristic):
             raise QueryError("Mode 'heuristic' keeps no budget, so there is no cost to show.")
-        return session.cost(sql, amount, error=error, analyst=analyst)
+        return session.cost(sql, amount, rho=rho, error=error, analyst=analyst)
 
     def past(
         self, dataset: str, analyst: str, last: int = 100, *, text: str = "", before: str | None = None
@@ -237,7 +247,16 @@ class Service:
             raise UnknownError("There is no such answer of yours.")
         return found
 
-    def budget(self, dataset: str, analyst: str) -> dict[str, Any]:
+    def currency(self, dataset: str) -> Currency:
+        """What a data set is counted in."""
+        self.session(dataset)
+        return Currency.of(self.datasets[dataset].schema)
+
+    def amount(self, dataset: str, millionths: int) -> CurrencyAmount:
+        """An amount of a data set's budget, with what it is counted in."""
+        return CurrencyAmount(millionths, self.currency(dataset))
+
+    def budget(self, dataset: str, analyst: str) -> Budget:
         """What an analyst spent on a data set and can still spend.
 
         What others spent is not told.
@@ -245,24 +264,24 @@ class Service:
         self.require(dataset, analyst)
         limit = self._caps(dataset)
         caps = self.ledger.caps_of(dataset, analyst, limit) or limit
-        return {
-            "dataset": dataset,
-            "analyst": analyst,
-            "cap": epsilon(min(caps.per_analyst, caps.total)),
-            "spent": epsilon(self.ledger.spent(dataset, analyst)),
-            "remaining": epsilon(self.ledger.remaining(dataset, analyst, limit)),
-        }
+        amounts = (
+            min(caps.per_analyst, caps.total),
+            self.ledger.spent(dataset, analyst),
+            self.ledger.remaining(dataset, analyst, limit),
+        )
+        return Budget(dataset, analyst, *(self.amount(dataset, each) for each in amounts))
 
-    def budget_of(self, dataset: str, analyst: str) -> dict[str, float]:
-        """For the owner: what an analyst has left, and what the data set has."""
-        caps = self._caps(dataset)
+    def budget_of(self, dataset: str, analyst: str) -> Left:
+        """For the owner: what an analyst has left, and what the data set and the analyst's team have."""
+        caps, team = self._caps(dataset), self.ledger.team_left(dataset, analyst)
         own = self.ledger.caps_of(dataset, analyst, caps) or Caps(caps.total, 0)
-        return {
-            "cap": epsilon(min(own.per_analyst, own.total)),
-            "remaining": epsilon(self.ledger.remaining(dataset, analyst, caps)),
-            "total": epsilon(caps.total),
-            "total_left": epsilon(max(0, caps.total - self.ledger.spent(dataset))),
-        }
+        return Left(
+            cap=self.amount(dataset, min(own.per_analyst, own.total)),
+            remaining=self.amount(dataset, self.ledger.remaining(dataset, analyst, caps)),
+            total=self.amount(dataset, caps.total),
+            total_left=self.amount(dataset, max(0, caps.total - self.ledger.spent(dataset))),
+            team_left=None if team is None else self.amount(dataset, team),
+        )
 
     def public(self, dataset: str) -> dict[str, Any]:
         """The public facts of a data set."""
@@ -274,8 +293,10 @@ class Service:
             "modes": list(self._sessions[dataset]),
             "model": facts.model if facts.model is None or ":" in facts.model else Path(facts.model).name,
             "unit": _unit(schema),
+            **_counted(schema),
             "columns": [_column(each) for each in schema.columns.values()],
-            "examples": examples(schema),
+            "tables": [_table(name, each, schema) for name, each in (facts.tables or {}).items()],
+            "examples": [*examples(schema), *joins(schema)],
         }
 
     def spending(self, dataset: str) -> dict[str, Any]:
@@ -284,6 +305,8 @@ class Service:
         caps, spent = self._caps(dataset), spending(self.ledger, dataset)
         over = spent.exhausted(caps.total)
         return {
+            **counted(self.amount(dataset, caps.total)),
+            "meaning": self.amount(dataset, caps.total).meaning,
             "cap": epsilon(caps.total),
             "per_analyst": epsilon(caps.per_analyst),
             "spent": epsilon(self.ledger.spent(dataset)),
@@ -299,7 +322,8 @@ class Service:
         return self._quality[dataset]
 
     def close(self) -> None:
-        """Let go of the ledger."""
+        """Let go of the ledger and the streams."""
+        self.streams.close()
         self.ledger.close()
 
     def _kept(self, dataset: str) -> list[Session]:
@@ -325,23 +349,35 @@ def _narrow(by_mode: dict[str, Session | Heuristic], most: int) -> None:
 
 def table_of(facts: Dataset) -> Any:
     """The cells of a file, or a source that is read when it is asked: a folder of Parquet files, or a database."""
+    if facts.tables:
+        return open_table(facts.file, facts.schema, also=True)  # keys need not be declared
     if isinstance(facts.file, Path) and facts.file.is_file():
         return read_private(facts.file, facts.schema)
     return open_source(facts.file, facts.schema)
 
 
+def further_tables(facts: Dataset) -> Further:
+    """The further tables of a data set with their schemas, read or ready to be read."""
+    return {
+        name: (open_table(each.file, each.schema, also=True), each.schema)
+        for name, each in (facts.tables or {}).items()
+    }
+
+
+def all_quality(facts: Dataset, frame: Any, further: Further) -> tuple[ColumnQuality, ...]:
+    """How the cells of all tables were understood; columns of further ones after the names of their tables."""
+    found = list(quality(frame, facts.schema))
+    for name, (data, schema) in further.items():
+        found += [replace(each, name=f"{name}.{each.name}") for each in quality(data, schema)]
+    return tuple(found)
+
+
 def open_sessions(
-    facts: Dataset, frame: Any, ledger: Ledger, version: str, minimum: float
+    facts: Dataset, frame: Any, ledger: Ledger, version: str, minimum: float, further: Further | None = None
 ) -> dict[str, Session | Heuristic]:
     """A session for each mode of a data set, on one ledger."""
-    if (
-        facts.schema.currency != PURE
-    ):  # caps, grants and pages of the server are in epsilon: rho must not pass for it
-        raise ParameterError(
-            f"A data set that is served must be counted in pure epsilon. Got currency = {facts.schema.currency!r}: "
-            "ask it by `shoal ask` or a `Session`."
-        )
     sessions: dict[str, Session | Heuristic] = {}
+    more: dict[str, Any] = {"tables": further} if further else {}
     for mode in facts.modes:
         if mode == "heuristic":
             model = Grid.of_schema(facts.schema) if facts.schema.cells else None
@@ -362,7 +398,8 @@ def open_sessions(
                 model=facts.model if mode in STATED else None,
                 data_version=facts.version or facts.schema.version or version,
                 minimum=minimum,
-                releases=() if mode in STATED else (KeptReleases(ledger, facts.schema),),
+                releases=() if mode in STATED or further else (KeptReleases(ledger, facts.schema),),
+                **more,
             )
     return sessions
 
@@ -376,6 +413,24 @@ def _column(column: Column) -> dict[str, Any]:
     if column.step is not None:
         facts["step"] = column.step
     return facts
+
+
+def _table(name: str, table: LinkedTable, schema: Schema) -> dict[str, Any]:
+    """The public facts of a further table: its columns, and by which keys it is joined."""
+    links = [each for each in schema.links if name in (each.from_table, each.to_table)]
+    return {
+        "name": name,
+        "sql": name_of(name),
+        "keys": sorted({key for link in links for key in link.key}),
+        "public": any(link.public and link.to_table == name for link in links),
+        "columns": [_column(each) for each in table.schema.columns.values()],
+    }
+
+
+def _counted(schema: Schema) -> dict[str, Any]:
+    """In what the answers are counted: public facts."""
+    currency = Currency.of(schema)
+    return {"counted_in": currency.word} | ({} if currency.pure else {"delta": currency.delta})
 
 
 def _unit(schema: Schema) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from shoal.dp.answering.answer import Answer
 from shoal.dp.heuristic import Reproduction
+from shoal.dp.workload import WorkloadAnswer
 
 Given = Answer | Reproduction
 
@@ -102,6 +103,16 @@ def table_of(given: Given) -> Table:
             row += list(figure.cut or (None, None)) if _has_cut(each) else []
         rows.append(tuple(row))
     return Table(tuple(told_apart(headings)), tuple(rows), len(labels))
+
+
+def together(given: WorkloadAnswer) -> list[tuple[str, str, Table]]:
+    """The answers to questions asked together: each question, how exact it is, and its rows."""
+    found = []
+    for each in given.answers:
+        answer = Answer(each.value, given.guarantee, given.epsilon, given.remaining, each.interval)
+        exact = f"deviation {each.deviation:.3g}; asked one by one {each.alone:.3g}"
+        found.append((each.query, exact, table_of(answer)))
+    return found
 
 
 def told_apart(names: list[str]) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,11 +30,12 @@ FUNCTIONS = (
 
 @dataclass(frozen=True)
 class Word:
-    """A completion: what is written, what it is, and of which column a level is."""
+    """A completion: what is written, what it is, of which column a level is, and how that is written."""
 
     text: str
     kind: str
     column: str = ""
+    owner: str = ""
 
 
 def name_of(name: str) -> str:
@@ -61,13 +63,37 @@ def constant_of(value: Any) -> str:
     return str(Literal(value))
 
 
-def words_of(schema: Schema) -> list[Word]:
-    """All that can be completed: columns, every declared level, functions, keywords."""
-    found = [Word(name_of(each.name), "column") for each in schema.columns.values()]
-    for column in schema.columns.values():
-        found += [Word(constant_of(each), "level", column.name) for each in column.levels or ()]
+def words_of(schema: Schema, further: Mapping[str, Schema] | None = None) -> list[Word]:
+    """All that can be completed: columns and keys, names of tables, every declared level, functions, keywords.
+
+    Parameters
+    ----------
+    schema : Schema
+    further : mapping of str to Schema, optional
+        Other tables of the data set, by name.
+    """
+    further = further or {}
+    columns = [column for each in (schema, *further.values()) for column in each.columns.values()]
+    keys = [key for link in schema.links for key in link.key] if further else []
+    names = dict.fromkeys([*(each.name for each in columns), *keys])
+    found = [Word(name_of(each), "column") for each in names]
+    found += [Word(name_of(each), "table") for each in (schema.id, *further) if further]
+    for column in columns:
+        owner = name_of(column.name)
+        found += [Word(constant_of(each), "level", column.name, owner) for each in column.levels or ()]
     found += [Word(each, "function") for each in FUNCTIONS]
-    return found + [Word(each, "keyword") for each in KEYWORDS]
+    return list(dict.fromkeys([*found, *(Word(each, "keyword") for each in KEYWORDS)]))
+
+
+def joins(schema: Schema) -> list[str]:
+    """A query for each link of a data set with several tables."""
+    made = []
+    for link in schema.links:
+        met = " AND ".join(f"a.{name_of(key)} = b.{name_of(key)}" for key in link.key)
+        made.append(
+            f"{_SELECT} COUNT(*) FROM {name_of(link.from_table)} a JOIN {name_of(link.to_table)} b ON {met}"
+        )
+    return made
 
 
 def examples(schema: Schema) -> list[str]:

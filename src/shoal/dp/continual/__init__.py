@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.dp.continual._state import State, state_of
-from shoal.dp.continual._stream import Step, Stream, open_stream, told
+from shoal.dp.continual._stream import Step, Stream, is_paid, open_stream, reopen, told
 from shoal.dp.continual._toeplitz import Toeplitz, toeplitz
 from shoal.dp.continual._tree import Tree, best_tree
 
@@ -14,7 +14,9 @@ __all__ = [
     "Toeplitz",
     "Tree",
     "best_tree",
+    "is_paid",
     "open_stream",
+    "reopen",
     "state_of",
     "toeplitz",
     "told",

@@ -31,8 +31,10 @@ CREATE TABLE IF NOT EXISTS used (id TEXT, unit TEXT, n INTEGER, PRIMARY KEY (id,
 """
 
 
-def state_of(ledger: Ledger, path: str | Path | None = None) -> State:
+def state_of(ledger: Ledger, path: str | Path | State | None = None) -> State:
     """The streams of a ledger: kept beside its file, in memory where it is, else where the caller says."""
+    if isinstance(path, State):
+        return path
     if path is not None:
         return State(Path(path))
     url = ledger.store.engine.url
@@ -106,6 +108,10 @@ class State:
     def begin(self, stream: str, facts: Mapping[str, Any]) -> None:
         """Make a stream known."""
         self._do("INSERT INTO streams VALUES (?, ?)", stream, json.dumps(facts))
+
+    def forget(self, stream: str) -> None:
+        """A stream that was never charged."""
+        self._do("DELETE FROM streams WHERE id = ?", stream)
 
     def facts(self, stream: str) -> dict[str, Any] | None:
         """What a stream was opened with; None where it is not known."""

@@ -29,6 +29,8 @@ from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, Protected
 from shoal.errors import BudgetError, ParameterError, QueryError
 
 if TYPE_CHECKING:
+    from shoal.dp.ledger.claims import Claim
+    from shoal.dp.ledger.ledger import Ledger
     from shoal.dp.session import Session
     from shoal.schema import Schema
 
@@ -330,28 +332,68 @@ def open_stream(
         "millionths": spent,
         "currency": claim.cost.currency,
         "guarantee": session._guarantee(protected.stamp, ended=False),
+        "mode": session.mode,
+        "schema": session._facts,
+        "key": session.ledger.key_of(claim),
     }
     design = Design(plan, periods, spent, claim.cost.currency, protected.rows)
     if (design.scale if isinstance(design.shape, Tree) else math.isqrt(int(design.scale))) > _WIDEST:
         raise QueryError(
             "The noise of this stream leaves 64 bits: declare fewer rows of a unit, or spend more."
         )
-    drawn = random_word()
-    receipt = session.ledger.once(claim, lambda: drawn)
-    if state.facts(receipt.body) is None:
-        _begin(state, receipt.body, facts, new=receipt.body == drawn)
-    return Stream(name, state, schema, protected, plan, {**facts, "id": receipt.body})
-
-
-def _begin(state: State, stream: str, facts: dict[str, Any], *, new: bool) -> None:
-    """A stream that was opened before and is not in the state is lost: its noise is never drawn a second time."""
-    if not new:
+    body = _charged(session.ledger, claim, state, facts)
+    if state.facts(body) is None:  # lost: its noise is never drawn a second time
         raise BudgetError(
-            f"Stream {facts['name']!r} was opened before, and its state is not here: put the file of streams back, or open one "
+            f"Stream {name!r} was opened before, and its state is not here: put the file of streams back, or open one "
             "of another name, which is charged anew."
         )
+    return Stream(name, state, schema, protected, plan, {**facts, "id": body})
+
+
+def _charged(ledger: Ledger, claim: Claim, state: State, facts: dict[str, Any]) -> str:
+    """Charge a stream and give its id.
+
+    It is made known before the charge, under an id that only the charge makes valid: a crash in between loses no stream that
+    was paid for, and one that was not paid for has no entry that names it.
+    """
+    drawn = random_word()
     with state.change():
-        state.begin(stream, facts)
+        state.begin(drawn, facts)
+    body = ""
+    try:
+        body = ledger.once(claim, lambda: drawn).body
+    finally:
+        if body != drawn:
+            with state.change():
+                state.forget(drawn)
+    return body
+
+
+def is_paid(ledger: Ledger, stream: str, facts: dict[str, Any]) -> bool:
+    """Whether the ledger holds the charge of a stream."""
+    return ledger.stored(facts["dataset"], facts["key"]) == stream
+
+
+def reopen(session: Session, state: State, stream: str) -> Stream:
+    """A stream that was paid for, for the owner who adds its periods; nothing is charged.
+
+    Parameters
+    ----------
+    session : Session
+        Of its data set and mode.
+    state : State
+    stream : str
+        Its id.
+    """
+    facts, protected = state.facts(stream), session.protected
+    if facts is None or protected is None or not is_paid(session.ledger, stream, facts):
+        raise ParameterError("There is no such stream.")
+    if facts["schema"] != session._facts:
+        raise ParameterError(
+            f"Stream {facts['name']!r} was opened under another schema: its periods can only be read by that one."
+        )
+    plan = stream_plan(session._question(facts["question"]), session, int(facts["millionths"]))
+    return Stream(facts["name"], state, session.schema, protected, plan, {**facts, "id": stream})
 
 
 def stream_plan(question: Any, session: Session, spent: int) -> Plan:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from shoal.dp.ledger.claims import Caps
-from shoal.dp.ledger.entries import CLOSED_KEY, START, Entry, Head
+from shoal.dp.ledger.entries import CLOSED_KEY, START, TEAM_CLOSED_KEY, Entry, Head
 from shoal.dp.ledger.rights import OPEN, Rights
 
 
@@ -39,7 +39,7 @@ class Replay:
     _caps: dict[str, Caps] = field(default_factory=dict)
     _rights: dict[str, Rights] = field(default_factory=dict)
     _delta: dict[str, int] = field(default_factory=dict)
-    _closed: set[tuple[str, str]] = field(default_factory=set)
+    _closed: set[tuple[str, str, str]] = field(default_factory=set)
     _met: bool = False
 
     def follow(self, entries: Iterable[Entry], head: Head) -> Check:
@@ -65,15 +65,20 @@ class Replay:
             self._met = self._met or entry.hash == self.expects
         return problem
 
+    def _reopen(self, dataset: str, *keys: str) -> None:
+        """The owner stated budgets anew."""
+        self._closed = {each for each in self._closed if each[0] != dataset or each[2] not in keys}
+
     def _totals(self, entry: Entry) -> str:  # noqa: C901 - a case for each kind of entry
         dataset, owner = entry.dataset, (entry.dataset, entry.analyst)
         if entry.kind == "caps":
             self._caps[dataset] = Caps.from_json(entry.body)
-            self._closed = {each for each in self._closed if each[0] != dataset}
+            self._reopen(dataset, CLOSED_KEY, TEAM_CLOSED_KEY)
         if entry.kind == "rights":
             self._rights[dataset] = Rights.from_json(entry.body)
-        if entry.kind == "refusal" and entry.key == CLOSED_KEY:
-            self._closed.add(owner)
+            self._reopen(dataset, TEAM_CLOSED_KEY)
+        if entry.kind == "refusal" and entry.key in (CLOSED_KEY, TEAM_CLOSED_KEY):
+            self._closed.add((*owner, entry.key))
         if entry.kind == "charge":
             self._spent[dataset] = self._spent.get(dataset, 0) + entry.micro
         if entry.kind in ("charge", "receipt"):
@@ -97,7 +102,8 @@ class Replay:
                 return f"the totals of entry {entry.seq} do not add up"
             if caps is not None and self._delta[dataset] > caps.keys:
                 return f"entry {entry.seq} took more delta than is reserved"
-        if entry.kind in ("charge", "receipt") and owner in self._closed:
+        closed = any((*owner, key) in self._closed for key in (CLOSED_KEY, TEAM_CLOSED_KEY))
+        if entry.kind in ("charge", "receipt") and closed:
             return f"entry {entry.seq} was charged to an analyst for whom the data set was closed"
         return ""
 

@@ -14,8 +14,8 @@ CURRENCIES = {"pure": "epsilon", "zcdp": "rho"}
 DELTA = 10**18  # parts of one, in which probabilities of failure are counted
 NO_UNIT = "none yet"
 CLOSED = (
-    "The budget of this data set does not allow this: nothing new is answered to this analyst until its owner states the "
-    "budget anew ('shoal ledger cap'). Answers received so far stay free."
+    "The budget of this data set, or one that a team shares, does not allow this: nothing new is answered to this analyst "
+    "until the owner states budgets anew. Answers received so far stay free."
 )
 
 
@@ -34,7 +34,17 @@ def delta_parts(delta: float) -> int:
 
 
 class ClosedError(BudgetError):
-    """The data set's total stands against a claim: from now on its analyst is closed until the owner decides."""
+    """What others spent stands against a claim: from now on its analyst is closed until the owner decides.
+
+    Parameters
+    ----------
+    of_team : bool
+        Whether it is a team's total, not the data set's. The sentence does not tell.
+    """
+
+    def __init__(self, of_team: bool = False) -> None:
+        super().__init__(CLOSED)
+        self.of_team = of_team
 
 
 class Counted(Protocol):
@@ -209,13 +219,13 @@ def price(claim: Claim, last: Last) -> Price:
     return Price(times, claim.cost.millionths * times, kept)
 
 
-def refuse(claim: Claim, last: Last, caps: Caps, cost: Price) -> None:
+def refuse(claim: Claim, last: Last, caps: Caps, cost: Price, team_left: int | None = None) -> None:
     """Raise `BudgetError` unless the claim is allowed.
 
     The sentence tells an analyst about that analyst only: not what others have spent, and, as the data set's own cap
     is held against every answer that the analyst does not hold yet, not whether somebody has asked it before. Where
-    the others' part of the total decides, it is `ClosedError`, one sentence whatever was asked: a single comparison can
-    be had of it, and no search (docs/theory/composition.md).
+    the others' part of a total decides, the data set's or a team's, it is `ClosedError`, one sentence whatever was asked: a
+    single comparison can be had of it, and no search (docs/theory/composition.md).
     """
     word = CURRENCIES[caps.currency]
     if claim.cost.currency != caps.currency:
@@ -237,7 +247,9 @@ def refuse(claim: Claim, last: Last, caps: Caps, cost: Price) -> None:
             f"{epsilon(own)} is left.{again}"
         )
     if last.dataset_total + cost.asked > caps.total:
-        raise ClosedError(CLOSED)
+        raise ClosedError
+    if team_left is not None and cost.asked > team_left:
+        raise ClosedError(of_team=True)
 
 
 def refuse_delta(claim: Claim, caps: Caps, cost: Price, used: int) -> None:

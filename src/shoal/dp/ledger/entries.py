@@ -51,6 +51,7 @@ HEAD = sa.Table(
     sa.Column("hash", sa.Text, nullable=False),
 )
 CAPS_KEY, SECRET_KEY, CLOSED_KEY = "caps", "secret", "closed"  # keys of entries that are no answers
+TEAM_CLOSED_KEY = "closed by a team's total"
 RIGHTS_KEY, EVENT_KEY, DELTA_KEY = "rights", "event", "delta"
 SIGN_IN = f"{EVENT_KEY}:sign-in"
 

@@ -24,7 +24,15 @@ from shoal.dp.ledger.database import file_of
 from shoal.dp.ledger.entries import CAPS_KEY, RIGHTS_KEY, SECRET_KEY, Entry, Head
 from shoal.dp.ledger.rights import OPEN, Rights
 from shoal.dp.ledger.secret import Secret
-from shoal.dp.ledger.statements import IS_CLOSED, LAST_BODY, LAST_OF_ANALYST, LAST_OF_DATASET, OWN, STORED
+from shoal.dp.ledger.statements import (
+    IS_CLOSED,
+    LAST_BODY,
+    LAST_OF_ANALYST,
+    LAST_OF_DATASET,
+    OWN,
+    STORED,
+    since_stated,
+)
 from shoal.dp.ledger.store import Store, Turns
 from shoal.dp.ledger.writer import Writer, store_answer, take_charge
 from shoal.errors import BudgetError, LedgerError, ParameterError
@@ -244,11 +252,15 @@ class Ledger:
         return OPEN if row is None else Rights.from_json(row[1])
 
     def caps_of(self, dataset: str, analyst: str, limit: Caps | None = None) -> Caps | None:
-        """The caps as they hold for one analyst, whose team may have used up part of them."""
+        """The caps as they hold for one analyst alone; what a team has left is not told."""
         caps, rights = self.caps(dataset), self.rights(dataset)
         if caps is None or not rights.may_ask(analyst):
             return None
-        return rights.caps_of(caps.within(limit), analyst, lambda name: self.spent(dataset, name))
+        return rights.caps_of(caps.within(limit), analyst)
+
+    def team_left(self, dataset: str, analyst: str) -> int | None:
+        """For the owner: millionths that the teams of an analyst have left, the least of them; None without a team."""
+        return self.rights(dataset).team_left(analyst, lambda name: self.spent(dataset, name))
 
     def end_total(self, dataset: str, reason: str, analyst: str = "", unit: str = NO_UNIT) -> None:
         """Say for life that this data set's total no longer bounds what is known (heuristic answers, releases)."""
@@ -282,7 +294,9 @@ class Ledger:
     def remaining(self, dataset: str, analyst: str, limit: Caps | None = None) -> int:
         """Millionths that an analyst can still spend, as far as it depends on that analyst; 0 for one who is closed."""
         stated = self.store.first(LAST_BODY, d=dataset, k=CAPS_KEY, w="caps")
-        if stated is None or self.store.first(IS_CLOSED, d=dataset, a=analyst, s=stated[0]) is not None:
+        changed = self.store.first(LAST_BODY, d=dataset, k=RIGHTS_KEY, w="rights")
+        since = since_stated(stated, changed)
+        if stated is None or self.store.first(IS_CLOSED, d=dataset, a=analyst, **since) is not None:
             return 0
         caps = self.caps_of(dataset, analyst, limit)
         return 0 if caps is None else left_over(caps, self.spent(dataset, analyst))

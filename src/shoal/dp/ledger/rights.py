@@ -13,7 +13,10 @@ from shoal.errors import ParameterError
 
 @dataclass(frozen=True)
 class Team:
-    """People who share a budget: what its members spend is added up, whenever they spent it."""
+    """People who share a budget: what its members spend is added up, whenever they spent it.
+
+    A member is told her own spending only: the others' is held against her questions, and not shown.
+    """
 
     cap: int
     members: tuple[str, ...]
@@ -38,8 +41,10 @@ class Rights:
     >>> rights = Rights(False, {"ann": 3_000_000}, {"health": Team(1_000_000, ("ben", "cai"))})
     >>> rights.may_ask("ann"), rights.may_ask("dora")
     (True, False)
-    >>> rights.caps_of(Caps(9_000_000, 2_000_000), "ben", {"ben": 100_000, "cai": 700_000}.get).per_analyst
-    300000
+    >>> rights.caps_of(Caps(9_000_000, 2_000_000), "ben").per_analyst
+    1000000
+    >>> rights.team_left("ben", {"ben": 100_000, "cai": 700_000}.get)
+    200000
     """
 
     everyone: bool = True
@@ -58,24 +63,33 @@ class Rights:
         named = analyst in self.people or any(analyst in each.members for each in self.teams.values())
         return self.everyone or named
 
-    def caps_of(self, caps: Caps, analyst: str, spent: Callable[[str], int | None]) -> Caps:
-        """The caps as they hold for one analyst.
+    def caps_of(self, caps: Caps, analyst: str) -> Caps:
+        """The caps as they hold for one analyst alone, whatever others spent.
 
         Parameters
         ----------
         caps : Caps
             Of the data set and of each analyst.
         analyst : str
+        """
+        own = self.people.get(analyst)
+        most = caps.per_analyst if own is None else own
+        return replace(caps, per_analyst=min([most, *(each.cap for each in self._teams_of(analyst))]))
+
+    def team_left(self, analyst: str, spent: Callable[[str], int | None]) -> int | None:
+        """What the teams of an analyst have left, the least of them; None for one without a team.
+
+        Parameters
+        ----------
+        analyst : str
         spent : callable
             What an analyst has spent so far, in millionths.
         """
-        own = self.people.get(analyst)
-        found = caps if own is None else replace(caps, per_analyst=own)
-        for team in self.teams.values():
-            if analyst in team.members:
-                left = max(0, team.cap - sum(spent(each) or 0 for each in team.members))
-                found = replace(found, per_analyst=min(found.per_analyst, (spent(analyst) or 0) + left))
-        return found
+        left = [each.cap - sum(spent(name) or 0 for name in each.members) for each in self._teams_of(analyst)]
+        return max(0, min(left)) if left else None
+
+    def _teams_of(self, analyst: str) -> list[Team]:
+        return [each for each in self.teams.values() if analyst in each.members]
 
     def is_exceeded(self, caps: Caps, analyst: str, spent: Callable[[str], int | None]) -> bool:
         """Whether what was spent is more than these rights allow."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from shoal.dp.ledger.entries import CLOSED_KEY, ENTRIES, HEAD
+from shoal.dp.ledger.entries import CLOSED_KEY, ENTRIES, HEAD, TEAM_CLOSED_KEY
 
 
 class Statement:
@@ -66,13 +66,16 @@ OWN_CHARGE = Statement(
     .limit(1)
 )
 IS_CLOSED = Statement(
-    sa.select(ENTRIES.c.seq)
+    sa.select(ENTRIES.c.key)
     .where(
         ENTRIES.c.kind == "refusal",
-        ENTRIES.c.key == CLOSED_KEY,
-        ENTRIES.c.seq > sa.bindparam("s"),
+        sa.or_(
+            sa.and_(ENTRIES.c.key == CLOSED_KEY, ENTRIES.c.seq > sa.bindparam("s")),
+            sa.and_(ENTRIES.c.key == TEAM_CLOSED_KEY, ENTRIES.c.seq > sa.bindparam("r")),
+        ),
         *_is_of(dataset="d", analyst="a"),
     )
+    .order_by(ENTRIES.c.key)
     .limit(1)
 )
 OTHER_UNIT = Statement(
@@ -80,3 +83,9 @@ OTHER_UNIT = Statement(
     .where(ENTRIES.c.kind == "charge", ENTRIES.c.unit != sa.bindparam("u"), *_is_of(dataset="d"))
     .limit(1)
 )
+
+
+def since_stated(caps: Any, rights: Any) -> dict[str, int]:
+    """From which entry on a refusal closes: at the data set's total since the caps, at a team's since caps or rights."""
+    first = 0 if caps is None else int(caps[0])
+    return {"s": first, "r": max(first, 0 if rights is None else int(rights[0]))}

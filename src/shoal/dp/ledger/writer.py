@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 import sqlalchemy as sa
 
 from shoal.dp.ledger.claims import (
-    CLOSED,
     NO_UNIT,
     Caps,
     Charge,
@@ -31,6 +30,7 @@ from shoal.dp.ledger.entries import (
     FIELDS,
     NOWHERE,
     RIGHTS_KEY,
+    TEAM_CLOSED_KEY,
     Entry,
     Head,
     name_of,
@@ -50,6 +50,7 @@ from shoal.dp.ledger.statements import (
     OWN,
     OWN_CHARGE,
     STORED,
+    since_stated,
 )
 from shoal.errors import BudgetError
 
@@ -69,7 +70,7 @@ class Known:
     caps: dict[str, Caps] = field(default_factory=dict)
     rights: dict[str, Rights] = field(default_factory=dict)
     weaker: dict[tuple[str, str], bool] = field(default_factory=dict)
-    closed: dict[tuple[str, str], bool] = field(default_factory=dict)
+    closed: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     def forget(self) -> None:
         """Read everything anew next time."""
@@ -129,9 +130,12 @@ class Writer:
         limited = caps.within(claim.limit)
         if rights is OPEN:
             return limited
-        return rights.caps_of(
-            limited, claim.analyst, lambda name: self.last(claim.dataset, name).analyst_total
-        )
+        return rights.caps_of(limited, claim.analyst)
+
+    def team_left(self, claim: Claim) -> int | None:
+        """What the teams of a claim's analyst have left."""
+        rights = self.rights(claim.dataset)
+        return rights.team_left(claim.analyst, lambda name: self.last(claim.dataset, name).analyst_total)
 
     def delta(self, dataset: str) -> int:
         """What answers may have failed to keep to their cost with, in 1e-18."""
@@ -152,22 +156,27 @@ class Writer:
             self._known.weaker[place] = row is not None
         return self._known.weaker[place]
 
-    def closed(self, dataset: str, analyst: str) -> bool:
-        """Whether the data set's total was refused to an analyst since its owner last stated the caps."""
+    def closed(self, dataset: str, analyst: str) -> str | None:
+        """The key of a refusal at a total that others share, if there was one since the owner last stated that."""
         owner = (dataset, analyst)
         if owner not in self._known.closed:
-            stated = LAST_BODY.run(self.connection, {"d": dataset, "k": CAPS_KEY, "w": "caps"})
-            since = {"d": dataset, "a": analyst, "s": stated[0] if stated else 0}
-            self._known.closed[owner] = IS_CLOSED.run(self.connection, since) is not None
+            caps, rights = (
+                LAST_BODY.run(self.connection, {"d": dataset, "k": key, "w": key})
+                for key in (CAPS_KEY, RIGHTS_KEY)
+            )
+            since = {"d": dataset, "a": analyst, **since_stated(caps, rights)}
+            row = IS_CLOSED.run(self.connection, since)
+            self._known.closed[owner] = None if row is None else str(row[0])
         return self._known.closed[owner]
 
     def refuse(self, last: Last, claim: Claim, key: str, error: BudgetError) -> None:
-        """Add a refusal; one at the data set's total closes it for the analyst."""
-        shut = isinstance(error, ClosedError)
-        key, unit = CLOSED_KEY if shut else key, last.unit or NO_UNIT
+        """Add a refusal; one at a total that others share closes the data set for the analyst."""
+        if isinstance(error, ClosedError):
+            key = TEAM_CLOSED_KEY if error.of_team else CLOSED_KEY
+        unit = last.unit or NO_UNIT
         self.add(last, "refusal", claim.analyst, key, body=str(error), unit=unit)
-        if shut:
-            self._known.closed[claim.dataset, claim.analyst] = True
+        if isinstance(error, ClosedError):
+            self._known.closed[claim.dataset, claim.analyst] = key
 
     def restore(self, entries: list[Entry]) -> None:
         """Take over a whole chain into an empty ledger, as it stands."""
@@ -232,6 +241,7 @@ class Writer:
         last = self.last(dataset, by)
         self.add(last, "rights", by, RIGHTS_KEY, body=rights.to_json(why), unit=last.unit or NO_UNIT)
         self._known.rights[dataset] = rights
+        self._known.closed.clear()
 
     def note(self, event: str, by: str, text: str, dataset: str) -> None:
         """Add an entry that changes no total."""
@@ -260,8 +270,8 @@ def take_charge(writer: Writer, claim: Claim, key: str) -> Charge:
     cost = price(claim, last)
     try:
         if closed:
-            raise ClosedError(CLOSED)
-        refuse(claim, last, caps, cost)
+            raise ClosedError(of_team=closed == TEAM_CLOSED_KEY)
+        refuse(claim, last, caps, cost, writer.team_left(claim))
         refuse_delta(claim, caps, cost, writer.delta(claim.dataset) if claim.delta else 0)
     except BudgetError as error:
         writer.refuse(last, claim, key, error)

@@ -131,6 +131,58 @@ EPSILON = Currency()
 """Pure differential privacy, counted in epsilon."""
 
 
+@dataclass(frozen=True)
+class CurrencyAmount:
+    """A number of millionths together with what they are millionths of, so that a rho never passes for an epsilon.
+
+    Parameters
+    ----------
+    millionths : int
+    currency : Currency
+
+    Examples
+    --------
+    >>> from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
+    >>> CurrencyAmount(300_000, Currency()).text
+    'epsilon 0.3'
+    >>> CurrencyAmount(6641, Currency("zcdp", 1e-6)).text
+    'rho 0.006641 ((0.499999, 1e-06)-DP)'
+    """
+
+    millionths: int
+    currency: Currency = EPSILON
+
+    @property
+    def value(self) -> float:
+        """The number alone."""
+        return budget.epsilon(self.millionths)
+
+    @property
+    def word(self) -> str:
+        """What it is called: epsilon or rho."""
+        return self.currency.word
+
+    @property
+    def meaning(self) -> str:
+        """Of a rho the (epsilon, delta) that it implies; nothing where epsilon itself is counted."""
+        delta = self.currency.delta
+        if delta is None or self.millionths < 1:
+            return ""
+        return f"({rounded_up_text(self.currency.epsilon(self.millionths))}, {delta:g})-DP"
+
+    @property
+    def text(self) -> str:
+        """With its name, for people."""
+        return f"{self.word} {self.value:g}" + (f" ({self.meaning})" if self.meaning else "")
+
+    def to_dict(self) -> dict[str, float]:
+        """By its name; a rho with the epsilon and delta that it implies."""
+        if self.currency.delta is None:
+            return {"epsilon": self.value}
+        implied = self.currency.epsilon(self.millionths)
+        return {"rho": self.value, "epsilon": implied, "delta": self.currency.delta}
+
+
 @lru_cache(maxsize=1024)
 def _rho(micro: int, delta: float) -> int:
     from shoal.dp.accounting import rho_of_epsilon  # loads an optimiser: only where it is needed

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import polars as pl
@@ -26,9 +26,10 @@ from shoal.errors import ParameterError, QueryError
 
 if TYPE_CHECKING:
     from shoal.dp.answering.answer import Answer
+    from shoal.dp.ledger.claims import Claim
     from shoal.dp.session import Session
 
-_QUANTILE = {"zcdp": normal_quantile(CONFIDENCE), "pure": 2.2}  # sums of Laplace noise stay within the second
+QUANTILE = {"zcdp": normal_quantile(CONFIDENCE), "pure": 2.2}  # sums of Laplace noise stay within the second
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,21 @@ class WorkloadAnswer:
         facts |= {} if self.rho is None else {"rho": self.rho, "delta": self.delta}
         return facts | ({"entry": self.entry} if self.entry else {})
 
+    @classmethod
+    def from_dict(cls, facts: Mapping[str, Any]) -> Self:
+        """The answer that `to_dict` wrote, as it comes from a server."""
+        return cls(
+            tuple(JointAnswer(**each) for each in facts["answers"]),
+            facts["strategy"],
+            facts["stamp"],
+            facts["epsilon"],
+            facts["remaining"],
+            tuple(facts.get("notes", ())),
+            facts.get("entry"),
+            facts.get("rho"),
+            facts.get("delta"),
+        )
+
     def to_json(self) -> str:
         """The facts as JSON text."""
         return json.dumps(self.to_dict())
@@ -143,8 +159,8 @@ def ask_workload(
             found = _one_by_one(frame, asked, strategy)
         return json.dumps(found.tolist())
 
-    text = "WORKLOAD " + "; ".join(str(each.plan.lowered.asked.question) for each in asked)
-    claim = session._claim_for(f"{text} BY {strategy.name}", micro, protected, analyst)
+    claim = workload_claim(session, asked, strategy, micro, analyst)
+    session._rows.ready()  # a source that cannot be reached is told before anything is charged
     with session.admit(sum(len(each.labels) for each in asked), analyst):
         receipt = session.ledger.once(claim, draw)
     notes = ["answered together: sums of the answers agree"] if strategy.ways else []
@@ -152,6 +168,15 @@ def ask_workload(
         notes.append(f"at most {rows} rows of a unit count; the intervals hold if none has more")
     told = session._told(protected.stamp, receipt, None, None, tuple(notes))
     return _laid_out(asked, strategy, json.loads(receipt.body), told, micro)
+
+
+def workload_claim(
+    session: Session, asked: Sequence[Counted], strategy: Strategy, micro: int, analyst: str
+) -> Claim:
+    """What a workload asks the ledger for: one charge for all of it."""
+    assert session.protected is not None  # the queries were planned
+    text = "WORKLOAD " + "; ".join(str(each.plan.lowered.asked.question) for each in asked)
+    return session._claim_for(f"{text} BY {strategy.name}", micro, session.protected, analyst)
 
 
 def plan_workload(
@@ -212,7 +237,7 @@ def _laid_out(
         here = slice(start, start + many)
         start += many
         spread = np.sqrt(strategy.variances[here])
-        shown.append(_shown(each, values[here], spread, _QUANTILE[strategy.currency], by_one.variances[here]))
+        shown.append(_shown(each, values[here], spread, QUANTILE[strategy.currency], by_one.variances[here]))
     return WorkloadAnswer(
         tuple(shown),
         strategy.name,

@@ -156,9 +156,7 @@ async function askPage(form) {
   const response = await fetch(`/ask/${encodeURIComponent(form.dataset.dataset)}/words`);
   if (!response.ok) return;
   const facts = await response.json();
-  const written = new Map(facts.columns.map((each, place) => [each.name, facts.words[place].text]));
-  const words = facts.words.map((each) => ({ ...each, owner: written.get(each.column) || "" }));
-  const put = completion(box, document.getElementById("words"), words, soon);
+  const put = completion(box, document.getElementById("words"), facts.words, soon);
   form.querySelector(".keys").hidden = false;
   const open = () => { form.closest("details").open = true; };
   document.querySelectorAll(".example").forEach((each) => each.addEventListener("click", () => { open(); box.value = each.dataset.sql; box.focus(); soon(); }));

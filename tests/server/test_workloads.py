@@ -1,0 +1,133 @@
+"""Questions asked together over HTTP: told first, charged once, distributed as a session of one's own gives them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from scipy.stats import ks_2samp
+
+from shoal import Client, Session
+from shoal.dp import Ledger
+from shoal.errors import BudgetError, ShoalError
+from shoal.server.config import Config
+from shoal.server.service import Service
+from shoal.server.workloads import Workload, answer_of, as_typed, forecast_of, statements
+
+from .conftest import House
+
+RANGES = [f"SELECT COUNT(*) FROM t WHERE age >= {least}" for least in range(0, 100, 5)]
+MARGINALS = ["SELECT COUNT(*) FROM t GROUP BY region", "SELECT COUNT(*) FROM t GROUP BY sex, region"]
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory):
+    house = House(
+        tmp_path_factory.mktemp("together"),
+        "slot_seconds = 0",
+        {"survey": (1e4, 1e3), "zsurvey": (20.0, 10.0), "little": (0.5, 0.5)},
+        counted_in_rho=frozenset({"zsurvey"}),
+    )
+    service = Service(Config.from_toml(house.path))
+    yield house, service
+    service.close()
+
+
+@pytest.mark.parametrize(("dataset", "word"), [("survey", "epsilon"), ("zsurvey", "rho")])
+def test_cost_first_then_one_charge_and_again_for_nothing(served, dataset, word):
+    _, service = served
+    wanted = Workload(queries=[*RANGES, *MARGINALS], **{word: 0.05})
+    told = forecast_of(service, dataset, wanted, "ann")
+    before = service.budget(dataset, "ann").remaining.millionths
+    assert told.cost.spent == 0.05
+    assert told.cost.workloads_left == before // 50_000
+    assert f"costs {word} 0.05" in told.sentence
+    assert told.sentence.startswith("22 questions answered together, each count within ±")
+    assert all(each.deviation < each.alone for each in told.cost.queries[: len(RANGES)])
+    entries = service.ledger.head().seq
+    answer = answer_of(service, dataset, wanted, "ann")
+    assert service.ledger.head().seq == entries + 2  # one charge, one stored answer
+    assert service.budget(dataset, "ann").remaining.millionths == before - 50_000
+    assert [each.deviation for each in answer.answers] == [each.deviation for each in told.cost.queries]
+    again = answer_of(service, dataset, wanted, "ann")
+    assert (again.epsilon, again.answers) == (0, answer.answers)
+    assert forecast_of(service, dataset, wanted, "ann").cost.spent == 0
+    assert service.past(dataset, "ann", 1)[0].charged.millionths == 50_000
+    assert statements(as_typed(service.past(dataset, "ann", 1)[0].query)) == [
+        each.query for each in answer.answers
+    ]
+
+
+def test_figures_have_the_distribution_of_a_session(served):
+    """Each analyst's own data version makes a fresh draw; the same queries in a session of one's own."""
+    _, service = served
+    schema, frame = service.datasets["survey"].schema, service.frames["survey"]
+    over_http, own = [], []
+    for turn in range(150):
+        session = service.session("survey")
+        session._version = f"state {turn}"
+        found = answer_of(service, "survey", Workload(queries=RANGES, epsilon=0.5), "many")
+        over_http.append(found.answers[8].value)
+        with Session(frame, schema, budget=1.0, ledger=Ledger()) as alone:
+            own.append(alone.workload(RANGES, 0.5).answers[8].value)
+    assert ks_2samp(over_http, own).pvalue > 1e-4
+    deviation = found.answers[8].deviation
+    for each in (over_http, own):
+        assert 0.7 < np.std(each) / deviation < 1.3
+
+
+def test_refusals_are_sentences_and_charge_nothing(served):
+    _, service = served
+    head = service.ledger.head().seq
+    for queries in (["SELECT AVG(age) FROM t"], ["SELECT nothing FROM t"], ["SELECT COUNT(*) FROM t WHERE"]):
+        with pytest.raises(ShoalError):
+            answer_of(service, "survey", Workload(queries=queries, epsilon=0.1), "ann")
+    assert service.ledger.head().seq == head
+    with pytest.raises(BudgetError, match="does not allow epsilon"):
+        answer_of(service, "little", Workload(queries=RANGES, epsilon=0.6), "ann")
+    for wrong in (
+        {"queries": [], "epsilon": 1.0},
+        {"queries": ["x"]},
+        {"queries": ["x" * 300_000], "rho": 1.0},
+    ):
+        with pytest.raises(ValueError, match="queries|give|at least"):
+            Workload(**wrong)
+
+
+def test_statements_are_parted_outside_quotes():
+    text = """SELECT COUNT(*) FROM t WHERE a = 'x;''y' AND "b;c" = 1;; SELECT COUNT(*) FROM t ; 'open"""
+    assert statements(text) == [
+        """SELECT COUNT(*) FROM t WHERE a = 'x;''y' AND "b;c" = 1""",
+        "SELECT COUNT(*) FROM t",
+        "'open",
+    ]
+
+
+def test_over_http_from_client_and_page(house, tokens):
+    with Client(house.url, tokens["analyst"], "survey") as client:
+        before = client.remaining()
+        cost = client.workload_cost(MARGINALS, 0.02)
+        assert (cost["epsilon"], cost["counted_in"], len(cost["queries"])) == (0.02, "epsilon", 2)
+        found = client.workload(MARGINALS, 0.02)
+        assert client.remaining() == pytest.approx(before - 0.02)
+        assert [len(each.value) for each in found.answers] == [5, 10]
+        assert found.guarantee.startswith("guarantee: epsilon-DP")
+        with pytest.raises(ShoalError, match="COUNT"):
+            client.workload(["SELECT MAX(age) FROM t", MARGINALS[0]], 0.02)
+    with house.signed_in(tokens["analyst"]) as page:
+        form = {"sql": ";\n".join(MARGINALS) + ";", "epsilon": "0.02", "error": "", "mode": "dp"}
+        told = page.post(
+            "/ask/survey", data=form | {"do": "price"}, headers={"accept": "application/json"}
+        ).json()
+        assert "You hold these answers already" in told["sentence"]
+        shown = page.post("/ask/survey", data=form | {"do": "ask"}).text
+        assert "Answers to 2 questions together" in shown
+        assert "You had these answers already" in shown
+        entry = found.entry
+        again = page.get(f"/ask/survey?again={entry}").text
+        assert ";\n" in again.split("<textarea")[1].split("</textarea>")[0]
+        assert page.get(f"/ask/survey/answers/{entry}").status_code == 200
+        wrong = page.post("/ask/survey", data=form | {"error": "30", "do": "ask"})
+        assert "leave the wanted error empty" in wrong.text
+    assert json.loads(found.to_json())["strategy"]
