@@ -97,10 +97,12 @@ def test_a_port_that_is_taken_ends_the_start_and_revokes_no_token(folder):
         assert Accounts(demo / "accounts.db").find(token) is not None
 
 
-def test_a_data_set_counted_in_rho_is_not_served(folder):
-    """Caps, grants and pages are in epsilon; rho must not pass for it."""
+def test_a_data_set_counted_in_rho_is_served_and_one_without_delta_is_not(folder):
     schema = folder / "s.toml"
-    schema.write_text(schema.read_text().replace("[table]", '[table]\ncurrency = "zcdp"\ndelta = 1e-6', 1))
+    plain = schema.read_text()
+    schema.write_text(plain.replace("[table]", '[table]\ncurrency = "zcdp"\ndelta = 1e-6', 1))
+    assert check(folder, "--check").exit_code == 0
+    schema.write_text(plain.replace("[table]", '[table]\ncurrency = "zcdp"', 1))
     found = check(folder, "--check")
     assert found.exit_code != 0
-    assert "must be counted in pure epsilon" in str(found.exception)
+    assert "delta" in str(found.exception)

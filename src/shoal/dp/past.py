@@ -172,7 +172,11 @@ def find(ledger: Ledger, entry: str) -> tuple[Entry, str | None]:
 def _named(entry: str) -> sa.Select[Any]:
     charges = sa.select(ENTRIES).where(ENTRIES.c.kind.in_(("charge", "receipt")))
     if re.fullmatch("[0-9]{1,15}", entry):
-        return charges.where(ENTRIES.c.seq == int(entry))
+        of_number = ENTRIES.c.seq == int(entry)
+        if len(entry) < 8:
+            return charges.where(of_number)
+        # So many digits may also be the beginning of a hash.
+        return charges.where(sa.or_(of_number, ENTRIES.c.hash.startswith(entry))).limit(2)
     if not re.fullmatch("[0-9a-f]{8,64}", entry):
         raise InputError(f"'entry' must be 8 to 64 digits of a hash, or a number. Got {entry!r}.")
     return charges.where(ENTRIES.c.hash.startswith(entry)).limit(2)
