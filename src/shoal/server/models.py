@@ -128,7 +128,7 @@ class PastAnswer(Facts):
     answer: AnswerFacts | WorkloadFacts | None = None
     large: bool | None = None
     mode: str | None = None
-    asked: float | None = None
+    asked: dict[str, float | None] | None = None
 
 
 class ReleaseFacts(Facts):
