@@ -121,7 +121,16 @@ def test_every_cell_is_true_and_every_combination_has_k():
 
 
 @pytest.mark.parametrize(
-    "demand", [{"l": 3}, {"entropy_l": 2.0}, {"t": 0.25}, {"alpha": 0.6}, {"beta": 1.5}, {"delta": 1.5}]
+    "demand",
+    [
+        {"l": 3},
+        {"entropy_l": 2.0},
+        {"t": 0.25},
+        {"alpha": 0.6},
+        {"beta": 1.5},
+        {"enhanced_beta": 1.5},
+        {"delta": 1.5},
+    ],
 )
 @pytest.mark.parametrize("recoding", ["local", "global"])
 def test_conditions_hold_in_every_class(demand, recoding):
@@ -148,6 +157,8 @@ def test_conditions_hold_in_every_class(demand, recoding):
             assert p.max() <= limit + 1e-9
         elif name == "beta":
             assert ((p - q) / q).max() <= limit + 1e-9
+        elif name == "enhanced_beta":
+            assert ((p - q) / q <= np.minimum(limit, -np.log(q)) + 1e-9).all()
         else:
             assert (p > 0).all()
             assert np.abs(np.log(p / q)).max() <= limit + 1e-9

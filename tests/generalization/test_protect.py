@@ -133,12 +133,19 @@ def test_a_command_from_spss_to_spss(tmp_path):
     assert "recoding" in refused.stderr
 
 
+def enhanced(p, q):
+    """The least beta for which a class holds the enhanced form."""
+    gains = (p - q) / q
+    return gains.max() if (gains <= -np.log(q) + 1e-12).all() else np.inf
+
+
 @pytest.mark.parametrize("recoding", ["local", "global"])
 @pytest.mark.parametrize(
     ("asked", "model", "figure"),
     [
         ({"alpha": 0.6}, "(alpha", lambda p, q: p.max()),
         ({"beta": 0.9}, "beta", lambda p, q: ((p - q) / q).max()),
+        ({"enhanced_beta": 2.0}, "enhanced", enhanced),
         ({"delta_disclosure": 1.0}, "delta-disclosure", lambda p, q: np.abs(np.log(p / q)).max()),
         ({"entropy_l": 2.4}, "entropy", lambda p, q: -np.exp(-(p[p > 0] * np.log(p[p > 0])).sum())),
     ],
@@ -211,11 +218,25 @@ def test_k_can_count_households(method):
 def test_check_demands_shares(tmp_path):
     people().drop("w").write_csv(tmp_path / "t.csv")
     line = [sys.executable, "-m", "shoal", "check", "t.csv", "--quasi", "sex", "--sensitive", "ill", "--json"]
-    asked = ["--alpha", "0.9", "--beta", "0.001", "--delta-disclosure", "2", "--entropy-l", "1.5"]
+    asked = [
+        "--alpha",
+        "0.9",
+        "--beta",
+        "0.001",
+        "--enhanced-beta",
+        "0.5",
+        "--delta-disclosure",
+        "2",
+        "--entropy-l",
+        "1.5",
+    ]
     done = subprocess.run([*line, *asked], cwd=tmp_path, capture_output=True, text=True, check=False)
     told = json.loads(done.stdout)
     assert done.returncode == 1
     assert told["alpha"] < 0.9
     assert told["beta"] > 0.001
     assert told["delta_disclosure"] < 2
-    assert [each["holds"] for each in told["verdicts"] if each["limit"]] == [True, True, False, True]
+    assert told["enhanced_beta"] == told["beta"]
+    held = {each["model"]: each["holds"] for each in told["verdicts"] if each["limit"]}
+    assert [name for name, holds in held.items() if not holds] == ["beta-likeness"]
+    assert len(held) == 5

@@ -126,7 +126,12 @@ def test_parquet_in_parquet_out(spark, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "fields", [{}, {"method": "suppress", "columns": ["region", "roof", "sex", "relat"]}]
+    "fields",
+    [
+        {},
+        {"method": "suppress", "columns": ["region", "roof", "sex", "relat"]},
+        {"method": "generalize", "columns": ["region", "roof", "sex", "relat"]},
+    ],
 )
 def test_steps_and_suppression_equal_those_of_the_local_engine(spark, tmp_path, fields):
     frame = survey(homes=90).with_columns(note=pl.col("home").cast(pl.String))

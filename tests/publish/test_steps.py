@@ -83,7 +83,7 @@ def test_one_command_from_spss_to_spss(tmp_path):
     assert smallest(pl.DataFrame(out), ["region", "roof", "sex", "relat", "wage", "pension", "income"]) >= 3
 
 
-def test_sets_apart_keep_k_each_and_the_status_tells_that_they_do_not_together():
+def test_sets_apart_keep_k_each_and_the_status_tells_that_they_do_not_together(tmp_path):
     steps = [
         {"method": "suppress", "columns": ["region", "roof", "sex", "relat"]},
         {"method": "mdav", "columns": ["wage"], "within": []},
@@ -96,6 +96,54 @@ def test_sets_apart_keep_k_each_and_the_status_tells_that_they_do_not_together()
     assert smallest(done.frame, ["pension", "income"]) >= 5
     assert done.status == "red"
     assert done.figures.at_risk > 0.05
+    done.report(tmp_path / "r.html")
+    page = " ".join((tmp_path / "r.html").read_text(encoding="utf-8").split())
+    assert "Each verdict holds on the columns it names and on no others" in page
+    for claim in ("looks like at least", "every group has at least", "one in k at most"):
+        assert claim not in page
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"l": 2}, {"entropy_l": 1.5}, {"t": 0.3}, {"alpha": 0.8}, {"beta": 1.0}, {"enhanced_beta": 1.0},
+        {"delta_disclosure": 1.5},
+    ],
+)  # fmt: skip
+def test_conditions_of_a_step_hold_on_what_is_published(asked):
+    roles = {name: {"role": "leave"} for name in ("wage", "pension", "income")} | {
+        "sex": {"role": "sensitive"}
+    }
+    steps = [{"method": "generalize", "columns": ["region", "roof", "relat"], "within": [], **asked}]
+    done = shoal.protect(survey(), k=3, schema=schema(steps, [], **roles), accept_risk=True)
+    held = [each for each in done.verdicts if each.sensitive == "sex"]
+    assert [each.limit for each in held] == list(asked.values())
+    assert all(each.holds for each in done.verdicts)
+    again = shoal.privacy.check(done.frame, ["region", "roof", "relat"], "sex", k=3, **asked)
+    assert [each.value for each in again if each.limit and each.sensitive] == [held[0].value]
+
+
+def test_conditions_of_a_step_need_what_they_are_on():
+    steps = [{"method": "generalize", "columns": ["region", "roof", "relat", "sex"], "l": 2}]
+    quiet = {name: {"role": "leave"} for name in ("wage", "pension", "income", "ill")}
+    with pytest.raises(InputError, match="no column has that role"):
+        shoal.protect(survey(), k=3, schema=schema(steps, [], **quiet))
+    after = [
+        {"method": "generalize", "columns": ["region"]},
+        {"method": "generalize", "columns": ["roof", "relat"], "t": 0.5},
+    ]
+    with pytest.raises(InputError, match="compares with the whole table"):
+        shoal.protect(survey(), k=3, schema=schema(after, [], **quiet, sex={"role": "sensitive"}))
+    for step, match in (
+        (
+            {"method": "generalize", "columns": ["region"], "l": 2, "level": "household"},
+            "level of households",
+        ),
+        ({"method": "suppress", "columns": ["region"], "l": 2}, "may have"),
+        ({"method": "generalize", "columns": ["region"], "alpha": 2}, "alpha"),
+    ):
+        with pytest.raises(SchemaError, match=match):
+            ProtectionRequest(k=3, steps=[step])
 
 
 def test_every_other_step_does_what_it_says():

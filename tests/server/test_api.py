@@ -73,6 +73,7 @@ def test_every_route_lets_in_its_roles_and_nobody_else(house, tokens):
         "name": "all.csv",
         "identity": "0" * 12,
         "draft": "0" * 24,
+        "stream": "0" * 32,
     }
     # Of these only the refusals are tried: the server is shared, and they would close it to other tests.
     safe = {"/sign-out", "/owner/users", "/owner/users/revoke", "/owner/users/rotate", "/account/sessions"}

@@ -44,18 +44,21 @@ def matches(condition: SinglingCondition, axes: tuple[ComparedColumn, ...], peop
     ...         np.array([[0.0], [2.0], [3.0]]))
     2
     """
-    kept = np.ones(people.shape[0], bool)
+    left: np.ndarray | slice = slice(None)  # who meets all so far: few after the first columns
+    found = people.shape[0]
     for column, low, high in zip(condition.columns, condition.low, condition.high, strict=True):
-        cells = people[:, column]
+        cells = people[left, column]
         if axes[column].numeric:
-            kept &= (cells >= low) & (cells <= high)
+            kept = (cells >= low) & (cells <= high)
         else:
             known = ~np.isnan(cells)
             fits = axes[column].fits[int(low)]
-            kept &= known & (fits[np.where(known, cells, 0).astype(np.int64)] == 1)
-        if not kept.any():
-            return 0
-    return int(kept.sum())
+            kept = known & (fits[np.where(known, cells, 0).astype(np.int64)] == 1)
+        left = np.flatnonzero(kept) if isinstance(left, slice) else left[kept]
+        found = left.size
+        if found == 0:
+            break
+    return found
 
 
 def univariate(tables: Tables, most: int, rng: np.random.Generator) -> list[SinglingCondition]:
@@ -123,4 +126,5 @@ def naive_univariate(tables: Tables, most: int, rng: np.random.Generator) -> lis
 
 def singled(conditions: list[SinglingCondition], tables: Tables, people: np.ndarray) -> Rate:
     """The share of conditions that exactly one of these people meets."""
+    people = np.asfortranarray(people)  # looked through by columns
     return Rate.of(np.array([matches(each, tables.axes, people) == 1 for each in conditions], np.float64))

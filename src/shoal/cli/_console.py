@@ -21,7 +21,10 @@ def progress() -> Iterator[Callable[[str], None]]:
         return
     from rich.console import Console
 
-    with Console(stderr=True).status("starting") as status:
+    from shoal.engine.compile import tell_compiling
+
+    status = Console(stderr=True).status("starting")
+    with status, tell_compiling(lambda: status.update("compiling, once after the installation: about 20 s")):
         yield status.update
 
 

@@ -59,6 +59,10 @@ def check(
     beta: Annotated[
         float | None, typer.Option(help="Demand: largest gain of a sensitive value's share (beta-likeness).")
     ] = None,
+    enhanced_beta: Annotated[
+        float | None,
+        typer.Option(help="Demand: the same, and at most -log of the value's share in the table."),
+    ] = None,
     delta_disclosure: Annotated[
         float | None, typer.Option(help="Demand: largest absolute logarithm of the ratio of these shares.")
     ] = None,
@@ -97,7 +101,7 @@ def check(
         say("checking")
         options: Keywords = {
             "c": c, "ground": grounds, "levels": levels, "entropy_l": entropy_l, "alpha": alpha, "beta": beta,
-            "delta_disclosure": delta_disclosure,
+            "enhanced_beta": enhanced_beta, "delta_disclosure": delta_disclosure,
         }  # fmt: skip
         verdicts = list(privacy.check(frame, known, hidden, k=k, l=l, t=t, **options))
         figures: Json = {}
@@ -171,6 +175,7 @@ def _summary(verdicts: list[Verdict] | tuple[Verdict, ...]) -> Json:
         "t": max(values("t-"), default=None),
         "alpha": max(values("(alpha"), default=None),
         "beta": max(values("beta"), default=None),
+        "enhanced_beta": None if None in values("enhanced") else max(values("enhanced"), default=None),
         "delta_disclosure": None if None in values("delta-d") else max(values("delta-d"), default=None),
         "delta": next(iter(values("delta-presence")), None),
         "records_at_risk": int(at_risk.sum()),
@@ -180,7 +185,7 @@ def _summary(verdicts: list[Verdict] | tuple[Verdict, ...]) -> Json:
         "missing_records": inside[0].missing_records,
         "holds": all(verdict.holds for verdict in demanded) if demanded else None,
     }
-    optional = ("l_recursive", "alpha", "beta", "delta_disclosure", "delta")
+    optional = ("l_recursive", "alpha", "beta", "enhanced_beta", "delta_disclosure", "delta")
     return {key: value for key, value in facts.items() if key not in optional or value is not None}
 
 

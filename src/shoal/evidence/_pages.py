@@ -26,6 +26,8 @@ from shoal.typing import Json
 from shoal.utility import Fitness, General
 
 COLOURS = ("green", "amber", "red")
+# Of a step what was asked for.
+_OF_STEP = ("method", "columns", "k", "level", "within")
 # Settings that tell of the run's chance or of the owner's files.
 _HIDDEN = ("random_state", "source", "command", "key")
 
@@ -90,14 +92,14 @@ def public_page(found: Evidence, allow: tuple[str, ...]) -> str:
     sections = [_how(found, public=True)]
     if run.job == "protect":
         verdicts = [
-            [each["model"] + (f" of {each['sensitive']}" if each["sensitive"] else ""), _shown(each["value"]),
+            [each["model"] + (f" of {each['sensitive']}" if each["sensitive"] else ""), ", ".join(each["quasi"]), _shown(each["value"]),
              "" if each["limit"] is None else _shown(each["limit"])]
             for each in run.facts.get("verdicts", ())
         ]  # fmt: skip
         sections.append(
             Section(
                 "Verdicts",
-                table(["model", "reached", "demanded"], verdicts),
+                table(["model", "columns", "reached", "demanded"], verdicts),
                 "Checked on the table that is published.",
             )
         )
@@ -149,7 +151,25 @@ def _how(found: Evidence, *, public: bool) -> Section:
         for name, value in told.items()
         if value not in (None, [], {}, "")
     ]
-    body = table(["", ""], rows)
+    body = table(["", ""], [row for row in rows if row[0] not in ("steps", "rules")])
+    if told.get("steps"):
+        body += Markup("<h3>Steps, in their order</h3>") + table(
+            ["method", "columns", "k", "level", "within"],
+            [
+                [
+                    each["method"],
+                    ", ".join(each["columns"]),
+                    _shown(each["k"]),
+                    each["level"],
+                    ", ".join(each["within"]),
+                ]
+                for each in told["steps"]
+            ],
+        )
+    if told.get("rules"):
+        body += Markup("<h3>Rules that were kept</h3>") + table(
+            ["rule", "kind"], [[each["rule"], each["kind"].replace("_", " ")] for each in told["rules"]]
+        )
     if not public and run.command:
         body += Markup("<h3>Repeat</h3><pre>{}</pre>").format(run.command)
     return Section("Methods and parameters", body)
@@ -165,8 +185,13 @@ def methods_of(found: Evidence) -> Json:
         return {"job": run.job, "version": __version__} | asked
     settings = {name: value for name, value in run.facts.get("settings", {}).items() if name not in _HIDDEN}
     own = {name: value for name, value in settings.pop("parameters", {}).items() if name not in _HIDDEN}
+    # Of steps and rules what was asked for: their figures tell about the original.
+    steps = [{name: each.get(name) for name in _OF_STEP} for each in run.facts.get("steps") or ()]
+    rules = [{name: each[name] for name in ("rule", "kind")} for each in run.facts.get("rules") or ()]
     return settings | {
         "parameters": own,
+        **({"steps": steps} if steps else {}),
+        **({"rules": rules} if rules else {}),
         "release_type": found.limits.name,
         "version": run.versions.get("shoal", ""),
     }

@@ -23,6 +23,7 @@ RULES: dict[str, Constraint] = {
     "alpha": AnyOf((Unset(), Interval(Real, 0, 1))),
     "beta": AnyOf((Unset(), Interval(Real, 0))),
     "delta": AnyOf((Unset(), Interval(Real, 0))),
+    "enhanced_beta": AnyOf((Unset(), Interval(Real, 0))),
 }
 
 
@@ -47,6 +48,8 @@ class Conditions:
         Largest gain of a value's share over its share in the table, as a part of it: beta-likeness.
     delta : float, optional
         Largest absolute logarithm of the ratio of the shares: delta-disclosure privacy.
+    enhanced_beta : float, optional
+        As beta, and at most -log of the value's share in the table: enhanced beta-likeness.
     sensitive : tuple of array of int64
         Codes of each sensitive column, one per record.
     ordered : tuple of bool
@@ -69,6 +72,7 @@ class Conditions:
     sensitive: tuple[np.ndarray, ...] = ()
     ordered: tuple[bool, ...] = ()
     apart: np.ndarray | None = None
+    enhanced_beta: float | None = None
     _spans: np.ndarray = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -126,7 +130,15 @@ class Conditions:
         limits = np.array(
             [
                 none if each is None else float(each)
-                for each in (self.l, self.entropy_l, self.t, self.alpha, self.beta, self.delta)
+                for each in (
+                    self.l,
+                    self.entropy_l,
+                    self.t,
+                    self.alpha,
+                    self.beta,
+                    self.delta,
+                    self.enhanced_beta,
+                )
             ]
         )
         shares = np.zeros(self.width)
@@ -162,6 +174,7 @@ class Conditions:
             "alpha": "alpha",
             "beta": "beta",
             "delta": "delta",
+            "enhanced_beta": "enhanced beta",
         }
         words += [
             f"{text} = {getattr(self, name):g}"
@@ -175,7 +188,7 @@ class Conditions:
 
 
 @kernel()
-def class_holds(counts, size, spans, limits, shares):  # noqa: C901 - one step of a compiled search, case by case
+def class_holds(counts, size, spans, limits, shares):  # noqa: C901, PLR0911, PLR0912 - one step of a compiled search, case by case
     """Whether a class of so many records holds the demands on its sensitive values."""
     slack = 1e-12
     for at in range(spans.shape[0]):
@@ -199,6 +212,9 @@ def class_holds(counts, size, spans, limits, shares):  # noqa: C901 - one step o
             if not math.isnan(limits[3]) and p > limits[3] + slack:
                 return False
             if not math.isnan(limits[4]) and q > 0 and p > q and (p - q) / q > limits[4] + slack:
+                return False
+            enhanced = not math.isnan(limits[6]) and q > 0 and p > q
+            if enhanced and (p - q) / q > min(limits[6], -math.log(q)) + slack:
                 return False
             if not math.isnan(limits[5]) and q > 0 and (p == 0 or abs(math.log(p / q)) > limits[5] + slack):
                 return False

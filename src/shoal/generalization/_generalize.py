@@ -48,7 +48,7 @@ class Generalize(Recoder):
         Weight of a column in the loss.
     sensitive : sequence of str, optional
         Columns whose values must stay uncertain; they are not coarsened.
-    l, entropy_l, t, alpha, beta, delta : optional
+    l, entropy_l, t, alpha, beta, enhanced_beta, delta : optional
         Conditions on the sensitive columns, see `Conditions`.
     classes : {"ancestors", "sets"}, default "ancestors"
         Release a class at its common ancestors, or as the values present in it (local recoding).
@@ -133,6 +133,7 @@ class Generalize(Recoder):
         t: float | None = None,
         alpha: float | None = None,
         beta: float | None = None,
+        enhanced_beta: float | None = None,
         delta: float | None = None,
         classes: str = "ancestors",
         columns: Sequence[str] | None = None,
@@ -155,6 +156,7 @@ class Generalize(Recoder):
         self.t = t
         self.alpha = alpha
         self.beta = beta
+        self.enhanced_beta = enhanced_beta
         self.delta = delta
         self.classes = classes
         self.columns = columns
@@ -226,6 +228,7 @@ class Generalize(Recoder):
             tuple(codes),
             tuple(ordered),
             self._apart(X),
+            self.enhanced_beta,
         )
 
     def _local(self, lattice: Lattice) -> np.ndarray:

@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
+import sys
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from shoal.errors import ParameterError
-from shoal.microaggregation._anneal import Anneal
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._brkga import BRKGA
-from shoal.microaggregation._cmeans import KC, KCKW
-from shoal.microaggregation._derivative_free import DerivativeFree
-from shoal.microaggregation._ga import GA
-from shoal.microaggregation._given import GivenPartition
-from shoal.microaggregation._gsms import GSMS, GSMST2
-from shoal.microaggregation._imhm import IMHM
-from shoal.microaggregation._mictsp import FDM, MicTSP
-from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM
-from shoal.microaggregation._path_exchange import PathExchange
-from shoal.microaggregation._refine import refine
-from shoal.microaggregation._repair import repair
-from shoal.microaggregation._spanning_tree import MSTCentroid, MSTDiameter
-from shoal.microaggregation._strata import join_small_strata, partition_within
-from shoal.microaggregation._univariate import Univariate, UnivariateMedian
-from shoal.microaggregation._ward import KWard
-from shoal.microaggregation.fixed_size import CBFS, MD, MDAV, VMDAV, MDAVGeneric
-from shoal.microaggregation.means import HMeans, KMeans
+
+if TYPE_CHECKING:
+    from shoal.microaggregation._anneal import Anneal
+    from shoal.microaggregation._brkga import BRKGA
+    from shoal.microaggregation._cmeans import KC, KCKW
+    from shoal.microaggregation._derivative_free import DerivativeFree
+    from shoal.microaggregation._ga import GA
+    from shoal.microaggregation._given import GivenPartition
+    from shoal.microaggregation._gsms import GSMS, GSMST2
+    from shoal.microaggregation._imhm import IMHM
+    from shoal.microaggregation._mictsp import FDM, MicTSP
+    from shoal.microaggregation._path import CBFSMHM, MDAVMHM, MDMHM, NPNMHM
+    from shoal.microaggregation._path_exchange import PathExchange
+    from shoal.microaggregation._refine import refine
+    from shoal.microaggregation._repair import repair
+    from shoal.microaggregation._spanning_tree import MSTCentroid, MSTDiameter
+    from shoal.microaggregation._strata import join_small_strata, partition_within
+    from shoal.microaggregation._univariate import Univariate, UnivariateMedian
+    from shoal.microaggregation._ward import KWard
+    from shoal.microaggregation.fixed_size import CBFS, MD, MDAV, VMDAV, MDAVGeneric
+    from shoal.microaggregation.means import HMeans, KMeans
 
 __all__ = [
     "BRKGA",
@@ -62,36 +68,84 @@ __all__ = [
     "repair",
 ]
 
-_REGISTERED: tuple[type[Microaggregator], ...] = (
-    MDAV,
-    MDAVGeneric,
-    MD,
-    CBFS,
-    VMDAV,
-    Univariate,
-    UnivariateMedian,
-    NPNMHM,
-    MDMHM,
-    MDAVMHM,
-    CBFSMHM,
-    MicTSP,
-    FDM,
-    IMHM,
-    PathExchange,
-    GSMS,
-    GSMST2,
-    KWard,
-    MSTDiameter,
-    MSTCentroid,
-    KC,
-    KCKW,
-    KMeans,
-    HMeans,
-    DerivativeFree,
-    BRKGA,
-    GA,
-    Anneal,
-)
+# Where each name is defined: loaded when first used, so that a command starts fast.
+_HOMES = {
+    "Anneal": "_anneal",
+    "BRKGA": "_brkga",
+    "KC": "_cmeans",
+    "KCKW": "_cmeans",
+    "DerivativeFree": "_derivative_free",
+    "GA": "_ga",
+    "GivenPartition": "_given",
+    "GSMS": "_gsms",
+    "GSMST2": "_gsms",
+    "IMHM": "_imhm",
+    "FDM": "_mictsp",
+    "MicTSP": "_mictsp",
+    "CBFSMHM": "_path",
+    "MDAVMHM": "_path",
+    "MDMHM": "_path",
+    "NPNMHM": "_path",
+    "PathExchange": "_path_exchange",
+    "refine": "_refine",
+    "repair": "_repair",
+    "MSTCentroid": "_spanning_tree",
+    "MSTDiameter": "_spanning_tree",
+    "join_small_strata": "_strata",
+    "partition_within": "_strata",
+    "Univariate": "_univariate",
+    "UnivariateMedian": "_univariate",
+    "KWard": "_ward",
+    "CBFS": "fixed_size",
+    "MD": "fixed_size",
+    "MDAV": "fixed_size",
+    "VMDAV": "fixed_size",
+    "MDAVGeneric": "fixed_size",
+    "HMeans": "means",
+    "KMeans": "means",
+}
+_REGISTERED = {
+    "mdav": "MDAV",
+    "mdav-generic": "MDAVGeneric",
+    "md": "MD",
+    "cbfs": "CBFS",
+    "v-mdav": "VMDAV",
+    "univariate": "Univariate",
+    "univariate-median": "UnivariateMedian",
+    "npn-mhm": "NPNMHM",
+    "md-mhm": "MDMHM",
+    "mdav-mhm": "MDAVMHM",
+    "cbfs-mhm": "CBFSMHM",
+    "mictsp": "MicTSP",
+    "fdm": "FDM",
+    "imhm": "IMHM",
+    "path-exchange": "PathExchange",
+    "gsms": "GSMS",
+    "gsms-t2": "GSMST2",
+    "k-ward": "KWard",
+    "m-d": "MSTDiameter",
+    "m-c": "MSTCentroid",
+    "kc": "KC",
+    "kckw": "KCKW",
+    "k-means": "KMeans",
+    "h-means": "HMeans",
+    "derivative-free": "DerivativeFree",
+    "brkga": "BRKGA",
+    "ga": "GA",
+    "anneal": "Anneal",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
 
 
 def methods() -> dict[str, type[Microaggregator]]:
@@ -103,7 +157,7 @@ def methods() -> dict[str, type[Microaggregator]]:
     >>> methods()["mdav"].__name__
     'MDAV'
     """
-    return {each.name: each for each in _REGISTERED}
+    return {name: getattr(sys.modules[__name__], each) for name, each in _REGISTERED.items()}
 
 
 def resolve_method(
@@ -117,10 +171,9 @@ def resolve_method(
     options = {"time_limit": time_limit, "max_proposals": max_proposals, "random_state": random_state}
     if isinstance(method, Microaggregator):
         return method.copy().set_params(k=k).check()
-    known = methods()
-    if not isinstance(method, str) or method not in known:
-        raise ParameterError(f"'method' must be one of {', '.join(known)}. Got {method!r}.")
-    chosen = known[method]
+    if not isinstance(method, str) or method not in _REGISTERED:
+        raise ParameterError(f"'method' must be one of {', '.join(_REGISTERED)}. Got {method!r}.")
+    chosen: type[Microaggregator] = getattr(sys.modules[__name__], _REGISTERED[method])
     for name in ("time_limit", "max_proposals"):
         if options[name] is not None and not chosen.takes(name):
             raise ParameterError(f"The method {method!r} takes no {name!r}: it stops by itself.")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from shoal.engine.compile import needs_compiling
+from shoal.engine.compile import tell_compiling
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
@@ -24,12 +24,6 @@ from shoal.microaggregation._univariate import Univariate
 from shoal.microaggregation._work import Progress, Shape, Work
 from shoal.microaggregation.fixed_size.plain import plain_mdav
 from shoal.params import AnyOf, Constraint, Instance, Interval, Unset
-
-KERNELS = {
-    True: ("shoal.microaggregation._anneal_kernels", "shoal.microaggregation._regions"),
-    False: ("shoal.microaggregation._global_kernels", "shoal.engine.kernels.nearest"),
-}
-"""Modules whose kernels a search of one block, and a global one, compiles when it is first used."""
 
 
 class Anneal(Microaggregator):
@@ -159,9 +153,8 @@ class Anneal(Microaggregator):
             return self._optimum(Z)
         shape = Shape.of(Z.shape[0], self.k, Z.shape[1], self._categories)
         whole = shape.one_block
-        if self.progress is not None and any(needs_compiling(module) for module in KERNELS[whole]):
-            self.progress("compiling, once after the installation: about 20 s", 0.0, 1.0)
-        _compile(whole)
+        with tell_compiling(self._tell_compiling):
+            _compile(whole)
         Z = Z - Z.mean(axis=0)  # the kernels' float32 is finest around zero
         work = self._work(shape)
         mixed = Mixed.of(Z, self._categories)
@@ -195,6 +188,10 @@ class Anneal(Microaggregator):
         self.start_loss_ = 100.0 * mixed.loss(labels) / total if total > 0 else 0.0
         self.n_proposals_ = 1
         return labels
+
+    def _tell_compiling(self) -> None:
+        if self.progress is not None:
+            self.progress("compiling, once after the installation: about 20 s", 0.0, 1.0)
 
     def _work(self, shape: Shape) -> Work:
         if self.max_proposals is None and self.time_limit is None:

@@ -31,6 +31,7 @@ def check(
     entropy_l: float | None = None,
     alpha: float | None = None,
     beta: float | None = None,
+    enhanced_beta: float | None = None,
     delta_disclosure: float | None = None,
     ground: str | Mapping[str, str] = "auto",
     levels: Mapping[str, Sequence[Any]] | None = None,
@@ -50,8 +51,9 @@ def check(
         With it, recursive (c, l)-diversity is checked too.
     entropy_l : float, optional
         A demand on the entropy kind.
-    alpha, beta, delta_disclosure : float, optional
-        With them, (alpha, k)-anonymity, beta-likeness and delta-disclosure privacy are checked too; see `share_limits`.
+    alpha, beta, enhanced_beta, delta_disclosure : float, optional
+        With them, (alpha, k)-anonymity, beta-likeness, its enhanced form and delta-disclosure privacy are checked too; see
+        `share_limits`.
     ground : {"auto", "equal", "ordered", "hierarchical"} or mapping of column name to it, default "auto"
         See `t_closeness`.
     levels : mapping of column name to levels, optional
@@ -91,14 +93,15 @@ def check(
     check_params(
         "check",
         {"k": K_RULE, "l": L_RULE, "t": T_RULE, "c": C_RULE, "entropy_l": L_RULE, "alpha": ALPHA_RULE,
-         "beta": GAIN_RULE, "delta_disclosure": GAIN_RULE},
+         "beta": GAIN_RULE, "enhanced_beta": GAIN_RULE, "delta_disclosure": GAIN_RULE},
         {"k": k, "l": l, "t": t, "c": c, "entropy_l": entropy_l, "alpha": alpha, "beta": beta,
-         "delta_disclosure": delta_disclosure},
+         "enhanced_beta": enhanced_beta, "delta_disclosure": delta_disclosure},
     )  # fmt: skip
     names = names_of(quasi, "quasi")
     others = names_of(sensitive, "sensitive") if sensitive else []
     demands = {
-        "l": l, "t": t, "c": c, "entropy_l": entropy_l, "alpha": alpha, "beta": beta, "delta_disclosure": delta_disclosure,
+        "l": l, "t": t, "c": c, "entropy_l": entropy_l, "alpha": alpha, "beta": beta, "enhanced_beta": enhanced_beta,
+        "delta_disclosure": delta_disclosure,
     }  # fmt: skip
     unmet = [name for name, demand in demands.items() if demand is not None and not others]
     if unmet:
@@ -139,7 +142,7 @@ def _on(
     if c is not None:
         verdicts.append(diversity_verdict(classes, profile, "recursive", l, c))
     verdicts.append(closeness_verdict(classes, profile, scale, t))
-    for kind, asked in zip(KINDS, ("alpha", "beta", "delta_disclosure"), strict=True):
+    for kind, asked in zip(KINDS, ("alpha", "beta", "delta_disclosure", "enhanced_beta"), strict=True):
         if demands[asked] is not None:
             verdicts.append(share_verdict(classes, profile, kind, demands[asked]))
     return verdicts

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-import pyarrow.compute as pc
 
 from shoal.engine.compile import kernel
 from shoal.engine.frame import Frame
@@ -244,6 +243,8 @@ def _ranks(frame: Frame, cells: CodedCells, levels: Sequence[Any] | None) -> np.
         )
     if isinstance(cells.values, list):  # levels of an ordered category come in their order
         return np.arange(cells.span)
+    import pyarrow.compute as pc  # slow to load, and needed for ordered columns alone
+
     order = pc.array_sort_indices(cells.values, null_placement="at_end")
     rank[order.to_numpy(zero_copy_only=False)] = np.arange(cells.span)
     return rank

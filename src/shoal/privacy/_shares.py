@@ -21,6 +21,11 @@ KINDS = {
     "alpha": "(alpha, k)-anonymity",
     "beta": "beta-likeness",
     "delta": "delta-disclosure privacy",
+    "enhanced": "enhanced beta-likeness",
+}
+_ENDLESS = {
+    "delta": "A class lacks a value of the table, so the ratio of shares is not bounded.",
+    "enhanced": "The share of a frequent value grows by more than any beta of the enhanced kind allows.",
 }
 # Rounding of a share must not make a class miss a demand that it meets.
 _SLACK = 1e-12
@@ -38,10 +43,11 @@ def share_limits(
         The columns an intruder is taken to know.
     sensitive : str
         The column whose values are to stay uncertain.
-    kind : {"alpha", "beta", "delta"}, default "alpha"
+    kind : {"alpha", "beta", "delta", "enhanced"}, default "alpha"
         alpha: the largest share of one value in a class. beta: the largest gain of a value's share over its share in the
         table, as a part of it. delta: the largest absolute logarithm of the ratio of the two shares, infinite where a
-        class lacks a value of the table.
+        class lacks a value of the table. enhanced: as beta, infinite where a gain exceeds -log of the value's share in
+        the table, so that the shares of frequent values may grow by less.
     limit : float, optional
         The demand: at most this.
 
@@ -82,9 +88,7 @@ def share_verdict(classes: Classes, profile: Profile, kind: str, limit: float | 
         missing[profile.cells.name] = profile.cells.n_missing
     # A ratio of shares has no logarithm where a class lacks a value: JSON knows no infinity.
     endless = np.isinf(value)
-    lacking = (
-        ("A class lacks a value of the table, so the ratio of shares is not bounded.",) if endless else ()
-    )
+    lacking = (_ENDLESS[kind],) if endless else ()
     return Verdict(
         model=KINDS[kind],
         quasi=classes.names,
@@ -135,6 +139,10 @@ def _figures(codes, starts, shares, values, kind):
                 figure = p
             elif kind == 1:
                 figure = max(0.0, (p - q) / q)
+            elif kind == 3:
+                figure = max(0.0, (p - q) / q)
+                if figure > -np.log(q) + 1e-12:
+                    figure = np.inf
             else:
                 figure = abs(np.log(p / q))
             out[g] = max(out[g], figure)

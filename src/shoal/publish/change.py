@@ -16,7 +16,7 @@ from shoal import privacy, rules
 from shoal.errors import InputError, InternalError
 from shoal.generalization import Generalize, Hierarchy, Recoder, Suppress, read_hierarchies
 from shoal.publish.executors import Executor, Progress
-from shoal.publish.recoding import CONDITIONS, refuse_for
+from shoal.publish.recoding import refuse_for
 from shoal.publish.replacing import class_weights, needed_table, opened, outcome_of
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
@@ -27,6 +27,7 @@ from shoal.publish.stages.measure import Figures, LossCertificate
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import Status, status_of
 from shoal.schema import Column
+from shoal.schema.steps import CONDITIONS
 
 # Records up to which the loss of recoding is bounded without being asked.
 CERTIFIED = 50_000
@@ -113,7 +114,7 @@ def recoder_for(settled: SettledChange, table: pl.DataFrame) -> Recoder:
         recoding=request.recoding or "local", suppress_at_most=request.suppress_at_most or 0.0,
         objective=request.objective or "loss", classes=request.classes or "ancestors", importance=importance,
         sensitive=roles.modelled, l=request.l, entropy_l=request.entropy_l, t=request.t, alpha=request.alpha,
-        beta=request.beta, delta=request.delta_disclosure, apart=_apart(settled),
+        beta=request.beta, enhanced_beta=request.enhanced_beta, delta=request.delta_disclosure, apart=_apart(settled),
         columns=[*roles.quasi_names, *roles.modelled], time_limit=request.time_limit, random_state=seed,
         certify=bool(request.certify) or table.height <= CERTIFIED,
     ).check()  # fmt: skip

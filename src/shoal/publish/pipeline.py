@@ -11,7 +11,6 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
-from shoal.engine.compile import needs_compiling
 from shoal.errors import ParameterError
 from shoal.microaggregation import Microaggregator, resolve_method
 from shoal.publish.earlier import with_earlier
@@ -150,8 +149,3 @@ def settle_status(rows: Rows, draft: Draft, plan: PublishPlan) -> tuple[Status, 
         status, told = with_earlier(status, request, plan.roles, rows.published, rows.table[ROW])
     refuse_red(status, accepted=request.accept_risk)
     return status, told
-
-
-def first_use(method: Microaggregator) -> str:
-    """What is said where a method must be compiled first."""
-    return " (first use: compiling, once)" if needs_compiling(type(method).__module__) else ""

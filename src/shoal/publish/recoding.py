@@ -6,14 +6,13 @@ from numbers import Integral, Real
 
 from shoal.params import Interval, Options
 from shoal.publish.fields import PATH, maybe, option
+from shoal.schema.steps import CONDITIONS
 from shoal.typing import Keywords
 
 # Methods that change cells truthfully instead of averaging them.
 CHANGING = ("generalize", "suppress")
-# Conditions on the sensitive columns; None where it is not asked for.
-CONDITIONS = ("l", "entropy_l", "t", "alpha", "beta", "delta_disclosure")
 # The conditions that classes can hold and groups of records cannot.
-OF_CLASSES = ("entropy_l", "alpha", "beta", "delta_disclosure")
+OF_CLASSES = ("entropy_l", "alpha", "beta", "enhanced_beta", "delta_disclosure")
 OF_GENERALIZE = ("hierarchies", "recoding", "suppress_at_most", "objective", "classes")
 OF_SUPPRESS = ("reading", "subsets")
 
@@ -36,6 +35,11 @@ FIELDS: Keywords = {
         None, maybe(Interval(Real, 0)),
         "Of generalize: largest gain of a sensitive value's share over its share in the table (beta-likeness).",
         "number", "--beta", page=True,
+    ),
+    "enhanced_beta": option(
+        None, maybe(Interval(Real, 0)),
+        "Of generalize: the same, and at most -log of the value's share in the table (enhanced beta-likeness).",
+        "number", "--enhanced-beta", page=True,
     ),
     "delta_disclosure": option(
         None, maybe(Interval(Real, 0)),

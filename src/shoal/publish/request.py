@@ -95,6 +95,7 @@ class ProtectionRequest:
     entropy_l: float | None = FIELDS["entropy_l"]
     alpha: float | None = FIELDS["alpha"]
     beta: float | None = FIELDS["beta"]
+    enhanced_beta: float | None = FIELDS["enhanced_beta"]
     delta_disclosure: float | None = FIELDS["delta_disclosure"]
     on_missing: str | None = option(
         None, maybe(Options(("error", "impute", "category", "drop"))),

@@ -232,6 +232,16 @@ def _titled(verdict: Any) -> str:
     return f"{verdict.model} of {verdict.sensitive}" if verdict.sensitive else verdict.model
 
 
+def _k_words(settings: Mapping[str, Any], sizes: np.ndarray, unit: str) -> str:
+    """What k holds of; in a run of steps all treated columns together may keep less."""
+    k = settings.get("k", sizes.min())
+    if settings.get("method") == "steps" and int(sizes.min()) < int(k):
+        return (
+            f"{k} on the columns of each step that keeps one (see the verdicts), not on all of them together"
+        )
+    return f"every group has at least {k} {unit}"
+
+
 def _sentences(
     protection: ProtectionLike,
     height: int,
@@ -251,13 +261,21 @@ def _sentences(
             else ", and yet someone is alone on them"
         )
     )
-    strata = list(protection.settings().get("strata", ()))
+    settings = protection.settings()
+    strata = list(settings.get("strata", ()))
+    apart = settings.get("method") == "steps" and int(sizes.min()) < int(settings.get("k", 0))
     within = f" within the strata of {listed(strata)}" if strata else ""
     first = (
         f"{counted(height, 'record')} were put into {counted(sizes.size, 'group')} of at least {sizes.min():,}"
         f"{within}, and {counted(len(names), 'protected column is', 'protected columns are')} the same for all "
         f"members of a group{alike}."
     )
+    if apart:  # each set of columns keeps its k, all of them together do not
+        first = (
+            f"{counted(height, 'record')} were treated in several steps, each on columns of its own. Each verdict holds on the "
+            f"columns it names and on no others: on all {number(len(names))} treated columns together, records are alike in "
+            f"{counted(sizes.size, 'group')} of {sizes.min():,} to {sizes.max():,}."
+        )
     if "dld" in figures:
         lost = f"; the price is {percent(figures['information_loss'])} of the variation between records"
         second = (
@@ -335,7 +353,7 @@ def _how(
     unit = "households" if settings.get("households") and not apart else "records"
     rows = [
         ("Method", f"{name} ({what.rstrip('.')})" if what else name),
-        ("k", f"every group has at least {settings.get('k', sizes.min())} {unit}"),
+        ("k", _k_words(settings, sizes, unit)),
         ("Records", f"{height:,}"),
         ("Groups", f"{sizes.size:,}, {spread}"),
     ]

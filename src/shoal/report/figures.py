@@ -63,7 +63,9 @@ def group_sizes(sizes: np.ndarray, k: int) -> Markup:
         axes = canvas(400, 180, left=46, bottom=40, top=18)
         axes.bar(edges[:-1] + step / 2, counts, width=0.82 * step, color=AFTER, linewidth=0)
         grid(axes)
-        axes.set_xlim(min(edges[0], k - 0.5) - 1.5 * step, max(edges[-1] + step, min(2 * k, k + 40) - 0.5))
+        axes.set_xlim(
+            max(0.0, min(edges[0], k - 0.5) - 1.5 * step), max(edges[-1] + step, min(2 * k, k + 40) - 0.5)
+        )
         axes.axvline(k - 0.5, color=INK, linewidth=1, linestyle=(0, (4, 3)))
         axes.annotate(
             f"k = {k}", (k - 0.5, 1), (5, 2), xycoords=("data", "axes fraction"), textcoords="offset points"

@@ -59,11 +59,15 @@ def intervals_picture(figures: Sequence[KeptFigure]) -> Markup:
 
 def indicator_table(figures: Sequence[KeptFigure]) -> Markup:
     """Each figure before and after, the overlap of its intervals, and the verdict."""
+    from shoal.utility import figure_text  # after the page is asked for
+
     rows = []
     for each in figures:
         state = Markup('<span class="state {}">{}</span>').format(_STATES[each.verdict], each.verdict)
         told = [
-            "" if np.isnan(part.value) else f"{part.value:.5g} ({part.low:.5g} to {part.high:.5g})"
+            ""
+            if np.isnan(part.value)
+            else f"{figure_text(part.value)} ({figure_text(part.low)} to {figure_text(part.high)})"
             for part in (each.before, each.after)
         ]
         rows.append([each.title, told[0], told[1] or each.note or "none", f"{each.overlap:.2f}", state])

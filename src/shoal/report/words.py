@@ -252,7 +252,7 @@ def risk_facts(figures: Mapping[str, Any], ceiling: float | None) -> tuple[Figur
     """The figures of risk that are there; `ceiling` is what linkage cannot exceed with these groups."""
     words = (
         ""
-        if ceiling is None
+        if ceiling is None or ceiling > 0.5  # in a run of steps groups on all columns may be single records
         else f"; all members of a group look alike, so with these groups it cannot exceed {percent(100 * ceiling)}, "
         "one in k at most"
     )
@@ -325,16 +325,17 @@ def listed(names: Any, limit: int = 12) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}" if names else "none"
 
 
-def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:  # noqa: PLR0911 - a sentence a model
+def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:  # noqa: C901, PLR0911 - a sentence a model
     """What a verdict of this model says about the published table."""
     column = f"“{sensitive}”" if sensitive else "the sensitive column"
     reached = number(value)
     if model.startswith("k-anonymity"):
+        one, many = ("household", "households") if model.endswith("of households") else ("record", "records")
         if value == 1:
-            return "At least one record is alone with its combination of quasi-identifiers."
+            return f"At least one {one} is alone with its combination of quasi-identifiers."
         return (
-            f"The rarest combination of quasi-identifiers is shared by {reached} records: on these columns "
-            f"nobody can be told apart from {number(value - 1)} others."
+            f"The rarest combination of quasi-identifiers is shared by {reached} {many}: on these columns "
+            f"{'no household' if one == 'household' else 'nobody'} can be told apart from {number(value - 1)} others."
         )
     if "diversity" in model and value == 1:
         return f"In some group all records share one value of {column}: who finds a person's group learns it."
@@ -358,6 +359,13 @@ def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:  # no
         return (
             f"In no group is the share of a value of {column} more than {percent(100 * value)} above its share in the whole "
             "table."
+        )
+    if model.startswith("enhanced beta"):
+        return (
+            f"In some group the share of a frequent value of {column} is far above its share in the whole table."
+            if value is None
+            else f"In no group is the share of a value of {column} more than {percent(100 * value)} above its share in the "
+            "whole table, and less so for frequent values."
         )
     if model.startswith("delta-disclosure"):
         return (

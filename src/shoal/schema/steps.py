@@ -24,10 +24,21 @@ from shoal.schema.parts import Checked
 from shoal.typing import Json
 
 LEVELS = ("record", "household")
+# Conditions on the sensitive columns of a step that generalises.
+CONDITIONS = ("l", "entropy_l", "t", "alpha", "beta", "enhanced_beta", "delta_disclosure")
 # Steps that are no microaggregation, and the fields each of them takes beside columns and level.
 TAKES: dict[str, tuple[str, ...]] = {
     "suppress": ("k", "within", "count", "reading", "subsets"),
-    "generalize": ("k", "within", "count", "recoding", "suppress_at_most", "objective", "classes"),
+    "generalize": (
+        "k",
+        "within",
+        "count",
+        "recoding",
+        "suppress_at_most",
+        "objective",
+        "classes",
+        *CONDITIONS,
+    ),
     "pram": ("probability", "matrix", "invariant"),
     "noise": ("scale", "correlated"),
     "rank-swap": ("share",),
@@ -92,6 +103,8 @@ class Step(Checked):
         Of "generalize": what it keeps small.
     classes : {"ancestors", "sets"}, optional
         Of "generalize": release a class at its common ancestors, or as the values present in it.
+    l, entropy_l, t, alpha, beta, enhanced_beta, delta_disclosure : optional
+        Of "generalize": conditions on the sensitive columns in each class of what the step publishes.
     probability : float, optional
         Of "pram": that a value is drawn anew.
     matrix : tuple of tuples, optional
@@ -133,6 +146,13 @@ class Step(Checked):
     suppress_at_most: float | None = None
     objective: str | None = None
     classes: str | None = None
+    l: int | None = None
+    entropy_l: float | None = None
+    t: float | None = None
+    alpha: float | None = None
+    beta: float | None = None
+    enhanced_beta: float | None = None
+    delta_disclosure: float | None = None
     probability: float | None = None
     matrix: tuple[tuple[float, ...], ...] | None = None
     invariant: bool = False
@@ -158,6 +178,13 @@ class Step(Checked):
         "objective": Maybe(Options(("loss", "arx-loss", "precision", "cells"))),
         "classes": Maybe(Options(("ancestors", "sets"))),
         "recoding": Maybe(Options(("local", "global"))),
+        "l": Maybe(Whole(2)),
+        "entropy_l": Maybe(Finite(1)),
+        "t": Maybe(Finite(0, below=1.0000001)),
+        "alpha": Maybe(Finite(0, below=1.0000001)),
+        "beta": Maybe(Finite(0)),
+        "enhanced_beta": Maybe(Finite(0)),
+        "delta_disclosure": Maybe(Finite(0)),
         "suppress_at_most": Maybe(Finite(0, below=1.0000001)),
         "probability": Maybe(Finite(0, below=1.0000001)),
         "invariant": TruthValue(),
@@ -189,10 +216,20 @@ class Step(Checked):
                 f"A step {self.method!r} counts households at the level of records and under the reading 'strict'. Got level "
                 f"{self.level!r} and reading {self.reading or 'strict'!r}."
             )
+        if self.conditions and self.level == "household":
+            raise SchemaError(
+                f"A condition such as {next(iter(self.conditions))!r} is on records, so its step cannot be at the level of "
+                "households."
+            )
         if self.method == "pram" and (self.probability is None) == (self.matrix is None):
             raise SchemaError("A step 'pram' must have either 'probability' or 'matrix'.")
         if self.method == "code-ends" and self.bottom is None and self.top is None:
             raise SchemaError("A step 'code-ends' must have 'bottom', 'top' or both. It has neither.")
+
+    @property
+    def conditions(self) -> dict[str, float]:
+        """What is asked of the sensitive columns."""
+        return {name: getattr(self, name) for name in CONDITIONS if getattr(self, name) is not None}
 
     @property
     def is_truthful(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shoal.utility._estimates import Estimate, overlap, quantile, ratio, total
 from shoal.utility._formulas import columns_of
 from shoal.utility._general import General, general
-from shoal.utility._indicators import Fitness, KeptFigure, check_indicators, fitness
+from shoal.utility._indicators import Fitness, KeptFigure, check_indicators, figure_text, fitness
 from shoal.utility._models import guessed
 
 __all__ = [
@@ -15,6 +15,7 @@ __all__ = [
     "KeptFigure",
     "check_indicators",
     "columns_of",
+    "figure_text",
     "fitness",
     "general",
     "guessed",

@@ -97,7 +97,10 @@ class Fitness:
         said = [f"indicators: {counts[0]} kept, {counts[1]} moved, {counts[2]} lost of {len(self.figures)}"]
         for each in self.figures:
             if each.verdict != WORDS[0]:
-                shown = each.note or f"{each.before.value:.6g} before, {each.after.value:.6g} after"
+                shown = (
+                    each.note
+                    or f"{figure_text(each.before.value)} before, {figure_text(each.after.value)} after"
+                )
                 said.append(f"{each.verdict}: {each.title}: {shown} (overlap {each.overlap:.2f})")
         return said
 
@@ -150,6 +153,20 @@ def titled(indicator: Indicator) -> str:
     return f"{what.get(indicator.kind, f'{indicator.kind} of')} {indicator.column}{below}"
 
 
+def figure_text(value: float) -> str:
+    """A figure for reading: whole where it is large, else five digits.
+
+    Examples
+    --------
+    >>> from shoal.utility import figure_text
+    >>> figure_text(50147991.3), figure_text(0.501311), figure_text(float("nan"))
+    ('50,147,991', '0.50131', 'not there')
+    """
+    if np.isnan(value):
+        return "not there"
+    return f"{value:,.0f}" if abs(value) >= 1e5 else f"{value:.5g}"
+
+
 def fitness(original: Any, protected: Any, schema: Schema, *, weights: str | None = None) -> Fitness:
     """Compute the schema's indicators on both tables and compare their intervals.
 
@@ -188,8 +205,8 @@ def fitness(original: Any, protected: Any, schema: Schema, *, weights: str | Non
             after, note = _figures(each, tables[1], named), ""
         except InputError as error:
             after, note = {}, str(error)
-        for domain in [*before, *(name for name in after if name not in before)]:
-            old, new = before.get(domain, NOTHING), after.get(domain, NOTHING)
+        for domain, old in before.items():  # a domain of cells made missing is none that was asked for
+            new = after.get(domain, NOTHING)
             figures.append(KeptFigure(titled(each), domain, old, new, overlap(old, new), note))
     return Fitness(tuple(figures))
 

@@ -15,9 +15,9 @@ import polars as pl
 from shoal import privacy
 from shoal.errors import GuaranteeError
 from shoal.privacy import Verdict
-from shoal.publish.recoding import CONDITIONS
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.roles import Decided
+from shoal.schema.steps import CONDITIONS
 
 # A class on the protected columns, on all that are not sensitive, a row's household, whether a protected cell is
 # missing, and rows.

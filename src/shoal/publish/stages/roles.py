@@ -10,10 +10,10 @@ import polars as pl
 
 from shoal.engine.roles import settled_schema
 from shoal.errors import InputError
-from shoal.publish.recoding import CONDITIONS
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.decode import RAW, Decoder, decoded_facts, raw_facts
 from shoal.schema import Column, Schema
+from shoal.schema.steps import CONDITIONS
 
 # Rows from which roles are guessed where no schema gives them.
 GUESSED_ROWS = 50_000

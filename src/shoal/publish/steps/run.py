@@ -13,12 +13,12 @@ from shoal import privacy, rules
 from shoal.engine.roles import row_codes
 from shoal.errors import InputError
 from shoal.publish.executors import Executor, Progress
-from shoal.publish.recoding import CONDITIONS
 from shoal.publish.replacing import class_weights, needed_table, opened, outcome_of
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
 from shoal.publish.stages import check
 from shoal.publish.stages.decode import decoded_facts
+from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.release import hidden
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import Status, status_of
@@ -26,10 +26,11 @@ from shoal.publish.steps.figures import SettledSteps, figures_of, order_notes
 from shoal.publish.steps.task import StepTask, Treated
 from shoal.publish.steps.treat import check_methods, treat
 from shoal.schema import Column, Step
+from shoal.schema.steps import CONDITIONS
 
 _CANNOT = {
     **{
-        name: f"its columns are treated apart; give {name!r} to a run of the method generalize"
+        name: f"its columns are treated apart; give {name!r} to a step of the method generalize"
         for name in CONDITIONS
     },
     **dict.fromkeys(
@@ -160,6 +161,7 @@ def _run(
             zeros,
             whole,
             seed,
+            roles.sensitive,
         )
         if step.count == "household" and roles.household is None:
             raise InputError(f"The step {step.method!r} counts households, and no column has that role.")
@@ -259,10 +261,22 @@ def _verdicts(protected: pl.DataFrame, ran: list[Ran], roles: Roles) -> tuple[pr
             verdict = privacy.check(homes, inside, k=each.k)[0]
             found.append(replace(verdict, model="k-anonymity of households"))
             continue
-        found.append(privacy.check(protected, inside, k=each.k)[0])
+        found += _of_step(protected, inside, each, roles)
         if each.step.count == "household":
             found.append(households_verdict(protected, inside, roles.household, each.k))
     return tuple(found)
+
+
+def _of_step(protected: pl.DataFrame, names: list[str], each: Ran, roles: Roles) -> list[privacy.Verdict]:
+    """K of one step, and its conditions on the sensitive columns as they are published."""
+    asked = each.step.conditions
+    if not asked:
+        return [privacy.check(protected, names, k=each.k)[0]]
+    ground, levels = distances_of(roles)
+    found = privacy.check(
+        protected, names, list(roles.sensitive), k=each.k, **asked, ground=ground, levels=levels
+    )
+    return [verdict for verdict in found if verdict.limit is not None]
 
 
 def households_verdict(

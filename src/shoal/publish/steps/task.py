@@ -54,6 +54,8 @@ class StepTask:
     whole : frozenset of str
         Columns of whole numbers.
     seed : int
+    sensitive : tuple of str
+        Columns that the conditions of the step are on.
     """
 
     request: ProtectionRequest
@@ -67,6 +69,7 @@ class StepTask:
     zeros: frozenset[str]
     whole: frozenset[str]
     seed: int
+    sensitive: tuple[str, ...] = ()
 
     @property
     def apart(self) -> str | None:

@@ -47,7 +47,9 @@ def _coarsened(task: StepTask) -> Treated:
     if small < task.k:
         where = f" in each class of {', '.join(task.within)}" if task.within else ""
         raise InputError(f"A class needs k = {task.k} records{where}. Got {small}.")
-    keys = _dates(table.select(*step.columns, *([task.apart] if task.apart else [])), task.facts)
+    _refuse_conditions(task, apart=strata is not None)
+    also = (*(task.sensitive if step.conditions else ()), *([task.apart] if task.apart else []))
+    keys = _dates(table.select(*step.columns, *also), task.facts)
     fitted = [_recoder(task, table).fit(keys[each]) for each in rows]
     order = np.argsort(np.concatenate(rows), kind="stable")
     columns = {}
@@ -75,6 +77,28 @@ def _coarsened(task: StepTask) -> Treated:
     return Treated(columns, losses, facts, exposed)
 
 
+def _refuse_conditions(task: StepTask, *, apart: bool) -> None:
+    """Raise a sentence where a step's conditions are on nothing, or on shares that its parts do not know."""
+    asked = task.step.conditions
+    if not asked:
+        return
+    if not task.sensitive:
+        raise InputError(
+            f"The condition {next(iter(asked))!r} of a step is on sensitive columns, and no column has that role."
+        )
+    treated = [name for name in task.sensitive if name in task.step.columns]
+    if treated:
+        raise InputError(
+            f"A step with conditions on sensitive columns does not treat them itself. Got {treated[0]!r}."
+        )
+    compared = [name for name in asked if name in ("t", "beta", "enhanced_beta", "delta_disclosure")]
+    if apart and compared:
+        raise InputError(
+            f"The condition {compared[0]!r} compares with the whole table, so its step cannot stay within other columns: set "
+            "within = [] in it."
+        )
+
+
 def _losses(recoder: Recoder) -> dict[str, float]:
     if isinstance(recoder, Suppress):
         return {name: count / recoder.labels_.size for name, count in recoder.suppressed_.items()}
@@ -98,7 +122,10 @@ def _recoder(task: StepTask, table: pl.DataFrame) -> Recoder:
         k=task.k, hierarchies={name: tree for name, tree in found.items() if tree is not None},
         breaks={n: task.facts[n].breaks or () for n in step.columns if task.facts[n].breaks and n not in given},
         recoding=step.recoding or "local", suppress_at_most=step.suppress_at_most or 0.0, importance=importance,
-        objective=step.objective or "loss", classes=step.classes or "ancestors", columns=list(step.columns),
+        objective=step.objective or "loss", classes=step.classes or "ancestors",
+        columns=[*step.columns, *(task.sensitive if step.conditions else ())],
+        sensitive=list(task.sensitive) if step.conditions else [], l=step.l, entropy_l=step.entropy_l, t=step.t,
+        alpha=step.alpha, beta=step.beta, enhanced_beta=step.enhanced_beta, delta=step.delta_disclosure,
         apart=task.apart, time_limit=request.time_limit, random_state=task.seed, certify=bool(request.certify) or table.height <= 5_000,
     ).check()  # fmt: skip
 

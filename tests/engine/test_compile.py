@@ -1,0 +1,76 @@
+"""Kernels on disk are those of the source: also where only a called kernel, or a constant, was changed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+
+import numba
+
+INNER = """
+from shoal.engine.compile import kernel
+
+@kernel()
+def inner(x):
+    return x + {added}
+
+@kernel()
+def {other}(x):
+    return x
+"""
+OUTER = """
+from inner_file import inner, {other}
+from limits import LIMIT
+from shoal.engine.compile import kernel, prange
+
+@kernel(parallel=True)
+def outer(values):
+    total = 0.0
+    for i in prange(values.shape[0]):
+        total += inner(values[i]) + LIMIT
+    return total + {other}(0.0)
+"""
+RUN = """
+import numpy as np, sys
+assert "numba" not in sys.modules
+from outer_file import outer
+from shoal.engine.compile import tell_compiling
+told = []
+assert "numba" not in sys.modules, "loaded before a kernel is called"
+with tell_compiling(lambda: told.append(1)):
+    print(outer(np.ones(4)), bool(told))
+"""
+
+
+def run(folder, added, limit, other="same"):
+    (folder / "inner_file.py").write_text(INNER.format(added=added, other=other))
+    (folder / "outer_file.py").write_text(OUTER.format(other=other))
+    (folder / "limits.py").write_text(f"LIMIT = {limit}\n")
+    path = os.pathsep.join([str(folder), *(each for each in sys.path if each)])
+    done = subprocess.run(
+        [sys.executable, "-B", "-c", RUN],
+        env=os.environ | {"PYTHONPATH": path, "NUMBA_DISABLE_JIT": "0"},
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    total, compiled = done.stdout.split()
+    return float(total), compiled == "True"
+
+
+def files(folder):
+    return {each.name.split("-")[0] for each in (folder / "__pycache__").glob("*.nb?")}
+
+
+def test_a_changed_kernel_in_another_file_is_compiled_anew(tmp_path):
+    assert run(tmp_path, 1.0, 0.0) == (8.0, True)
+    assert run(tmp_path, 1.0, 0.0) == (8.0, False)
+    assert run(tmp_path, 2.0, 0.0) == (12.0, True)
+    assert run(tmp_path, 2.0, 5.0) == (32.0, True)
+    assert files(tmp_path) == {"inner_file.inner", "inner_file.same", "outer_file.outer"}
+    for index in (tmp_path / "__pycache__").glob("*.nbi"):  # as where it names a type that is no more
+        index.write_bytes(pickle.dumps(numba.__version__, protocol=-1) + b"cgone\nType\n.")
+    assert run(tmp_path, 2.0, 5.0) == (32.0, True)
+    assert run(tmp_path, 2.0, 5.0) == (32.0, False)
+    assert run(tmp_path, 2.0, 5.0, other="renamed") == (32.0, True)
+    assert files(tmp_path) == {"inner_file.inner", "inner_file.renamed", "outer_file.outer"}
