@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ssl
 import time
+import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -38,7 +39,8 @@ class Client:
     verify : bool, path or ssl.SSLContext, default True
         Whom to trust: the system's authorities, or the certificates of a file.
     retries : int, default 2
-        How often to try again when the server cannot be reached or asks to wait. The same question is charged once.
+        How often to try again when the server cannot be reached, breaks off or asks to wait. Each question goes with a key
+        of its own, under which the server answers and charges it once.
 
     Examples
     --------
@@ -227,7 +229,8 @@ class Client:
         given = {"epsilon": epsilon, "error": error, "rho": rho}
         amount = {name: value for name, value in given.items() if value is not None}
         question = {"sql": sql, "mode": mode, **amount}
-        return self._send("POST", f"{self._at(dataset)}/{what}", json=question)
+        headers = {"idempotency-key": str(uuid.uuid4())} if what == "ask" else {}
+        return self._send("POST", f"{self._at(dataset)}/{what}", json=question, headers=headers)
 
     def _send(self, method: str, path: str, **words: Any) -> Any:
         try:
@@ -251,12 +254,15 @@ class Client:
         )
 
     def _tried(self, method: str, path: str, **words: Any) -> httpx.Response:
-        """Send, and again after a while where the server cannot be reached or asks to wait."""
+        """Send, and again after a while where the server cannot be reached, breaks off or asks to wait.
+
+        Nothing that is sent here does more when it comes twice: what is charged has its key.
+        """
         for turn in range(self._retries + 1):
             last = turn == self._retries
             try:
                 response = self._http.request(method, path, **words)
-            except httpx.ConnectError as error:
+            except (httpx.NetworkError, httpx.RemoteProtocolError) as error:
                 if last or "CERTIFICATE_VERIFY_FAILED" in str(error):
                     raise
             else:

@@ -60,6 +60,10 @@ async def walk(client):
         result = await client.call_tool(name, arguments)
         assert not result.is_error, result.content
         found[name] = result.structured_content
+    by_error = await client.call_tool("cost", {"dataset": "survey", "sql": SQL, "error": 30.0})
+    assert by_error.structured_content["expected"][0]["error"] <= 30.5
+    for both in ({}, {"epsilon": 0.1, "error": 30.0}):
+        assert (await client.call_tool("cost", {"dataset": "survey", "sql": SQL, **both})).is_error
     again = await client.call_tool("ask", {"dataset": "survey", "sql": SQL, "epsilon": 0.2})
     refused = [
         await client.call_tool("ask", {"dataset": "survey", "sql": sql, "epsilon": epsilon, "mode": mode})
@@ -81,6 +85,8 @@ def check(walked, folder):
     assert found["budget"]["cap"] == 0.3
     assert found["schema"]["modes"] == ["dp"]  # not heuristic, which guarantees nothing
     assert found["cost"]["affordable"] is True
+    assert found["cost"]["sentence"].startswith("Within ")
+    assert answer["expected"] == found["cost"]["expected"]
     assert len(refused) == 3
     assert "0.1" in refused[0]
     with Ledger(folder / "ledger.db") as ledger:

@@ -76,7 +76,7 @@ def test_every_route_lets_in_its_roles_and_nobody_else(house, tokens):
         "stream": "0" * 32,
     }
     # Of these only the refusals are tried: the server is shared, and they would close it to other tests.
-    safe = {"/sign-out", "/owner/users", "/owner/users/revoke", "/account/sessions"}
+    safe = {"/sign-out", "/owner/users", "/owner/users/revoke", "/owner/users/rotate", "/account/sessions"}
     safe |= {"/owner/access/{dataset}", "/owner/access/{dataset}/caps", "/api/v1/datasets/{dataset}/access"}
     for way, role in itertools.product(WAYS, ["owner", "analyst", "auditor", None]):
         allowed = way.roles is None or role in way.roles
@@ -265,15 +265,20 @@ def test_guessing_tokens_is_slowed_down_and_known_tokens_are_not(tmp_path):
         token = house.book.add("ann", "analyst")
         with house.http(token) as known:
             assert known.get("/api/v1/me").status_code == 200
-            seen = [house.http(f"shoal-0-{i}").get("/api/v1/me").status_code for i in range(25)]
-            assert seen.count(401) in range(18, 25)
+            # One comes back every three seconds, so that on a slow machine it takes more of them; never without end.
+            seen = [house.http(f"shoal-0-{i}").get("/api/v1/me").status_code for i in range(20)]
+            while seen[-1] == 401 and len(seen) < 400:
+                seen.append(house.http(f"shoal-0-{len(seen)}").get("/api/v1/me").status_code)
+            assert seen[:20] == [401] * 20
             assert seen[-1] == 429
             started = time.monotonic()
             path, body = question(1)
             assert known.post(path, json=body).status_code == 200
             assert time.monotonic() - started >= 0.4  # the slot
-            statuses = [known.get("/api/v1/me").status_code for _ in range(60)]
-            assert 429 in statuses
+            statuses = [200]
+            while statuses[-1] == 200 and len(statuses) < 4000:
+                statuses.append(known.get("/api/v1/me").status_code)
+            assert statuses[-1] == 429
             house.book.revoke("ann")
             time.sleep(1.2)
             assert known.get("/api/v1/me").status_code == 401
@@ -323,7 +328,7 @@ def test_an_auditor_finds_a_question_by_filters_and_takes_the_log_along(house, t
         chain = [json.loads(each) for each in auditor.get("/audit/entries.jsonl").text.splitlines()]
         assert all(after["previous"] == before["hash"] for before, after in itertools.pairwise(chain))
         head = chain[-1]["hash"]
-        assert "holds the hash you kept" in auditor.get(f"/audit?expects={head}").text
+        assert "holds the head you kept" in auditor.get(f"/audit?expects={head}").text
         assert "The chain is broken" in auditor.get(f"/audit?expects={'0' * 63}1").text
         assert auditor.get("/audit/other.csv").status_code == 404
         assert auditor.get("/audit?since=yesterday").status_code == 400
@@ -359,7 +364,32 @@ def test_openapi_describes_what_happens(house, tokens):
 
         fits()
         checked.add(operation.path)
-    assert checked == {way.path for way in WAYS if way.path.startswith(("/api/", "/health"))}
+    assert checked == {way.path for way in WAYS if way.is_api}
+
+
+OPERATIONS = (
+    "access answers ask budget check cost create_user dataset datasets decide disable_user entries health list_users live me "
+    "publish_cancel publish_compare publish_confirm publish_file publish_job publish_jobs publish_plan publish_remove "
+    "publish_run publish_upload questions ready release releases rotate_token set_access spending wish wishes"
+)
+
+
+def test_every_operation_has_a_name_that_stays_and_a_typed_answer(house):
+    described = httpx.get(f"{house.url}/api/v1/openapi.json").json()
+    operations = [each for path in described["paths"].values() for each in path.values()]
+    assert set(OPERATIONS.split()) <= {each["operationId"] for each in operations}  # others may join
+    assert len({each["operationId"] for each in operations}) == len(operations)
+    models = described["components"]["schemas"]
+    for each in operations:
+        if each["operationId"] == "publish_file":
+            assert "text/csv" in each["responses"]["200"]["content"]
+            continue
+        schema = each["responses"]["200"]["content"]["application/json"]["schema"]
+        named = schema.get("items", schema)["$ref"].rpartition("/")[2]
+        assert models[named]["properties"], each["operationId"]
+    keyed = {each["operationId"] for each in operations if "Idempotency-Key" in json.dumps(each)}
+    assert keyed >= {"ask", "release", "wish", "decide", "create_user", "publish_upload", "publish_run"}
+    assert "cost" not in keyed
 
 
 def test_the_ledger_of_all_this_verifies(house):

@@ -61,6 +61,9 @@ def test_an_owner_gives_out_and_revokes_a_token_and_an_auditor_reads_the_log(pag
     page.get_by_role("button", name="Add").click()
     token = page.locator("code.token").inner_text()
     assert house.book.find(token).name == "newcomer"
+    page.reload()  # repeats nothing, and shows it to nobody else
+    assert token not in page.content()
+    page.get_by_role("link", name="Back to the users").click()
     page.get_by_role("button", name="Revoke newcomer").click()
     assert "stays spent" in page.inner_text("main")
     page.get_by_role("button", name="Yes, revoke newcomer").click()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import time
 
 import pytest
@@ -57,8 +59,14 @@ def asked(house, until=10.0, sql="SELECT COUNT(*) FROM t", epsilon=5.0):
 def test_a_data_set_is_added_looked_at_changed_and_taken_out(growing):
     with growing.signed_in(growing.owner) as owner:
         page, draft = begin(owner)
-        assert 'kind = "category"' in page.text.replace("&#34;", '"')
-        assert "cat, dog" in page.text  # samples, for the owner
+        assert re.search(r'aria-label="Kind of kind".*?value="category" selected', page.text, re.DOTALL)
+        assert "<span>cat</span><span>dog</span>" in page.text  # samples, for the owner
+        assert (
+            'aria-label="Levels of kind" rows="3" spellcheck="false"></textarea>' in page.text
+        )  # none from the rows
+        assert 'kind = "category"' in owner.get(f"/owner/drafts/{draft}?written=true").text.replace(
+            "&#34;", '"'
+        )
         wrong = owner.post(f"/owner/drafts/{draft}", data=FORM | {"schema": "id = 3", "decision": "look"})
         assert wrong.status_code in (400, 422)
         missing = owner.post(
@@ -77,6 +85,7 @@ def test_a_data_set_is_added_looked_at_changed_and_taken_out(growing):
     assert statuses == {200}, "a worker has not seen it"
     with growing.signed_in(growing.owner) as owner:
         edit = owner.get("/owner/datasets/pets")
+        assert "Versions of pets" in edit.text
         draft = edit.text.split('action="/owner/drafts/')[1].split('"')[0]
         again = FORM | {"schema": SCHEMA.replace("[0, 30]", "[0, 5]"), "decision": "save"}
         more = owner.post(f"/owner/drafts/{draft}", data=again | {"budget": "1000"})
@@ -87,7 +96,7 @@ def test_a_data_set_is_added_looked_at_changed_and_taken_out(growing):
         bounds = {str(client.get("/api/v1/datasets/pets").json()["columns"][1]["bounds"]) for _ in range(6)}
         assert bounds in ({"[0, 5]"}, {"[0.0, 5.0]"})
         assert client.get("/api/v1/datasets/pets/budget").json()["spent"] == 5.0
-    assert DatasetFiles(growing.folder / "datasets").versions("pets") == [1, 2]
+    assert DatasetFiles(growing.folder / "datasets").versions("pets")[0].number == 2
     with growing.signed_in(growing.owner) as owner:
         assert "Type the name" in owner.post("/owner/datasets/pets/take-out", data={"sure": "x"}).text
         owner.post("/owner/datasets/pets/take-out", data={"sure": "pets"})
@@ -98,7 +107,7 @@ def test_a_data_set_is_added_looked_at_changed_and_taken_out(growing):
         rows = client.get("/api/v1/log/questions", params={"state": "changes by owners"}).json()["rows"]
         texts = [each["text"] for each in rows]
         assert sum("pets, version" in each for each in texts) == 2
-        assert "pets" in texts
+        assert "data set taken out: pets" in texts
         assert client.get("/api/v1/log/check").json()["holds"]
 
 
@@ -123,3 +132,76 @@ def test_only_owners_and_only_allowed_places(growing):
         for name in ("../up", "a/b", ".hidden", ""):
             form = FORM | {"schema": SCHEMA.replace('"pets"', f'"{name}"'), "decision": "save"}
             assert owner.post(f"/owner/drafts/{draft}", data=form).status_code in (400, 422), name
+
+
+FIELDS = {
+    "id": "cats", "unit": "", "rows": "1", "private": "yes", "modes": "dp", "budget": "10",
+    "kind-0": "category", "role-0": "quasi", "levels-0": "cat\ndog\ncat\n", "source-0": "knowledge",
+    "kind-1": "number", "role-1": "quasi", "low-1": "0", "high-1": "30.5", "step-1": "0.5", "source-1": "codebook",
+}  # fmt: skip
+
+
+def test_a_schema_is_stated_by_fields_and_says_where_its_bounds_come_from(growing):
+    with growing.signed_in(growing.owner) as owner:
+        _, draft = begin(owner)
+        at = f"/owner/drafts/{draft}"
+        for change, said in (
+            ({"source-1": ""}, "State where the bounds or levels of &#39;age&#39; come from"),
+            ({"source-0": "table"}, "must not come from its rows"),
+            ({"high-1": ""}, "both bounds"),
+            ({"low-1": "x"}, "must be a number"),
+            ({"low-1": "31"}, "bounds"),
+            ({"step-1": "-1"}, "step"),
+            ({"kind-0": "king"}, "kind and a role"),
+            ({"unit": "kind", "rows": "0"}, "at least 1"),
+            ({"id": "a/b"}, "letters, digits"),
+        ):
+            told = owner.post(at, data=FIELDS | change | {"decision": "save"})
+            assert told.status_code in (400, 422), change
+            assert said in told.text, (change, told.text)
+            assert 'aria-label="Highest age"' in told.text  # the form comes back as it was typed
+        looked = owner.post(at, data=FIELDS | {"decision": "look"})
+        assert "This can be saved" in looked.text
+        again = owner.get(at).text  # what was looked at is what the draft holds now
+        assert 'aria-label="Highest age" value="30.5"' in again
+        saved = owner.post(at, data=FIELDS | {"decision": "save"})
+        assert saved.url.path == "/owner"
+        (schema,) = (growing.folder / "datasets" / "cats").glob("schema-1.toml")
+        text = schema.read_text()
+        assert 'reason = "bounds and levels from a codebook"' in text
+        assert 'levels = ["cat", "dog"]' in text
+    time.sleep(1.2)
+    with growing.http(growing.ann) as client:
+        kind, age = client.get("/api/v1/datasets/cats").json()["columns"]
+        assert (kind["levels"], age["bounds"], age["step"]) == (["cat", "dog"], [0, 30.5], 0.5)
+        assert "reason" not in age
+    with growing.signed_in(growing.owner) as owner:
+        _, draft = begin(owner)
+        only = FIELDS | {"id": "fewer", "kind-1": "", "decision": "save"}  # a column that is not offered
+        assert owner.post(f"/owner/drafts/{draft}", data=only).url.path == "/owner"
+        time.sleep(1.2)
+    with growing.http(growing.ann) as client:
+        assert [each["name"] for each in client.get("/api/v1/datasets/fewer").json()["columns"]] == ["kind"]
+
+
+def test_a_codebook_fills_the_fields(growing):
+    with growing.signed_in(growing.owner) as owner:
+        files = {"table": ("pets.csv", TABLE), "codebook": ("pets.toml", SCHEMA)}
+        page = owner.post("/owner/datasets", files=files).text
+        assert 'aria-label="Highest age" value="30"' in page
+        assert ">cat\ndog</textarea>" in page
+        assert re.search(r'come from"><option value="">.*?value="codebook" selected', page)
+        files["codebook"] = ("pets.exe", b"MZ")
+        assert owner.post("/owner/datasets", files=files).status_code in (400, 422)
+
+
+def test_drafts_are_removed_by_the_clock(tmp_path):
+    files = DatasetFiles(tmp_path)
+    (tmp_path / "pets.csv").write_text(TABLE)
+    old, new = (files.draft(tmp_path / "pets.csv", ".csv") for _ in range(2))
+    files.sweep()
+    assert files.table(old).is_file()
+    os.utime(tmp_path / "drafts" / old, (0, 0))
+    files.sweep()
+    assert not (tmp_path / "drafts" / old).exists()
+    assert files.table(new).is_file()

@@ -19,7 +19,10 @@ def test_head_is_get_without_its_body(house, tokens):
             got = client.head(path)
             assert got.status_code == 200, path
             assert got.content == b""
-        assert client.head("/api/v1/datasets/survey/ask").status_code == 404  # nothing is asked by it
+        for method in ("HEAD", "GET"):  # nothing is asked by it
+            told = client.request(method, "/api/v1/datasets/survey/ask")
+            assert (told.status_code, told.headers["allow"]) == (405, "POST")
+        assert client.get("/api/v1/datasets/nowhere").status_code == 404
 
 
 def test_two_hosts_are_refused(house):

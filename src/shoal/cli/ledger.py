@@ -28,13 +28,20 @@ def register(app: typer.Typer) -> None:
     group.command()(cap)
     group.command()(rekey)
     group.command()(show)
+    group.command()(sign)
     app.add_typer(group, name="ledger")
 
 
 def verify(
     ledger: _Where,
     expects: Annotated[
-        str | None, typer.Option(help="A head that was kept elsewhere; the chain must hold it.")
+        str | None,
+        typer.Option(
+            help="A head kept elsewhere, which the chain must hold: its hash, its signed line, or a file whose last line is one."
+        ),
+    ] = None,
+    public_key: Annotated[
+        Path | None, typer.Option(help="File of the public key that must have signed the head.")
     ] = None,
     as_json: _Json = False,
 ) -> None:
@@ -42,9 +49,10 @@ def verify(
 
     Example: shoal ledger verify survey.ledger.db --expects 3f1a...
     """
+    kept = _kept(expects, public_key)
     opened = _open(ledger)
     try:
-        check = opened.verify(expects)
+        check = opened.verify(kept)
     finally:
         opened.close()
     _show(check, as_json)
@@ -177,6 +185,60 @@ def show(
     for name, value in facts.items():
         typer.echo(f"{name + ':':<10}{'-' if value is None else value}")
     typer.echo("The chain of the whole ledger holds.")
+
+
+def sign(
+    ledger: _Where,
+    key: Annotated[
+        Path | None, typer.Option(help="File of the signing key; beside a ledger file if left out.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="File to which the line is added; printed if left out."),
+    ] = None,
+) -> None:
+    """Sign the ledger's head with Ed25519: one line to keep elsewhere, which `verify --expects` compares.
+
+    Example: shoal ledger sign survey.ledger.db -o heads.txt
+    """
+    from shoal.dp.ledger.signing import SigningKey, key_beside
+    from shoal.errors import ParameterError
+
+    path = key or key_beside(ledger)
+    if path is None:
+        raise ParameterError("'--key' must name the file of the signing key of a ledger in a database.")
+    opened = _open(ledger)
+    try:
+        opened.ready()  # a broken chain is not signed
+        line = SigningKey(path).sign(opened.head()).line
+    finally:
+        opened.close()
+    if output is None:
+        typer.echo(line)
+        return
+    with output.open("a", encoding="ascii") as file:
+        file.write(line + "\n")
+
+
+def _kept(expects: str | None, public_key: Path | None) -> str | None:
+    """The hash of the head that is expected, once its signature holds."""
+    from shoal.errors import ParameterError
+
+    if expects is None or (public_key is None and len(expects.split()) < 2 and not Path(expects).is_file()):
+        if public_key is not None:
+            raise ParameterError("'--public-key' is for a signed head: give it with '--expects'.")
+        return expects
+    from shoal.dp.ledger.signing import kept_head, public_key_in
+
+    if Path(expects).is_file():
+        lines = Path(expects).read_text(encoding="ascii", errors="replace").split("\n")
+        expects = next((line for line in reversed(lines) if line.strip()), "")
+    if public_key is not None and len(expects.split()) < 2:
+        raise ParameterError("'--public-key' is for a signed head. Got a hash alone.")
+    words = expects.split()
+    if len(words) == 3:  # a line of an anchor that signs nothing
+        return words[1]
+    return kept_head(expects, None if public_key is None else public_key_in(public_key))
 
 
 def _open(where: str, secret: Path | None = None) -> Ledger:

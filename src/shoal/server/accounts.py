@@ -135,19 +135,28 @@ class Accounts:
             )
         if role not in ROLES:
             raise ParameterError(f"'role' must be one of {', '.join(ROLES)}. Got {role!r}.")
-        if not 0 < days <= 3650:
-            raise ParameterError(f"'days' must be a number above 0 and at most 3650. Got {days!r}.")
+        _check_days(days)
         if any(each.name == name and each.active for each in self.list()):
             raise ParameterError(f"There is an account {name!r} already: revoke it first.")
-        identity, secret, salt = secrets.token_hex(6), secrets.token_urlsafe(32), secrets.token_bytes(16)
-        now = time.time()
-        row = {
-            "id": identity, "name": name, "role": role, "salt": salt.hex(), "hash": _scrypt(secret, salt).hex(),
-            "created": now, "expires": now + days * 86400, "revoked": 0.0,
-        }  # fmt: skip
+        row, token = _new_row(name, role, days)
         with self._engine.begin() as connection:
             connection.execute(_ACCOUNTS.insert(), row)
-        return f"shoal-{identity}-{secret}"
+        return token
+
+    def rotate(self, name: str, days: float = 90) -> str:
+        """Give an account a new token in place of the one before, whose sessions end; there is never none."""
+        _check_days(days)
+        active = [each for each in self.list() if each.active and each.name == name]
+        if not active:
+            raise ParameterError(f"There is no active account {name!r}.")
+        row, token = _new_row(name, active[-1].role, days)
+        old = [each.id for each in active]
+        with self._engine.begin() as connection:
+            connection.execute(_ACCOUNTS.update().where(_ACCOUNTS.c.id.in_(old)).values(revoked=time.time()))
+            connection.execute(_SESSIONS.delete().where(_SESSIONS.c.account.in_(old)))
+            connection.execute(_ACCOUNTS.insert(), row)
+        self._forget()
+        return token
 
     def list(self) -> list[Account]:
         """All accounts, revoked and expired ones included, in the order they were made."""
@@ -199,9 +208,7 @@ class Accounts:
                 _ACCOUNTS.update().where(_ACCOUNTS.c.id.in_(found)).values(revoked=time.time())
             )
             connection.execute(_SESSIONS.delete().where(_SESSIONS.c.account.in_(found)))
-        with self._lock:
-            self._rows.clear()
-            self._visits.clear()
+        self._forget()
 
     def find(self, token: str) -> Account | None:
         """The account of a token, or None; takes the same steps whether or not there is such an account."""
@@ -322,12 +329,33 @@ class Accounts:
         """Let go of the file or server."""
         self._engine.dispose()
 
+    def _forget(self) -> None:
+        with self._lock:
+            self._rows.clear()
+            self._visits.clear()
+
     def _key(self, token: str) -> bytes:
         return hmac.digest(self._secret, token[:200].encode("utf-8", "replace"), "sha256")
 
     def _row(self, identity: str) -> Any:
         with self._engine.connect() as connection:
             return connection.execute(sa.select(_ACCOUNTS).where(_ACCOUNTS.c.id == identity)).first()
+
+
+def _new_row(name: str, role: str, days: float) -> tuple[dict[str, Any], str]:
+    """A row of the book and its token, of which only a hash is in the row."""
+    identity, secret, salt = secrets.token_hex(6), secrets.token_urlsafe(32), secrets.token_bytes(16)
+    now = time.time()
+    row = {
+        "id": identity, "name": name, "role": role, "salt": salt.hex(), "hash": _scrypt(secret, salt).hex(),
+        "created": now, "expires": now + days * 86400, "revoked": 0.0,
+    }  # fmt: skip
+    return row, f"shoal-{identity}-{secret}"
+
+
+def _check_days(days: float) -> None:
+    if not 0 < days <= 3650:
+        raise ParameterError(f"'days' must be a number above 0 and at most 3650. Got {days!r}.")
 
 
 def _account(row: Any) -> Account:

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict
 from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
 
 from shoal import __version__
-from shoal.errors import MissingExtraError, ParameterError, ShoalError
+from shoal.errors import MissingExtraError, ParameterError, QueryError, ShoalError
 from shoal.server.accounts import Account, Accounts
+from shoal.server.accuracy import Forecast
 from shoal.server.config import Config
 from shoal.server.limits import Buckets
 from shoal.server.service import Service
@@ -116,12 +116,16 @@ class Agents:
         sql: str,
         epsilon: float | None = None,
         mode: str | None = None,
+        error: float | None = None,
         rho: float | None = None,
     ) -> dict[str, Any]:
-        """What an answer would cost and how wide it would be; free, and nothing is answered. Say epsilon, or rho where the data set is counted in it."""
+        """What an answer would cost, how exact each figure would be, and how many such are left; free.
+
+        Give epsilon (rho where the data set is counted in it) or the error wanted: every figure lies within it with 95 %. `sentence` says it in words.
+        """
         who = self.who()
-        found = await _told(lambda: self.service.cost(dataset, sql, epsilon, mode, who, rho=rho))
-        return {**asdict(found), "affordable": found.affordable}
+        found = await _told(lambda: self._forecast(dataset, sql, epsilon, mode, who, error, rho))
+        return found.to_dict()
 
     async def ask(
         self,
@@ -129,12 +133,39 @@ class Agents:
         sql: str,
         epsilon: float | None = None,
         mode: str | None = None,
+        error: float | None = None,
         rho: float | None = None,
     ) -> dict[str, Any]:
-        """One private answer: value, interval, guarantee, what it cost, what is left, and its entry in the ledger. Say epsilon, or rho where the data set is counted in it."""
+        """One private answer: value, interval, guarantee, what it cost, what is left, and its entry in the ledger.
+
+        Give epsilon (rho where the data set is counted in it) or the error wanted: then what that error takes is spent. `expected` has the error of each
+        figure as it was forecast.
+        """
         who = self.who()
-        answer = await _told(lambda: self.service.ask(dataset, sql, epsilon, mode, who, rho=rho))
-        return answer.to_dict()
+
+        def answer() -> dict[str, Any]:
+            forecast = (
+                None if mode == "heuristic" else self._forecast(dataset, sql, epsilon, mode, who, error, rho)
+            )
+            told = self.service.ask(dataset, sql, epsilon, mode, who, error, rho=rho).to_dict()
+            return told | ({} if forecast is None else {"expected": forecast.to_dict()["expected"]})
+
+        return await _told(answer)
+
+    def _forecast(
+        self,
+        dataset: str,
+        sql: str,
+        epsilon: float | None,
+        mode: str | None,
+        who: str,
+        error: float | None,
+        rho: float | None,
+    ) -> Forecast:
+        if sum(each is not None for each in (epsilon, error, rho)) != 1:
+            raise QueryError("Give one of 'epsilon', 'rho' and 'error'.")
+        found = self.service.cost(dataset, sql, epsilon, mode, who, error, rho=rho)
+        return Forecast(found, self.service.currency(dataset))
 
     def server(self, **settings: Any) -> MCPServer[Any]:
         """The tools as a server of the protocol."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 from dataclasses import asdict
 from typing import Any
 
@@ -14,6 +16,7 @@ from shoal import __version__
 from shoal.dp.answering.answer import Answer
 from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
+from shoal.dp.ledger.log import LOST, Filters, read_log
 from shoal.dp.past import Past
 from shoal.errors import LedgerError, ShoalError
 from shoal.server import releases as made_releases
@@ -43,7 +46,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
         "description": "Refused; the sentence says why.",
         "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
     }
-    for status in (400, 401, 403, 404, 405, 408, 413, 422, 429, 500, 503)
+    for status in (400, 401, 403, 404, 405, 408, 409, 413, 422, 429, 500, 503)
 }
 
 
@@ -165,6 +168,25 @@ async def answered(request: Request, dataset: str, question: Question) -> Answer
 
     asked = (question.sql, question.epsilon, question.mode, who, question.error, question.rho)
     return await run_in_threadpool(service.ask, dataset, *asked)
+
+
+def is_unspent(begun: float, request: Request, dataset: str, question: Question) -> bool:
+    """Whether a question that was broken off can be asked again without a second charge.
+
+    That is so where its answer is stored, which costs nothing, and where no charge of this analyst since then is without
+    an answer: then it was broken off before it was charged.
+    """
+    service, who = service_of(request), request.state.visitor.name
+    if question.mode == "heuristic":  # it keeps no budget, and would draw a second time
+        return False
+    if forecast_of(service, dataset, question, who).cost.spent == 0:
+        return True
+    lost = Filters(dataset=dataset, analyst=who, state=LOST)
+    rows = read_log(service.ledger, lost, most=1).rows
+    slack = 5 + service.config.slot_seconds  # times in the ledger are those of slots
+    return (
+        not rows or datetime.datetime.fromisoformat(rows[0].entry.at).timestamp() < math.floor(begun) - slack
+    )
 
 
 async def release(request: Request, dataset: str, table: Table) -> dict[str, Any]:

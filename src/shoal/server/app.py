@@ -9,33 +9,47 @@ import json
 import logging
 import os
 from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass
-from http import HTTPStatus
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import anyio
 import anyio.to_thread
 from fastapi import Depends, FastAPI, Request, Security
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.responses import Response
 from fastapi.security import HTTPBearer
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
-from shoal import __version__, errors
+from shoal import __version__
 from shoal.errors import ShoalError
-from shoal.server import access, api, ask, metrics, oidc, owner_datasets, pages, publish, streams, workloads
+from shoal.server import (
+    access,
+    api,
+    ask,
+    metrics,
+    models,
+    oidc,
+    owner_datasets,
+    pages,
+    publish,
+    publish_api,
+    streams,
+    users,
+    workloads,
+)
 from shoal.server import log as log_views
 from shoal.server.accounts import Accounts
-from shoal.server.auth import ANYONE, SignInError, require
+from shoal.server.auth import ANYONE, require
 from shoal.server.budget_requests import BudgetRequests
 from shoal.server.config import Config
 from shoal.server.jobs import Jobs
 from shoal.server.limits import Buckets
 from shoal.server.middleware import HttpMiddleware
 from shoal.server.names import Names
+from shoal.server.once import Keys, once, stated
+from shoal.server.problems import problem
 from shoal.server.service import Service
 from shoal.server.strict import StrictHttp
 
@@ -50,43 +64,113 @@ _ANALYST, _OWNER, _AUDITOR = frozenset({"analyst"}), frozenset({"owner"}), froze
 
 @dataclass(frozen=True)
 class Way:
-    """One line of the route table."""
+    """One line of the route table.
+
+    Parameters
+    ----------
+    method, path : str
+    view : callable
+        Its name is the operation's id in the description of the API, which stays.
+    roles : frozenset of str, optional
+    gives : type, optional
+        What the API answers with.
+    again : callable, optional
+        Whether a request with an idempotency key may be done again after it was broken off (`once`).
+    described : dict
+        What else the description says.
+    """
 
     method: str
     path: str
     view: Callable[..., Any]
     roles: frozenset[str] | None = None
+    gives: Any = None
+    again: Callable[..., bool] | None = None
+    described: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_api(self) -> bool:
+        """Whether it is part of the API."""
+        return self.path.startswith(("/api/", "/health"))
+
+    @property
+    def changes(self) -> bool:
+        """Whether it does something that must not be done twice by mistake."""
+        return self.is_api and self.method == "POST" and self.view not in _FREE
+
+
+_FREE = (api.cost, workloads.workload_cost, publish_api.publish_plan)  # asking twice does nothing
 
 
 # The longer of two that fit comes first.
 WAYS = (
-    Way("GET", "/health", api.health, ANYONE),
-    Way("GET", "/health/live", api.live, ANYONE),
-    Way("GET", "/health/ready", api.ready, ANYONE),
+    Way("GET", "/health", api.health, ANYONE, models.Health),
+    Way("GET", "/health/live", api.live, ANYONE, models.Health),
+    Way("GET", "/health/ready", api.ready, ANYONE, models.Health),
     Way("GET", "/metrics", metrics.page, ANYONE),
-    Way("GET", "/api/v1/me", api.me, _SIGNED_IN),
-    Way("GET", "/api/v1/datasets", api.datasets, _SIGNED_IN),
-    Way("GET", "/api/v1/datasets/{dataset}/budget", api.budget, _ANALYST),
-    Way("POST", "/api/v1/datasets/{dataset}/workload/cost", workloads.workload_cost, _ANALYST),
-    Way("POST", "/api/v1/datasets/{dataset}/cost", api.cost, _ANALYST),
-    Way("POST", "/api/v1/datasets/{dataset}/ask", api.ask, _ANALYST),
-    Way("POST", "/api/v1/datasets/{dataset}/workload", workloads.workload, _ANALYST),
-    Way("POST", "/api/v1/datasets/{dataset}/releases", api.release, _ANALYST),
-    Way("GET", "/api/v1/datasets/{dataset}/releases", api.releases, _ANALYST),
-    Way("POST", "/api/v1/datasets/{dataset}/streams/{stream}/periods", streams.stream_period, _OWNER),
-    Way("POST", "/api/v1/datasets/{dataset}/streams", streams.new_stream, _ANALYST),
-    Way("GET", "/api/v1/datasets/{dataset}/streams", streams.streams, _ASKING),
-    Way("GET", "/api/v1/datasets/{dataset}/answers", api.answers, _ANALYST),
-    Way("GET", "/api/v1/datasets/{dataset}/spending", api.spending, _OWNER),
-    Way("GET", "/api/v1/datasets/{dataset}/access", access.access, _OWNER),
-    Way("PUT", "/api/v1/datasets/{dataset}/access", access.set_access, _OWNER),
-    Way("POST", "/api/v1/datasets/{dataset}/requests", access.wish, _ANALYST),
-    Way("GET", "/api/v1/requests", access.wishes, _ASKING),
-    Way("POST", "/api/v1/requests/{identity}", access.decide, _OWNER),
-    Way("GET", "/api/v1/datasets/{dataset}", api.dataset, _SIGNED_IN),
-    Way("GET", "/api/v1/log", api.entries, _AUDITOR),
-    Way("GET", "/api/v1/log/questions", log_views.questions, _AUDITOR),
-    Way("GET", "/api/v1/log/check", api.check, _AUDITOR),
+    Way("GET", "/api/v1/me", api.me, _SIGNED_IN, models.Me),
+    Way("GET", "/api/v1/datasets", api.datasets, _SIGNED_IN, list[models.DatasetFacts]),
+    Way("GET", "/api/v1/datasets/{dataset}/budget", api.budget, _ANALYST, models.BudgetFacts),
+    Way(
+        "POST",
+        "/api/v1/datasets/{dataset}/workload/cost",
+        workloads.workload_cost,
+        _ANALYST,
+        models.WorkloadFacts,
+    ),
+    Way("POST", "/api/v1/datasets/{dataset}/cost", api.cost, _ANALYST, models.CostFacts),
+    Way("POST", "/api/v1/datasets/{dataset}/ask", api.ask, _ANALYST, models.AnswerFacts, api.is_unspent),
+    Way("POST", "/api/v1/datasets/{dataset}/workload", workloads.workload, _ANALYST, models.WorkloadFacts),
+    Way("POST", "/api/v1/datasets/{dataset}/releases", api.release, _ANALYST, models.ReleaseFacts),
+    Way("GET", "/api/v1/datasets/{dataset}/releases", api.releases, _ANALYST, list[models.HeldRelease]),
+    Way(
+        "POST",
+        "/api/v1/datasets/{dataset}/streams/{stream}/periods",
+        streams.stream_period,
+        _OWNER,
+        models.StreamFacts,
+    ),
+    Way("POST", "/api/v1/datasets/{dataset}/streams", streams.new_stream, _ANALYST, models.StreamFacts),
+    Way("GET", "/api/v1/datasets/{dataset}/streams", streams.streams, _ASKING, list[models.StreamFacts]),
+    Way("GET", "/api/v1/datasets/{dataset}/answers", api.answers, _ANALYST, list[models.PastAnswer]),
+    Way("GET", "/api/v1/datasets/{dataset}/spending", api.spending, _OWNER, models.SpendingFacts),
+    Way("GET", "/api/v1/datasets/{dataset}/access", access.access, _OWNER, models.AccessFacts),
+    Way("PUT", "/api/v1/datasets/{dataset}/access", access.set_access, _OWNER, models.AccessFacts),
+    Way("POST", "/api/v1/datasets/{dataset}/requests", access.wish, _ANALYST, models.RequestFacts),
+    Way("GET", "/api/v1/requests", access.wishes, _ASKING, list[models.RequestFacts]),
+    Way("POST", "/api/v1/requests/{identity}", access.decide, _OWNER, models.RequestFacts),
+    Way("GET", "/api/v1/datasets/{dataset}", api.dataset, _SIGNED_IN, models.DatasetFacts),
+    Way("GET", "/api/v1/log", api.entries, _AUDITOR, list[models.EntryFacts]),
+    Way("GET", "/api/v1/log/questions", log_views.questions, _AUDITOR, models.QuestionPage),
+    Way("GET", "/api/v1/log/check", api.check, _AUDITOR, models.CheckFacts),
+    Way("GET", "/api/v1/log/head", log_views.head, _AUDITOR, models.SignedHeadFacts),
+    Way("GET", "/api/v1/users", users.list_users, _OWNER, list[models.UserFacts]),
+    Way("POST", "/api/v1/users", users.create_user, _OWNER, models.NewToken),
+    Way("POST", "/api/v1/users/{name}/rotate", users.rotate_token, _OWNER, models.NewToken),
+    Way("DELETE", "/api/v1/users/{name}", users.disable_user, _OWNER, models.UserFacts),
+    Way("GET", "/api/v1/publish", publish_api.publish_jobs, _OWNER, list[models.JobFacts]),
+    Way(
+        "POST",
+        "/api/v1/publish",
+        publish_api.publish_upload,
+        _OWNER,
+        models.JobFacts,
+        described={"openapi_extra": publish_api.UPLOAD},
+    ),
+    Way("GET", "/api/v1/publish/{job}", publish_api.publish_job, _OWNER, models.JobFacts),
+    Way("DELETE", "/api/v1/publish/{job}", publish_api.publish_remove, _OWNER, models.JobGone),
+    Way("POST", "/api/v1/publish/{job}/plan", publish_api.publish_plan, _OWNER, models.PlanFacts),
+    Way("POST", "/api/v1/publish/{job}/run", publish_api.publish_run, _OWNER, models.JobFacts),
+    Way("POST", "/api/v1/publish/{job}/compare", publish_api.publish_compare, _OWNER, models.JobFacts),
+    Way("POST", "/api/v1/publish/{job}/confirm", publish_api.publish_confirm, _OWNER, models.JobFacts),
+    Way("POST", "/api/v1/publish/{job}/cancel", publish_api.publish_cancel, _OWNER, models.JobFacts),
+    Way(
+        "GET",
+        "/api/v1/publish/{job}/files/{name}",
+        publish_api.publish_file,
+        _OWNER,
+        described={"responses": api.PROBLEMS | publish_api.FILE, "response_class": Response},
+    ),
     Way("GET", "/", pages.home, _SIGNED_IN),
     Way("GET", "/sign-in", pages.sign_in_page, ANYONE),
     Way("POST", "/sign-in", pages.sign_in, ANYONE),
@@ -118,8 +202,10 @@ WAYS = (
     Way("POST", "/requests/{identity}", access.decide_form, _OWNER),
     Way("GET", "/account", pages.account_page, _SIGNED_IN),
     Way("POST", "/account/sessions", pages.end_sessions, _SIGNED_IN),
-    Way("POST", "/owner/users", pages.add_user, _OWNER),
-    Way("POST", "/owner/users/revoke", pages.revoke_user, _OWNER),
+    Way("GET", "/owner/users/token", users.token_page, _OWNER),
+    Way("POST", "/owner/users", users.add_form, _OWNER),
+    Way("POST", "/owner/users/rotate", users.rotate_form, _OWNER),
+    Way("POST", "/owner/users/revoke", users.revoke_form, _OWNER),
     Way("GET", "/audit", log_views.page, _AUDITOR),
     Way("GET", "/audit/{name}", log_views.export, _AUDITOR),
     Way("GET", "/publish", publish.upload_page, _OWNER),
@@ -159,7 +245,7 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         gc.set_threshold(20_000, 20, 20)
         # Most of them wait for the end of a slot.
         anyio.to_thread.current_default_thread_limiter().total_tokens = THREADS
-        sweeping = asyncio.create_task(app.state.jobs.sweep_always())
+        sweeping = asyncio.create_task(app.state.jobs.sweep_always(service.files.sweep))
         yield
         sweeping.cancel()
         app.state.jobs.close()
@@ -178,6 +264,7 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         separate_input_output_schemas=False,
     )
     app.state.service, app.state.accounts, app.state.config = service, accounts, config
+    app.state.signing = config.signing()
     app.state.rate, app.state.failures = (
         Buckets(config.requests_per_minute),
         Buckets(config.guesses_per_minute),
@@ -185,21 +272,10 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
     app.state.hashing = anyio.CapacityLimiter(HASHING)
     app.state.jobs, app.state.metrics = Jobs(jobs), metrics.Metrics()
     app.state.oidc = None if config.oidc is None else oidc.SignIn(config.oidc)
-    app.state.names = Names(accounts.engine)
+    app.state.names, app.state.keys = Names(accounts.engine), Keys(accounts.engine)
     app.state.requests = BudgetRequests(accounts.engine, service.ledger)
     for way in WAYS:
-        is_api = way.path.startswith(("/api/", "/health"))
-        answering: dict[str, Any] = {} if is_api else {"response_class": Response, "response_model": None}
-        app.add_api_route(
-            way.path.replace("{dataset}", "{dataset:path}"),  # an id may hold a slash
-            way.view,
-            methods=[way.method],
-            include_in_schema=is_api,
-            responses=api.PROBLEMS if is_api else None,
-            operation_id=way.view.__name__ if is_api else None,
-            dependencies=[Depends(require(way.roles)), *([Security(BEARER)] if is_api and way.roles else [])],
-            **answering,
-        )
+        _add_route(app, way)
     app.mount("/static", StaticFiles(directory=Path(__file__).parent / "static"), name="static")
     for kind in (ShoalError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, _handle)
@@ -215,6 +291,28 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
     return app
 
 
+def _add_route(app: FastAPI, way: Way) -> None:
+    guards = [Depends(require(way.roles))]
+    facts: dict[str, Any] = {"response_class": Response, "response_model": None, "include_in_schema": False}
+    view = way.view
+    if way.is_api:
+        facts = {
+            "response_model": way.gives, "response_model_exclude_unset": True, "responses": api.PROBLEMS,
+            "operation_id": view.__name__,
+        }  # fmt: skip
+        guards += [Security(BEARER)] if way.roles else []
+    if way.changes:
+        view = once(view, way.again)
+        guards.append(Depends(stated))
+    app.add_api_route(
+        way.path.replace("{dataset}", "{dataset:path}"),  # an id may hold a slash
+        view,
+        methods=[way.method],
+        dependencies=guards,
+        **facts | way.described,
+    )
+
+
 def from_environment() -> FastAPI:
     """The application of a worker process: configuration and private folder as the command left them."""
     return make_app(Config.from_toml(os.environ["SHOAL_CONFIG"]), Path(os.environ["SHOAL_JOBS"]))
@@ -222,58 +320,3 @@ def from_environment() -> FastAPI:
 
 async def _handle(request: Request, error: Exception) -> Response:
     return problem(request, error)
-
-
-def problem(request: Request, error: Exception) -> Response:
-    """The one error handler: status and sentence from the error, as JSON or as a page.
-
-    A sentence quotes what was typed or the public schema. Of what breaks inside, only that it broke is said.
-    """
-    status, sentence = _told(error)
-    known = [each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__]
-    if status >= 500:
-        facts = {"event": "error", "id": request.state.request_id, "error": type(error).__name__}
-        log.error(json.dumps(facts | _where(error)))
-    if request.url.path.startswith(("/api/", "/health")):
-        headers = {"www-authenticate": "Bearer"} if status == 401 else {}
-        headers |= {"retry-after": "10"} if status in (429, 503) else {}
-        facts = {
-            "type": "about:blank",
-            "title": HTTPStatus(status).phrase if status in set(HTTPStatus) else "Refused",
-            "status": status,
-            "detail": sentence,
-            "error": sentence,
-            "kind": known[0] if known else "Error",
-        }
-        return JSONResponse(facts, status, headers, media_type="application/problem+json")
-    if isinstance(error, SignInError) and request.method == "GET":
-        return RedirectResponse(f"/sign-in?next={quote(request.url.path)}", 303)
-    return pages.render(request, "problem.html.j2", status=status, sentence=sentence, code=status)
-
-
-def _told(error: Exception) -> tuple[int, str]:
-    if isinstance(error, ShoalError) and error.status < 500:
-        return error.status, str(error)
-    if isinstance(error, ShoalError):
-        return error.status, "The ledger cannot be reached at the moment, so nothing was answered."
-    if isinstance(error, RequestValidationError):
-        first = error.errors()[0]
-        if first.get("type") == "json_invalid":
-            at = first.get("loc", ("body", 0))[-1]
-            why = first.get("ctx", {}).get("error", "malformed")
-            return 422, f"The body must be JSON. At character {at} it is not: {why}."
-        where = ".".join(str(each) for each in first.get("loc", ())[1:]) or "the body"
-        return 422, f"{where[:80]!r} is not as expected: {first.get('msg', 'malformed')}."
-    if isinstance(error, HTTPException):
-        known = {404: "There is no such page.", 405: "This cannot be done here."}
-        return error.status_code, known.get(error.status_code, "The request cannot be read.")
-    return 500, "Something broke inside; it was noted, and nothing was answered."
-
-
-def _where(error: Exception) -> dict[str, Any]:
-    """The place in the code, without any value."""
-    trace, place = error.__traceback__, ""
-    while trace is not None:
-        place = f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
-        trace = trace.tb_next
-    return {"place": place}

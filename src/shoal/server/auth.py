@@ -17,6 +17,7 @@ from shoal.server.limits import TooOftenError
 ANYONE: frozenset[str] | None = None
 COOKIE, FORM_COOKIE = "shoal_visit", "shoal_form"
 _SAFE = ("GET", "HEAD")
+MOST_FILES = 60  # of one form: a table, its codebook, and a hierarchy for each of its columns
 
 
 class SignInError(ShoalError):
@@ -125,7 +126,7 @@ async def _meant(request: Request, csrf: str) -> None:
     if given is None and request.headers.get("content-type", "").startswith(
         ("application/x-www-form-urlencoded", "multipart/form-data")
     ):
-        form = await request.form(max_files=2, max_fields=2000)
+        form = await request.form(max_files=MOST_FILES, max_fields=20_000)
         given = str(form.get("csrf", ""))
     if not same_origin(request) or not hmac.compare_digest((given or "").encode(), csrf.encode()):
         raise ForbiddenError("The form is out of date; go back, load the page again and repeat.")

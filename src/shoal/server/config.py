@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from shoal.dp.ledger.anchor import Anchor
 from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.signing import SignedHead, SigningKey, kept_head, key_beside
 from shoal.dp.loading.sources import located_table
 from shoal.dp.opening import LEAST
 from shoal.dp.unit import MODES as SOUND
@@ -152,7 +153,12 @@ class Config:
         default=(), description="words of a command that is given the ledger's head on its standard input"
     )
     expects: Text | None = Field(
-        default=None, description="a head kept elsewhere, which the ledger must hold"
+        default=None,
+        description="a head kept elsewhere, which the ledger must hold: its hash, or a signed line",
+    )
+    signing_key: Text | None = Field(
+        default=None,
+        description="file of the key that signs the ledger's head, made where there is none; beside the ledger by default",
     )
     slot_seconds: Annotated[float, Field(strict=True, ge=0, le=3600)] = Field(
         default=0.1, description="answers and refusals leave at multiples of this; 0 turns it off"
@@ -238,8 +244,9 @@ class Config:
             server[name] = _located(server.get(name, given), path.parent)
         if "://" in server["ledger"]:
             server.setdefault("secret", "ledger.secret")
+            server.setdefault("signing_key", "ledger.signing-key")
             server.setdefault("streams", "streams.db")
-        for name in ("certificate", "certificate_key", "secret", "anchor", "streams"):
+        for name in ("certificate", "certificate_key", "secret", "anchor", "signing_key", "streams"):
             if name in server:
                 server[name] = str(path.parent / server[name])
         server["datasets_folder"] = str(path.parent / server.get("datasets_folder", "datasets"))
@@ -280,16 +287,27 @@ class Config:
 
     def open_ledger(self, expects: str | None = None) -> Ledger:
         """The ledger, with its secret, slots and anchor; it must hold the head expected."""
-        anchor = None
+        anchor, kept = None, expects or self.expects
         if self.anchor or self.anchor_command:
-            anchor = Anchor(None if self.anchor is None else Path(self.anchor), self.anchor_command)
+            file = None if self.anchor is None else Path(self.anchor)
+            key = self.signing()
+            anchor = Anchor(
+                file,
+                self.anchor_command,
+                lambda head: key.sign(head).line,
+                lambda line: SignedHead.from_line(line).required(key.public_key),
+            )
         return Ledger(
             self.ledger,
             secret=self.secret,
-            expects=expects or self.expects,
+            expects=None if kept is None else kept_head(kept),
             anchor=anchor,
             slot_seconds=self.slot_seconds,
         )
+
+    def signing(self) -> SigningKey:
+        """The key that signs heads, made where there is none; for this opening alone where the ledger is in memory."""
+        return SigningKey(Path(self.signing_key) if self.signing_key else key_beside(self.ledger))
 
     def check_address(self, *, behind_proxy: bool) -> None:
         """Refuse to listen where others can reach it, unless the words between are hidden from third parties."""

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import secrets
 import shutil
+import time
 import tomllib
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +20,13 @@ from shoal.dp.loading.sources import read_private
 from shoal.engine.guess import guess_schema
 from shoal.errors import InputError, ParameterError
 from shoal.io import FORMATS, read_source, write_text
-from shoal.schema import Schema
+from shoal.schema import Schema, read_codebook
 from shoal.server.config import Dataset, dataset_of
+from shoal.server.schema_form import stated_source
 
-FACTS = "dataset.toml"
+FACTS, SCHEMA, DRAFT = "dataset.toml", "schema.toml", "draft.json"
+DRAFT_SECONDS = 6 * 3600.0
+CODEBOOKS = (".toml", ".xml")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _DRAFT = re.compile("[0-9a-f]{24}")
 SAMPLES = 5
@@ -33,6 +39,22 @@ class Sample:
     name: str
     values: tuple[str, ...]
     different: int
+
+
+@dataclass(frozen=True)
+class Version:
+    """A version of a data set that is kept, and when it was saved."""
+
+    number: int
+    at: float
+
+
+@dataclass(frozen=True)
+class DraftFacts:
+    """Of which data set a draft is the next version, if of any, and its settings."""
+
+    dataset: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 class DatasetFiles:
@@ -63,8 +85,11 @@ class DatasetFiles:
             found[made.schema.id] = made
         return found
 
-    def draft(self, source: Path | Any, ending: str) -> str:
-        """Take a table in, a path or a file that is open, and give the name of the draft."""
+    def draft(self, source: Path | Any, ending: str, codebook: tuple[str, bytes] | None = None) -> str:
+        """Take a table in, a path or a file that is open, and give the name of the draft.
+
+        A codebook comes by its ending and its bytes.
+        """
         if ending not in FORMATS:
             raise InputError(f"The file must end in one of {', '.join(FORMATS)}. Got {ending[:20]!r}.")
         name = secrets.token_hex(12)
@@ -77,20 +102,51 @@ class DatasetFiles:
             with table.open("xb") as file:
                 shutil.copyfileobj(source, file)
         os.chmod(table, 0o600)
+        if codebook is not None:
+            (place / f"codebook{codebook[0]}").write_bytes(codebook[1])
         return name
 
     def table(self, draft: str) -> Path:
         """The table of a draft."""
         if _DRAFT.fullmatch(draft):
+            with contextlib.suppress(OSError):
+                os.utime(self.folder / "drafts" / draft)  # somebody is at it
             for path in (self.folder / "drafts" / draft).glob("table.*"):
                 return path
         raise InputError("There is no such draft: it was saved or thrown away.")
 
-    def guess(self, draft: str) -> tuple[str, tuple[Sample, ...]]:
-        """For the owner: a first schema, without bounds and levels, and some values of each column."""
-        source = read_source(self.table(draft))
-        schema = Schema(guess_schema(source.frame, source.labelled()).columns, id="table", file=source.file)
-        return schema.to_toml(), tuple(_sample(source.frame[name]) for name in source.frame.columns)
+    def schema(self, draft: str) -> Schema:
+        """The schema of a draft as it stands: what was typed last, its codebook's, or a first guess.
+
+        A guess has no bounds and no levels: those would tell about the rows.
+        """
+        table = self.table(draft)
+        if (table.parent / SCHEMA).is_file():
+            return Schema.from_toml(table.parent / SCHEMA)
+        codebook = _codebook(table.parent)
+        source = read_source(table, None if codebook is None else codebook.file)
+        guessed = guess_schema(source.frame, source.labelled()).columns
+        if codebook is None:
+            return Schema(guessed, id="table", file=source.file)
+        known = {name: each for name, each in codebook.columns.items() if name in source.frame.columns}
+        stated = {
+            name: stated_source(each, "codebook") if each.bounds or each.levels else each
+            for name, each in known.items()
+        }
+        columns = {name: stated.get(name, guessed[name]) for name in source.frame.columns if name in guessed}
+        return replace(codebook, columns=columns, file=codebook.file or source.file)
+
+    def facts(self, draft: str) -> DraftFacts:
+        """Of which data set a draft is the next version, and its settings."""
+        path = self.table(draft).parent / DRAFT
+        return DraftFacts(**json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else DraftFacts()
+
+    def sweep(self) -> None:
+        """Remove drafts that nobody has touched for hours: each holds a copy of a table."""
+        for folder in (self.folder / "drafts").glob("*"):
+            with contextlib.suppress(OSError):
+                if time.time() - folder.stat().st_mtime > DRAFT_SECONDS:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def samples(self, draft: str) -> tuple[Sample, ...]:
         """For the owner: some values of each column."""
@@ -130,33 +186,41 @@ class DatasetFiles:
         self._changed()
         return dataset_of(named, place, str(place))
 
-    def versions(self, dataset: str) -> list[int]:
-        """The versions that are kept."""
+    def versions(self, dataset: str) -> list[Version]:
+        """The versions that are kept, the newest first."""
         found = (self.folder / dataset).glob("schema-*.toml") if _NAME.fullmatch(dataset) else ()
-        return sorted(int(each.stem.rpartition("-")[2]) for each in found)
+        made = [Version(int(each.stem.rpartition("-")[2]), each.stat().st_mtime) for each in found]
+        return sorted(made, key=lambda each: -each.number)
 
-    def draft_of(self, dataset: str) -> tuple[str, str, dict[str, Any]]:
-        """A draft that begins with the newest version of a data set: its name, schema and settings."""
+    def draft_of(self, dataset: str) -> str:
+        """A draft that begins with the newest version of a data set."""
+        path = self._facts_of(dataset)
+        facts = tomllib.loads(path.read_text(encoding="utf-8"))
+        table = path.parent / facts.pop("file")
+        schema = (path.parent / facts.pop("schema")).read_text(encoding="utf-8")
+        facts.pop("version", None)
+        draft = self.draft(table, table.suffix)
+        place = self.folder / "drafts" / draft
+        write_text(schema, place / SCHEMA)
+        write_text(json.dumps({"dataset": dataset, "settings": facts}), place / DRAFT)
+        return draft
+
+    def take_out(self, dataset: str) -> None:
+        """No longer answer a data set; its files are kept under another name, its budget in the ledger."""
+        path = self._facts_of(dataset)
+        os.replace(path, path.with_suffix(".out"))
+        self._changed()
+
+    def _facts_of(self, dataset: str) -> Path:
         path = self.folder / dataset / FACTS
         if not _NAME.fullmatch(dataset) or not path.is_file():
             raise ParameterError(
                 f"Data set {dataset!r} is declared in the configuration: change it there, and start again."
             )
-        facts = tomllib.loads(path.read_text(encoding="utf-8"))
-        table = path.parent / facts.pop("file")
-        schema = (path.parent / facts.pop("schema")).read_text(encoding="utf-8")
-        facts.pop("version", None)
-        return self.draft(table, table.suffix), schema, facts
-
-    def take_out(self, dataset: str) -> None:
-        """No longer answer a data set; its files are kept under another name, its budget in the ledger."""
-        self.draft_of(dataset)
-        path = self.folder / dataset / FACTS
-        os.replace(path, path.with_suffix(".out"))
-        self._changed()
+        return path
 
     def _made(self, table: Path, schema: str, facts: dict[str, Any]) -> Dataset:
-        codebook = table.parent / "schema.toml"
+        codebook = table.parent / SCHEMA
         write_text(schema, codebook)
         made = dataset_of(facts | {"file": table.name, "schema": codebook.name}, table.parent, "The data set")
         if not _NAME.fullmatch(made.schema.id):
@@ -174,7 +238,11 @@ def _sample(column: Any) -> Sample:
     return Sample(column.name, tuple(str(each)[:40] for each in values.head(SAMPLES)), len(values))
 
 
-def _toml(facts: dict[str, Any]) -> str:
-    import json
+def _codebook(place: Path) -> Schema | None:
+    if (place / "codebook.xml").is_file():
+        return read_codebook(place / "codebook.xml")
+    return Schema.from_toml(place / "codebook.toml") if (place / "codebook.toml").is_file() else None
 
+
+def _toml(facts: dict[str, Any]) -> str:
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in facts.items() if value is not None)

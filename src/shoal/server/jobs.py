@@ -16,6 +16,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -74,11 +75,12 @@ class Jobs:
                 if time.time() > ends(folder):
                     self.forget(folder)
 
-    async def sweep_always(self) -> None:
-        """Go on forgetting by the clock, whether anybody comes or not."""
+    async def sweep_always(self, beside: Callable[[], None]) -> None:
+        """Go on forgetting by the clock, whether anybody comes or not; and do what else is done by that clock."""
         while True:
             await asyncio.sleep(SWEEP_SECONDS)
             await asyncio.to_thread(self.sweep)
+            await asyncio.to_thread(beside)
 
     def forget(self, folder: Path) -> None:
         """Stop a job's work and remove all its files."""

@@ -18,9 +18,11 @@ from shoal.dp.ledger.claims import Caps
 from shoal.dp.ledger.entries import Entry
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.log import MOST, STATES, Filters, Row, read_log
+from shoal.dp.ledger.signing import SigningKey, kept_head
 from shoal.dp.mechanisms.currency import WORDS
 from shoal.server import api, pages
 from shoal.server.budgets import Words
+from shoal.server.models import SignedHeadFacts
 from shoal.server.service import UnknownError
 
 _COLUMNS = (
@@ -61,16 +63,18 @@ Wanted = Annotated[Filters, Depends(_wanted)]
 def page(
     request: Request,
     filters: Wanted,
-    expects: Text = "",
+    expects: Annotated[str, Query(max_length=1000)] = "",
     before: Before = None,
 ) -> Response:
     """The auditor's page: whether the chain holds, replayed now, and the questions that the filters find."""
     ledger, typed = api.service_of(request).ledger, asdict(filters)
+    signing: SigningKey = request.app.state.signing
     found = read_log(ledger, filters, before=before)
     return pages.render(
         request,
         "audit.html.j2",
-        check=ledger.verify(expects.strip().lower() or None),
+        check=ledger.verify(kept_head(expects, signing.public_key) if expects.strip() else None),
+        public_key=signing.public_key,
         expects=expects.strip(),
         rows=_all_shown(ledger, found.rows),
         typed=typed,
@@ -94,17 +98,24 @@ def questions(
     return {"rows": _all_shown(ledger, found.rows), "older": found.older}
 
 
+def head(request: Request) -> SignedHeadFacts:
+    """For auditors: the ledger's head, signed now. Keep its line elsewhere; the log and `shoal ledger verify` compare it."""
+    signed = request.app.state.signing.sign(api.service_of(request).ledger.head())
+    return SignedHeadFacts(**asdict(signed), line=signed.line)
+
+
 def export(
     request: Request,
     name: str,
     filters: Wanted,
 ) -> Response:
-    """All that the filters find as `log.csv` or `log.jsonl`; `entries.jsonl` is every entry, from which the chain can be replayed."""
+    """All that the filters find as `log.csv` or `log.jsonl`; `entries.jsonl` is every entry, `head.txt` the signed head."""
     ledger = api.service_of(request).ledger
     made = {
         "log.csv": (lambda: _csv(ledger, filters), "text/csv; charset=utf-8"),
         "log.jsonl": (lambda: _lines(ledger, filters), "application/x-ndjson"),
         "entries.jsonl": (lambda: _entries(ledger), "application/x-ndjson"),
+        "head.txt": (lambda: iter([head(request).line + "\n"]), "text/plain; charset=utf-8"),
     }
     if name not in made:
         raise UnknownError("There is no such file.")
@@ -148,6 +159,8 @@ def _words(entry: Entry) -> str:
         return (
             f"delta {entry.micro / 1e18:g} of groups that nobody declared, {int(entry.body) / 1e18:g} so far"
         )
+    if entry.kind == "event":
+        return f"{entry.key.partition(':')[2]}: {entry.body}"
     return "mark of the ledger's secret" if entry.kind == "secret" else entry.body
 
 

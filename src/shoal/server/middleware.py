@@ -19,6 +19,7 @@ from shoal.errors import ShoalError
 
 BODY_BYTES = 256 * 1024
 BODY_SECONDS = 60.0
+UPLOADS = ("/publish", "/api/v1/publish", "/owner/datasets")  # where files are taken in
 PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; frame-src 'self'; frame-ancestors 'none'; base-uri 'none'"
@@ -106,7 +107,7 @@ class HttpMiddleware:
             self._tell(scope, request_id, told["status"], time.perf_counter() - started)
 
     async def _limited(self, scope: Scope, receive: Receive, send: Send) -> None:
-        uploads = scope["path"] in ("/publish", "/owner/datasets") or scope["path"].endswith("/periods")
+        uploads = scope["path"] in UPLOADS or scope["path"].endswith("/periods")
         most = self.upload_bytes if uploads else BODY_BYTES
         stated = dict(scope["headers"]).get(b"content-length", b"0")
         if not stated.isdigit() or int(stated) > most:

@@ -2,25 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 
 from shoal.errors import InputError, ParameterError, ShoalError
-from shoal.io import FORMATS
+from shoal.io import FORMATS, write_text
+from shoal.schema import KINDS, ROLES, Schema
 from shoal.server import api, pages
 from shoal.server.config import MODES
-from shoal.server.dataset_files import DatasetFiles
+from shoal.server.dataset_files import CODEBOOKS, SCHEMA, DatasetFiles
+from shoal.server.schema_form import SOURCES, fields_of, schema_of, typed_fields
 
 EXPLAINED = {
     "dp": "protects one record, or one person where the schema names the unit",
     "group": "protects all rows of one declared group jointly; needs a group in the schema",
     "correlated": "protects all rows of one cell of look-alikes; needs cells and a tau in the schema",
     "heuristic": "guarantees nothing; refused on private data",
+}
+
+MEANINGS = {
+    "identifier": "names a person",
+    "quasi": "others may know it",
+    "sensitive": "is to be kept secret",
+    "weight": "survey weight",
+    "stratum": "stratum of the sample",
+    "household": "names a household",
+    "leave": "of no concern",
 }
 
 
@@ -43,37 +57,50 @@ def new_page(request: Request) -> Response:
 
 
 async def upload(request: Request) -> Response:
-    """Take a table, uploaded or from a folder that the configuration allows."""
-    form = await request.form(max_files=1)
-    given, path = form.get("table"), str(form.get("path", "")).strip()
+    """Take a table, uploaded or from a folder that the configuration allows; a codebook may come along."""
+    form = await request.form(max_files=2)
+    given, path, codebook = form.get("table"), str(form.get("path", "")).strip(), form.get("codebook")
+    book = None
+    if isinstance(codebook, UploadFile) and codebook.filename:
+        ending = _ending(codebook)
+        if ending not in CODEBOOKS:
+            raise InputError(f"A codebook must end in {' or '.join(CODEBOOKS)}. Got {ending[:20]!r}.")
+        book = (ending, await codebook.read())
     if isinstance(given, UploadFile) and given.filename:
-        ending = Path(given.filename.replace("\\", "/")).suffix.lower()
-        draft = await run_in_threadpool(files_of(request).draft, given.file, ending)
+        draft = await run_in_threadpool(files_of(request).draft, given.file, _ending(given), book)
     elif path:
         found = allowed_path(Path(path), request.app.state.config.data_folders)
-        draft = await run_in_threadpool(files_of(request).draft, found, found.suffix.lower())
+        draft = await run_in_threadpool(files_of(request).draft, found, found.suffix.lower(), book)
     else:
         raise InputError("A file was expected, uploaded or by its path.")
     return RedirectResponse(f"/owner/drafts/{draft}", 303)
 
 
+def _ending(given: UploadFile) -> str:
+    """The ending of an uploaded file's name, which is all that is used of it."""
+    return Path((given.filename or "").replace("\\", "/")).suffix.lower()
+
+
 def change(request: Request, dataset: str) -> Response:
     """Begin a new version of a data set."""
-    draft, schema, facts = files_of(request).draft_of(dataset)
-    typed = {name: str(value) for name, value in facts.items() if name != "modes"}
-    return _editor(request, draft, {"schema": schema, **typed}, facts.get("modes", ["dp"]))
+    return RedirectResponse(f"/owner/drafts/{files_of(request).draft_of(dataset)}", 303)
 
 
-def draft_page(request: Request, draft: str) -> Response:
-    """The editor of a draft, with a guessed schema."""
-    schema, _ = files_of(request).guess(draft)
-    return _editor(request, draft, {"schema": schema}, ["dp"])
+def draft_page(request: Request, draft: str, written: bool = False) -> Response:
+    """The editor of a draft: fields for each column, or the schema as it is written down."""
+    files = files_of(request)
+    settings = files.facts(draft).settings
+    typed = {name: str(value) for name, value in settings.items() if name != "modes"}
+    shown = Typed(typed, settings.get("modes", ["dp"]), files.schema(draft))
+    return _editor(request, draft, shown, written=written)
 
 
 async def save(request: Request, draft: str) -> Response:
     """Look at a draft, or make it a data set that every worker answers."""
-    form = await request.form()
-    return await run_in_threadpool(_save, request, draft, form)
+    form = await request.form(max_files=0, max_fields=20_000)
+    modes = [str(each) for each in form.getlist("modes")]
+    texts = {name: value for name, value in form.items() if isinstance(value, str)}
+    return await run_in_threadpool(_save, request, draft, texts, modes)
 
 
 async def take_out(request: Request, dataset: str) -> Response:
@@ -88,59 +115,86 @@ async def take_out(request: Request, dataset: str) -> Response:
     return RedirectResponse("/owner", 303)
 
 
-def _save(request: Request, draft: str, form: FormData) -> Response:
-    service, files = api.service_of(request), files_of(request)
-    typed = {
-        name: str(form.get(name, "")) for name in ("schema", "budget", "per_analyst", "about", "version")
-    }
-    modes = [str(each) for each in form.getlist("modes")]
+@dataclass(frozen=True)
+class Typed:
+    """What the editor shows: settings, modes, the schema that the draft begins with, and fields typed since."""
+
+    settings: Mapping[str, str]
+    modes: list[str]
+    schema: Schema
+    fields: Mapping[str, str] | None = None
+
+
+def _save(request: Request, draft: str, form: dict[str, str], modes: list[str]) -> Response:
+    service, files, base = api.service_of(request), files_of(request), files_of(request).schema(draft)
+    names = [each.name for each in files.samples(draft)]
+    written = "schema" in form
+    shown = Typed(form, modes, base, form)
     try:
-        facts = _facts(typed, modes)
-        looked = files.look(draft, typed["schema"], facts, service.config.least_epsilon)
+        facts = _facts(form, modes)
+        text = form["schema"] if written else schema_of(form, base, names).to_toml()
+        looked = files.look(draft, text, facts, service.config.least_epsilon)
         if form.get("decision") != "save":
-            return _editor(request, draft, typed, modes, looked=looked)
-        codebook = files.table(draft).parent / "schema.toml"
+            return _editor(request, draft, shown, looked=looked, written=written)
+        codebook = files.table(draft).parent / SCHEMA
         service.check_free(codebook, facts.get("budget"), facts.get("per_analyst"))
-        made = files.save(draft, typed["schema"], facts)
+        made = files.save(draft, text, facts)
     except ShoalError as error:
-        said = str(error).replace(str(files.folder / "drafts" / draft / "schema.toml"), "The schema")
-        return _editor(request, draft, typed, modes, error=said, status=error.status)
+        said = str(error).replace(str(files.folder / "drafts" / draft / SCHEMA), "The schema")
+        write_text(
+            base.to_toml(), files.table(draft).parent / SCHEMA
+        )  # what is wrong is not what the draft begins with
+        return _editor(request, draft, shown, error=said, status=error.status, written=written)
     text = f"{made.schema.id}, version {made.version}, modes {', '.join(made.modes)}"
     service.ledger.note("data set saved", request.state.visitor.name, text, "")
     service.reload()
     return RedirectResponse("/owner", 303)
 
 
-def _facts(typed: dict[str, str], modes: list[str]) -> dict[str, Any]:
+def _facts(typed: Mapping[str, str], modes: list[str]) -> dict[str, Any]:
     facts: dict[str, Any] = {"modes": modes}
     for name in ("budget", "per_analyst"):
-        if typed[name].strip():
+        text = typed.get(name, "").strip()
+        if text:
             try:
-                facts[name] = float(typed[name])
+                facts[name] = float(text)
             except ValueError:
-                raise ParameterError(f"{name!r} must be a number. Got {typed[name][:40]!r}.") from None
+                raise ParameterError(f"{name!r} must be a number. Got {text[:40]!r}.") from None
     for name in ("about", "version"):
-        if typed[name].strip():
-            facts[name] = typed[name].strip()[:500]
+        text = typed.get(name, "").strip()
+        if text:
+            facts[name] = text[:500]
     return facts
 
 
 def _editor(
     request: Request,
     draft: str,
-    typed: dict[str, str],
-    modes: list[str],
+    shown: Typed,
     *,
     looked: Any = (),
     error: str = "",
     status: int = 200,
+    written: bool = False,
 ) -> Response:
-    files = files_of(request)
-    empty = dict.fromkeys(("schema", "budget", "per_analyst", "about", "version"), "")
+    files, schema, form = files_of(request), shown.schema, shown.fields or {}
+    samples, dataset = files.samples(draft), files.facts(draft).dataset
+    names = [each.name for each in samples]
+    typed_here = bool(form) and "schema" not in form
+    table = {
+        "id": schema.id, "unit": schema.unit.column or "", "rows": str(schema.unit.rows),
+        "private": "yes" if schema.private else "no",
+    }  # fmt: skip
+    if typed_here:
+        table = {name: form.get(name, "") for name in table}
+    rows = typed_fields(form, names) if typed_here else fields_of(schema, names)
     return pages.render(
-        request, "dataset_edit.html.j2", code=status, draft=draft, typed=empty | typed, modes=modes,
-        every=[(mode, EXPLAINED[mode]) for mode in MODES if mode in EXPLAINED], samples=files.samples(draft),
-        looked=looked, error=error,
+        request, "dataset_edit.html.j2", code=status, draft=draft, table=table, modes=shown.modes,
+        typed=dict.fromkeys(("budget", "per_analyst", "about", "version"), "") | dict(shown.settings),
+        every=[(mode, EXPLAINED[mode]) for mode in MODES if mode in EXPLAINED], looked=looked, error=error,
+        rows=list(zip(rows, samples, strict=True)), kinds=KINDS, roles=ROLES, sources=SOURCES, meanings=MEANINGS,
+        written=written, text=form.get("schema", "") or schema.to_toml(), dataset=dataset,
+        versions=files.versions(dataset) if dataset else [],
     )  # fmt: skip
 
 

@@ -18,7 +18,6 @@ from shoal import __version__
 from shoal.dp.answering.answer import Answer
 from shoal.dp.budget import rounded_up_text
 from shoal.dp.workload import WorkloadAnswer
-from shoal.errors import ParameterError
 from shoal.server import api, pictures
 from shoal.server.accounts import ROLES, VISIT_SECONDS, Account
 from shoal.server.auth import (
@@ -95,39 +94,6 @@ def sign_out(request: Request) -> Response:
     return response
 
 
-def owner(request: Request, token: str = "", name: str = "") -> Response:
-    """The owner's page."""
-    return _owner_page(request)
-
-
-async def add_user(request: Request) -> Response:
-    """Make an account; its token is shown on the page that follows, and nowhere else."""
-    form = await request.form()
-    name, role = str(form.get("name", "")).strip(), str(form.get("role", ""))
-    try:
-        days = float(str(form.get("days", "90")))
-    except ValueError:
-        raise ParameterError(f"'days' must be a number. Got {str(form.get('days'))[:40]!r}.") from None
-    token = await run_in_threadpool(request.app.state.accounts.add, name, role, days)
-    note = api.service_of(request).ledger.note
-    await run_in_threadpool(
-        note, "account added", request.state.visitor.name, f"{name}, {role}, {days:g} days"
-    )
-    return await run_in_threadpool(_owner_page, request, name, token)
-
-
-async def revoke_user(request: Request) -> Response:
-    """Close an account, once that was confirmed."""
-    form = await request.form()
-    name = str(form.get("name", ""))
-    if form.get("sure") != "yes":
-        return render(request, "revoke.html.j2", name=name)
-    await run_in_threadpool(request.app.state.accounts.revoke, name)
-    note = api.service_of(request).ledger.note
-    await run_in_threadpool(note, "account revoked", request.state.visitor.name, name)
-    return RedirectResponse("/owner#users", 303)
-
-
 def render(request: Request, template: str, code: int = 200, **facts: Any) -> HTMLResponse:
     """A page from its template."""
     visitor = getattr(request.state, "visitor", None)
@@ -156,7 +122,8 @@ def escape_cell(text: Any) -> Any:
     return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA) else text
 
 
-def _owner_page(request: Request, name: str = "", token: str = "") -> Response:
+def owner(request: Request) -> Response:
+    """The owner's page."""
     service = api.service_of(request)
     rows = []
     for each, facts in list(service.datasets.items()):
@@ -168,8 +135,6 @@ def _owner_page(request: Request, name: str = "", token: str = "") -> Response:
         "owner.html.j2",
         rows=rows,
         users=users,
-        token=token,
-        added=name,
         roles=ROLES,
         fixed=service.config.datasets,
     )

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,16 +15,17 @@ from fastapi import Request
 from fastapi.responses import FileResponse, RedirectResponse, Response, StreamingResponse
 from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
-from starlette.datastructures import FormData, UploadFile
+from starlette.datastructures import UploadFile
 
 from shoal.errors import InputError, ParameterError
 from shoal.io import FORMATS
-from shoal.publish.request import ProtectionRequest, options
 from shoal.schema import KINDS, ROLES
 from shoal.server import pages
-from shoal.server.auth import ForbiddenError
+from shoal.server.auth import MOST_FILES, ForbiddenError
 from shoal.server.jobs import Jobs, Step, busy, change, ends, read, running, start, steps, stop, write
+from shoal.server.publish_form import form_fields, method_names, texts_of, wanted_of
 from shoal.server.service import UnknownError
+from shoal.server.worker import HIERARCHIES
 
 FILES = {
     "protected.csv": "text/csv; charset=utf-8",
@@ -47,18 +47,18 @@ MEANINGS = {
     "leave": "left as it is, and not protected",
 }
 CODEBOOKS = (".toml", ".xml")
+_HIERARCHY = re.compile(r"[^./\\\x00-\x1f][^/\\\x00-\x1f]{0,99}\.csv", re.IGNORECASE)
 SAID = {
     "new": "being read", "looking": "being read", "ready": "columns to check", "running": "at work", "done": "done",
     "refused": "refused", "failed": "stopped",
 }  # fmt: skip
-_WHOLE = re.compile("0|[1-9][0-9]{0,8}")
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
 _MOST_AT_ONCE = 4
 
 
 def upload_page(request: Request) -> Response:
     """Choose a table, or go on with a job of one's own."""
-    _allowed(request)
+    allowed(request)
     jobs: Jobs = request.app.state.jobs
     return pages.render(
         request, "publish.html.j2", megabytes=request.app.state.config.upload_megabytes, formats=FORMATS,
@@ -74,9 +74,9 @@ async def upload(request: Request) -> Response:
 
 
 async def begin(request: Request) -> Path:
-    """A new job for the table that a form brings, looked at; a codebook may come along."""
-    _allowed(request)
-    form = await request.form(max_files=2, max_fields=20)
+    """A new job for the table that a form brings, looked at; a codebook and hierarchies may come along."""
+    allowed(request)
+    form = await request.form(max_files=MOST_FILES, max_fields=20)
     given, codebook = form.get("table"), form.get("codebook")
     jobs: Jobs = request.app.state.jobs
     if str(form.get("example", "")) == "survey":
@@ -91,8 +91,12 @@ async def begin(request: Request) -> Path:
         ending = _ending_of(given, FORMATS, "A file was expected.")
         brings = isinstance(codebook, UploadFile) and bool(codebook.filename)
         of_codebook = _ending_of(codebook, CODEBOOKS, "") if brings else ""
+        hierarchies = _named([each for each in form.getlist("hierarchies") if isinstance(each, UploadFile)])
         job = await run_in_threadpool(jobs.new, request.state.visitor.id)
         await _keep(given, job / f"table{ending}")
+        for name, each in hierarchies.items():
+            (job / HIERARCHIES).mkdir(mode=0o700, exist_ok=True)
+            await _keep(each, job / HIERARCHIES / name)
         if brings:
             await _keep(codebook, job / f"codebook{of_codebook}")
     os.chmod(job / f"table{ending}", 0o600)
@@ -115,6 +119,17 @@ def _ending_of(given: Any, allowed: Iterable[str], nothing: str) -> str:
     return ending
 
 
+def _named(given: list[UploadFile]) -> dict[str, UploadFile]:
+    """Files of hierarchies by their names, which say the column; an empty field brings none."""
+    found = {Path((each.filename or "").replace("\\", "/")).name: each for each in given if each.filename}
+    for name in found:
+        if not _HIERARCHY.fullmatch(name):
+            raise InputError(
+                f"A hierarchy must be a CSV file named by its column, such as region.csv. Got {name[:80]!r}."
+            )
+    return found
+
+
 async def _keep(given: Any, path: Path) -> None:
     with path.open("xb") as file:
         await run_in_threadpool(shutil.copyfileobj, given.file, file)
@@ -122,13 +137,13 @@ async def _keep(given: Any, path: Path) -> None:
 
 def job_page(request: Request, job: str, take: str = "") -> Response:
     """A job as it stands: columns to check, work going on, or the result. `take` is a point of the map."""
-    folder = _job(request, job)
-    facts, wanted = facts_of(folder), _found(folder, "wanted.json")
-    asked, found = dict(wanted.get("request", {})), _found(folder, "map.json")
+    folder = job_of(request, job)
+    facts, wanted = facts_of(folder), found_in(folder, "wanted.json")
+    asked, found = dict(wanted.get("request", {})), found_in(folder, "map.json")
     point = next((each for each in found.get("cells", []) if f"{each['method']}:{each['k']}" == take), None)
     if point is not None:
         asked |= {"method": point["method"], "k": point["k"]}
-    look, result = _found(folder, "look.json"), _found(folder, "result.json")
+    look, result = found_in(folder, "look.json"), found_in(folder, "result.json")
     return pages.render(
         request, "job.html.j2", job=job, facts=facts, look=look, result=result, map=found, roles=ROLES, kinds=KINDS,
         steps=steps(folder), answered=list(request.app.state.service.datasets), taken=point,
@@ -150,78 +165,111 @@ def facts_of(folder: Path) -> dict[str, Any]:
 
 async def run(request: Request, job: str) -> Response:
     """Protect the table with the columns and settings of the form."""
-    folder, form = await _ready(request, job)
-    wanted = await _wanted(folder, form)
-    dataset = str(form.get("dataset", ""))
+    folder, form = job_of(request, job), await request.form(max_files=20, max_fields=2000)
+    require_idle(request, folder)
+    await start_run(
+        request, folder, await wanted_of(folder, texts_of(form)), texts_of(form).get("dataset", "")
+    )
+    return RedirectResponse(f"/publish/{job}", 303)
+
+
+async def start_run(request: Request, folder: Path, wanted: dict[str, Any], dataset: str) -> None:
+    """Begin to protect a job's table; `dataset` is the id of the data set that it is also answered as, if any."""
     if dataset:
         request.app.state.service.session(dataset)
         wanted["dataset"] = dataset
-    return await _begin(folder, "run", wanted, (*_OF_A_RUN, "given.json"))
+    await _begin(folder, "run", wanted, (*_OF_A_RUN, "given.json"))
 
 
 async def confirm(request: Request, job: str) -> Response:
     """Take the typed word for what cannot be undone: giving out a red table, ending a data set's total."""
-    folder, form = _job(request, job), await request.form(max_files=0, max_fields=10)
+    folder, form = job_of(request, job), await request.form(max_files=0, max_fields=10)
+    await take_words(request, folder, texts_of(form))
+    return RedirectResponse(f"/publish/{job}", 303)
+
+
+async def take_words(request: Request, folder: Path, typed: Mapping[str, str]) -> None:
+    """Note the words that were typed for what cannot be undone, and end the total of a data set."""
     if not (folder / "result.json").is_file():
         raise InputError("There is no result to give out.")
-    given = _found(folder, "given.json")
+    given = found_in(folder, "given.json")
     for name, word in open_questions(folder).items():
-        if str(form.get(name, "")).strip() != word:
-            raise ParameterError(f"Type {word!r} to confirm. Got {str(form.get(name, ''))[:40]!r}.")
+        if typed.get(name, "").strip() != word:
+            raise ParameterError(f"Type {word!r} to confirm. Got {typed.get(name, '')[:40]!r}.")
         given[name] = word
     if "dataset" in given and not given.get("ended"):
         await run_in_threadpool(request.app.state.service.ledger.end_total, given["dataset"], "release")
         given["ended"] = True
     write(folder / "given.json", given)
-    return RedirectResponse(f"/publish/{job}", 303)
 
 
 def open_questions(folder: Path) -> dict[str, str]:
     """What must still be typed before a finished table is given out, each with its word."""
-    result, given = _found(folder, "result.json"), _found(folder, "given.json")
+    result, given = found_in(folder, "result.json"), found_in(folder, "given.json")
     if not result:
         return {}
     words = {"red": "red"} if result["status"] == "red" else {}
-    dataset = _found(folder, "wanted.json").get("dataset")
+    dataset = found_in(folder, "wanted.json").get("dataset")
     words |= {"dataset": dataset} if dataset else {}
     return {name: word for name, word in words.items() if name not in given}
 
 
 async def compare(request: Request, job: str) -> Response:
     """Draw the risk-utility map of the table: methods by k, each within a few seconds."""
-    folder, form = await _ready(request, job)
-    return await _begin(folder, "compare", await _wanted(folder, form), _OF_A_MAP)
+    folder, form = job_of(request, job), await request.form(max_files=20, max_fields=2000)
+    require_idle(request, folder)
+    await start_comparison(folder, await wanted_of(folder, texts_of(form)))
+    return RedirectResponse(f"/publish/{job}", 303)
+
+
+async def start_comparison(folder: Path, wanted: dict[str, Any]) -> None:
+    """Begin to draw the map of a job's table."""
+    await _begin(folder, "compare", wanted, _OF_A_MAP)
 
 
 def cancel(request: Request, job: str) -> Response:
     """Stop the work of a job; nothing of it is kept."""
-    folder = _job(request, job)
+    stop_work(job_of(request, job))
+    return RedirectResponse(f"/publish/{job}", 303)
+
+
+def stop_work(folder: Path) -> None:
+    """End the work of a job, and remove what it wrote."""
     stop(folder)
     facts = read(folder / "job.json")
     if facts["state"] == "running":
         for name in _OF_A_MAP if facts.get("work") == "compare" else _OF_A_RUN:
             (folder / name).unlink(missing_ok=True)
         change(folder, state=_state(folder), error="Cancelled; nothing was written.")
-    return RedirectResponse(f"/publish/{job}", 303)
 
 
 def forget(request: Request, job: str) -> Response:
     """Remove all files of a job."""
-    request.app.state.jobs.forget(_job(request, job))
+    request.app.state.jobs.forget(job_of(request, job))
     return RedirectResponse("/publish", 303)
 
 
 async def events(request: Request, job: str) -> Response:
     """The progress of a job as server-sent events, until it ends."""
-    folder = _job(request, job)
+    folder = job_of(request, job)
     return StreamingResponse(_events(request, folder), media_type="text/event-stream")
+
+
+def downloads(folder: Path) -> list[str]:
+    """The files of a job that are given out now."""
+    closed = open_questions(folder)
+    return [name for name in FILES if _is_whole(folder, name) and not (closed and name in _OF_A_RUN)]
+
+
+def _is_whole(folder: Path, name: str) -> bool:
+    whole = "map.json" if name in _OF_A_MAP else "result.json"  # written last
+    return (folder / name).is_file() and (folder / whole).is_file()
 
 
 def file(request: Request, job: str, name: str) -> Response:
     """One of a job's files."""
-    folder = _job(request, job)
-    whole = "map.json" if name in _OF_A_MAP else "result.json"  # written last
-    if name not in FILES or not (folder / name).is_file() or not (folder / whole).is_file():
+    folder = job_of(request, job)
+    if name not in FILES or not _is_whole(folder, name):
         raise UnknownError("There is no such file.")
     shown = name.endswith(".html") and "download" not in request.query_params
     if name in _OF_A_RUN and not (name == "report.html" and shown) and open_questions(folder):
@@ -271,15 +319,6 @@ def risk_map(job: str, found: dict[str, Any]) -> Markup:
     ).format(Markup("").join(parts))
 
 
-@functools.cache
-def method_names() -> tuple[str, ...]:
-    """The methods there are; loaded when the first table is published, so that the server starts fast."""
-    from shoal.microaggregation import methods
-    from shoal.publish.recoding import CHANGING
-
-    return tuple(sorted([*methods(), *CHANGING]))
-
-
 async def _events(request: Request, folder: Path) -> AsyncIterator[str]:
     told: list[Step] = []
     while not await request.is_disconnected():
@@ -293,103 +332,40 @@ async def _events(request: Request, folder: Path) -> AsyncIterator[str]:
         await asyncio.sleep(0.3)
 
 
-async def _ready(request: Request, job: str) -> tuple[Path, FormData]:
-    """The folder of a job that can be worked on now, and the form that says how."""
-    folder, form = _job(request, job), await request.form(max_fields=2000)
+def require_idle(request: Request, folder: Path) -> None:
+    """Raise a sentence unless a job can be worked on now."""
     if not (folder / "look.json").exists() or busy(folder):
         raise InputError("This job cannot be run now.")
     others = [each for each in request.app.state.jobs.folder.iterdir() if busy(each)]
     if len(others) >= _MOST_AT_ONCE:
         raise InputError(f"At most {_MOST_AT_ONCE} jobs run at a time; wait until one is done.")
-    return folder, form
 
 
-async def _wanted(folder: Path, form: FormData) -> dict[str, Any]:
-    """What the form asks for, checked."""
-    look, columns = read(folder / "look.json"), {}
-    for place, column in enumerate(look["columns"]):
-        columns[column["name"]] = _column(form, place, column)
-    asked = {name: option for name, option in options().items() if option.page and name != "accept_risk"}
-    texts = {name: str(form[name]) for name in asked if name in form}
-    for name, text in texts.items():
-        if options()[name].kind == "whole" and text.strip() and not _WHOLE.fullmatch(text.strip()):
-            raise ParameterError(
-                f"{name!r} must be a whole number of at most nine digits. Got {text[:40]!r}."
-            )
-    request = await run_in_threadpool(ProtectionRequest.from_texts, texts)
-    if request.method_name not in await run_in_threadpool(method_names):
-        raise ParameterError(f"The method must be one of {', '.join(method_names())}.")
-    if request.k > look["rows"]:
-        raise ParameterError(f"'k' must be at most the {look['rows']:,} rows of the table. Got {request.k}.")
-    # A method that was chosen is kept as chosen, whatever the schema says.
-    kept = {"method": request.method_name} if texts.get("method", "").strip() else {}
-    return {"columns": columns, "request": request.to_dict() | kept, "escape": form.get("escape") is not None}
-
-
-def _column(form: FormData, place: int, column: dict[str, Any]) -> dict[str, Any]:
-    """What the form says of one column, where it says something new."""
-    role, kind = (
-        str(form.get(f"role-{place}", column["role"])),
-        str(form.get(f"kind-{place}", column["kind"])),
-    )
-    if role not in ROLES:
-        raise ParameterError(f"A role must be one of {', '.join(ROLES)}. Got {role[:40]!r}.")
-    if kind not in KINDS:
-        raise ParameterError(f"A kind must be one of {', '.join(KINDS)}. Got {kind[:40]!r}.")
-    facts: dict[str, Any] = {"role": role}
-    if kind != column["kind"]:
-        facts["kind"] = kind
-    low, high = (str(form.get(f"{end}-{place}", "")).strip() for end in ("low", "high"))
-    if (low or high) and [low, high] != column["bounds"]:
-        try:
-            facts["bounds"] = (float(low), float(high))
-        except ValueError:
-            raise ParameterError(
-                f"The bounds of {column['name']!r} must be two numbers. Got {low[:20]!r} and {high[:20]!r}."
-            ) from None
-    return facts
-
-
-def form_fields(asked: dict[str, Any], missing: int) -> list[dict[str, Any]]:
-    """The fields of a request that the page asks for, with what was asked for before."""
-    blank = ProtectionRequest()
-    start = {"on_missing": "impute"} if missing else {}
-    made = []
-    for name, option in options().items():
-        if option.page and name not in ("method", "accept_risk"):  # a red table is accepted by its typed word
-            value = asked.get(name, start.get(name, getattr(blank, name)))
-            made.append(
-                {
-                    "name": name, "kind": option.kind, "help": option.help, "choices": option.choices,
-                    "value": "" if value is None else value, "open": getattr(blank, name) is None,
-                }
-            )  # fmt: skip
-    return made
-
-
-async def _begin(folder: Path, what: str, wanted: dict[str, Any], old: tuple[str, ...]) -> Response:
+async def _begin(folder: Path, what: str, wanted: dict[str, Any], old: tuple[str, ...]) -> None:
     write(folder / "wanted.json", wanted)
     for name in ("progress.jsonl", *old):
         (folder / name).unlink(missing_ok=True)
     change(folder, state="running", work=what, error="")
     await run_in_threadpool(start, folder, what)
-    return RedirectResponse(f"/publish/{folder.name}", 303)
 
 
 def _state(folder: Path) -> str:
     return "done" if (folder / "result.json").exists() else "ready"
 
 
-def _found(folder: Path, name: str) -> dict[str, Any]:
+def found_in(folder: Path, name: str) -> dict[str, Any]:
+    """Facts from a file of a job; none where it is not there."""
     return read(folder / name) if (folder / name).exists() else {}
 
 
-def _job(request: Request, job: str) -> Path:
-    _allowed(request)
+def job_of(request: Request, job: str) -> Path:
+    """The folder of a job of who asks."""
+    allowed(request)
     folder: Path = request.app.state.jobs.job(job, request.state.visitor.id)
     return folder
 
 
-def _allowed(request: Request) -> None:
+def allowed(request: Request) -> None:
+    """Raise where this server does not publish."""
     if not request.app.state.config.publish:
         raise UnknownError("This server has no page for publishing.")

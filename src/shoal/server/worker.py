@@ -7,7 +7,7 @@ import json
 import os
 import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 MAP_SECONDS = 1.0
 SAMPLES = 4
+HIERARCHIES = "hierarchies"
 MEMORY_BYTES = 16 << 30
 UNPACKED_BYTES = 1 << 30
 
@@ -50,14 +51,30 @@ def look(folder: Path) -> None:
     source = _read(folder, codebook)
     schema = _schema(codebook, source)
     decoded = decode_table(source.frame, schema)
-    columns = [_described(each, decoded) for each in schema.columns.values()]
+    hierarchies = _uploaded(folder)
+    columns = [_described(each, decoded, hierarchies) for each in schema.columns.values()]
     notes = [_without(each, folder) for each in source.notes]
+    notes += [
+        f"The hierarchy of {name!r} fits no column of the table."
+        for name in sorted(hierarchies - set(schema.columns))
+    ]
+    if hierarchies & set(schema.columns):
+        notes.append("The hierarchies are used by the methods generalize and suppress.")
     missing = sum(column.null_count() for column in decoded.iter_columns())
     facts = {"columns": columns, "rows": source.frame.height, "notes": notes, "missing": missing}
     write(folder / "look.json", facts | {"codebook": codebook is not None})
 
 
-def _described(column: Column, frame: pl.DataFrame) -> dict[str, Any]:
+def _uploaded(folder: Path) -> set[str]:
+    """The columns for which hierarchies came along; each is read, so that a broken one is refused at once."""
+    if not (folder / HIERARCHIES).is_dir():
+        return set()
+    from shoal.generalization import read_hierarchies
+
+    return set(read_hierarchies(folder / HIERARCHIES))
+
+
+def _described(column: Column, frame: pl.DataFrame, hierarchies: Collection[str]) -> dict[str, Any]:
     """What the owner sees of a column: what it is taken for and why, some of its values, how many there are."""
     facts: dict[str, Any] = {
         "name": column.name,
@@ -66,7 +83,7 @@ def _described(column: Column, frame: pl.DataFrame) -> dict[str, Any]:
         "reason": column.reason,
         "bounds": None if column.bounds is None else [str(each) for each in column.bounds],
         "levels": len(column.levels or ()),
-        "hierarchy": column.hierarchy is not None,
+        "hierarchy": column.hierarchy is not None or column.name in hierarchies,
     }
     if column.name not in frame.columns:
         return facts | {"samples": [], "distinct": 0, "missing": 0}
@@ -89,10 +106,12 @@ def run(folder: Path) -> None:
         (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
         # A red result stays in this folder until the owner has typed that it is to be given out.
         asked = {**wanted["request"], "schema": schema}
-        request = ProtectionRequest.from_dict({**asked, "accept_risk": True})
+        here, there = _hierarchies(folder, asked)
+        request = ProtectionRequest.from_dict({**asked, **here, "accept_risk": True})
         result = protect(request, Memory(source.frame, source.labelled()), tell)
-        if result.status != "red":  # to repeat it, no risk need be accepted
-            result = replace(result, request=ProtectionRequest.from_dict(asked))
+        # To repeat it, no risk need be accepted unless it is red, and hierarchies lie beside the table.
+        risk = {"accept_risk": True} if result.status == "red" else {}
+        result = replace(result, request=ProtectionRequest.from_dict({**asked, **there, **risk}))
         result = result.placed(f"table{_ending(folder)}", "protected.csv", tuple(source.notes))
         tell("writing the reports", 0, 0)
         result.report(folder / "report.html")
@@ -115,6 +134,15 @@ def run(folder: Path) -> None:
             "escaped": wanted["escape"],
         }
         write(folder / "result.json", facts)
+
+
+def _hierarchies(folder: Path, asked: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+    """Where uploaded hierarchies lie now, and where they lie for who repeats the run; for methods that use them."""
+    from shoal.publish.recoding import CHANGING
+
+    if not (folder / HIERARCHIES).is_dir() or asked.get("method") not in CHANGING:
+        return {}, {}
+    return {"hierarchies": str(folder / HIERARCHIES)}, {"hierarchies": HIERARCHIES}
 
 
 def compare(folder: Path) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from shoal.dp.ledger.entries import Head
-from shoal.errors import LedgerError
+from shoal.errors import LedgerError, ParameterError
 
 SECONDS = 5.0
 PATIENCE = 30.0
@@ -27,6 +27,9 @@ class Anchor:
         On another disk or machine; heads are added line by line, and the last one is asked for when a ledger is opened.
     command : sequence of str, optional
         Run with the head on its standard input.
+    line_of, hash_of : callable, optional
+        The line of a head, such as a signed one (`SigningKey`), and the hash of a line, which raises where it is not to be
+        trusted. Number of entries, hash and time if left open.
 
     Notes
     -----
@@ -34,8 +37,15 @@ class Anchor:
     can be rolled back unnoticed.
     """
 
-    def __init__(self, file: Path | None = None, command: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        file: Path | None = None,
+        command: Sequence[str] = (),
+        line_of: Callable[[Head], str] | None = None,
+        hash_of: Callable[[str], str] | None = None,
+    ) -> None:
         self.file, self.command = file, tuple(command)
+        self._line_of, self._hash_of = line_of or plain_line, hash_of or _second_word
         self._timer: threading.Timer | None = None
         self._sent, self._lock = Head(-1, ""), threading.Lock()
 
@@ -45,8 +55,10 @@ class Anchor:
             return None
         try:
             lines = self.file.read_text(encoding="utf-8").split("\n")
-            whole = [line.split() for line in lines[:-1] if line.strip()]
-            return whole[-1][1] if whole else None
+            whole = [line for line in lines[:-1] if line.strip()]
+            return self._hash_of(whole[-1]) if whole else None
+        except ParameterError as error:
+            raise LedgerError(f"The anchor {str(self.file)!r} is not to be trusted. {error}") from None
         except (OSError, ValueError, IndexError):
             raise LedgerError(f"The anchor {str(self.file)!r} cannot be read.") from None
 
@@ -81,7 +93,7 @@ class Anchor:
             log.exception("The ledger's head could not be anchored.")
 
     def _deliver(self, head: Head) -> None:
-        line = f"{head.seq} {head.hash} {datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')}\n"
+        line = f"{self._line_of(head)}\n"
         if self.file is not None:
             with os.fdopen(os.open(self.file, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600), "w") as file:
                 file.write(line)
@@ -90,3 +102,12 @@ class Anchor:
                 self.command, input=line.encode(), timeout=PATIENCE, check=True,
                 stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             )  # fmt: skip
+
+
+def plain_line(head: Head) -> str:
+    """Number of entries, hash and time."""
+    return f"{head.seq} {head.hash} {datetime.datetime.now(datetime.UTC).isoformat(timespec='seconds')}"
+
+
+def _second_word(line: str) -> str:
+    return line.split()[1]

@@ -16,11 +16,12 @@ except ImportError:
     raise MissingExtraError("SQLAlchemy", "dp") from None
 
 CHANGES = "changes by owners"
+LOST = "charged, no answer stored"
 STATES = (
     "answered",
     "given again",
     "refused",
-    "charged, no answer stored",
+    LOST,
     CHANGES,
     "caps",
     "rights",
@@ -142,7 +143,7 @@ def _conditions(filters: Filters, answered: Any) -> list[Any]:
         wanted.append(ENTRIES.c.at < day.isoformat())
     if filters.state == "answered":
         wanted += [ENTRIES.c.kind == "charge", answered]
-    elif filters.state == "charged, no answer stored":
+    elif filters.state == LOST:
         wanted += [ENTRIES.c.kind == "charge", ~answered]
     elif filters.state == CHANGES:
         wanted += [ENTRIES.c.kind.in_(_STATED), ENTRIES.c.key != SIGN_IN]
@@ -154,5 +155,5 @@ def _conditions(filters: Filters, answered: Any) -> list[Any]:
 def _row(found: Any) -> Row:
     entry = Entry(*found[: len(FIELDS)])
     if entry.kind == "charge":
-        return Row(entry, "answered" if found[-1] else "charged, no answer stored")
+        return Row(entry, "answered" if found[-1] else LOST)
     return Row(entry, next(state for state, kind in _KINDS.items() if kind == entry.kind))
