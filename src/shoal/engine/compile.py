@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager
 from types import CodeType, ModuleType
 from typing import Any
@@ -162,7 +162,7 @@ def _kernel_of(value: Any) -> Kernel | None:
     return made if isinstance(made, Kernel) else None
 
 
-def _named(function: Any) -> Iterator[tuple[Mapping[str, Any], str, Any]]:
+def _named(function: Any) -> Iterator[tuple[MutableMapping[str, Any], str, Any]]:
     """The global names in a function's source: where each is bound, the name, its value."""
     names = function.__globals__
     words = list(_words(function.__code__))
