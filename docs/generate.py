@@ -32,7 +32,7 @@ PACKAGES = {
     "shoal.release": None,
     "shoal.audit": None,
     "shoal.client": ["Client"],
-    "shoal.research": ["reproduce", "Reproduction", "Row"],
+    "shoal.research": ["reproduce", "ReproducedTable", "Row"],
     "shoal.datasets": None,
     "shoal.schema": ["Schema", "Column", "Unit"],
     "shoal.io": ["read_table", "read_source", "write_table", "Source"],

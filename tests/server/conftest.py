@@ -145,9 +145,9 @@ def tokens(house):
     return {role: house.book.add(f"the-{role}", role) for role in ("owner", "analyst", "auditor")}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """A headless Chromium, or a skip with the reason."""
+    """A headless Chromium, or a skip with the reason; closed with its file, since its event loop would stop others."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not CHROMIUM.exists():
         pytest.skip(f"Chromium is not installed at {CHROMIUM}")

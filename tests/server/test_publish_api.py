@@ -92,7 +92,7 @@ def test_work_is_cancelled_and_wrong_wishes_are_refused(owner, house, tokens):
     assert owner.get(f"{at}/files/protected.csv").status_code == 404
     with house.http(tokens["analyst"]) as analyst:
         assert analyst.get(at).status_code == 403
-    other = house.book.add("other-owner", "owner")
+    other = house.book.add("another-owner", "owner")
     with house.http(other) as stranger:
         assert stranger.get(at).status_code == 404
         stranger.delete(at)
