@@ -32,10 +32,10 @@ PACKAGES = {
     "shoal.release": None,
     "shoal.audit": None,
     "shoal.client": ["Client"],
-    "shoal.research": ["reproduce", "ReproducedTable", "Row"],
+    "shoal.research": ["reproduce", "ReproducedTable", "PaperRow"],
     "shoal.datasets": None,
     "shoal.schema": ["Schema", "Column", "Unit"],
-    "shoal.io": ["read_table", "read_source", "write_table", "Source"],
+    "shoal.io": ["read_table", "read_source", "write_table", "ReadTable"],
     "shoal.errors": None,
 }
 
