@@ -19,10 +19,20 @@ FENCES = {
         "dp/past.py",
         *(
             f"dp/ledger/{each}.py"
-            for each in ("backup", "database", "entries", "layout", "log", "spending", "store")
+            for each in (
+                "backup",
+                "database",
+                "entries",
+                "layout",
+                "log",
+                "spending",
+                "statements",
+                "store",
+                "writer",
+            )
         ),
     },
-    "secrets": {"dp/mechanisms/selection.py", "dp/ledger/secret.py"},
+    "secrets": {"dp/mechanisms/selection.py", "dp/ledger/secret.py", "dp/ledger/signing.py"},
 }
 
 
