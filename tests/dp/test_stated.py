@@ -314,7 +314,7 @@ def test_from_a_server(folder):
     assert cost.parts[0]["noise_scale"] >= 1
     answer = service.ask("homes", ILL, 1.0, None, "ann")
     assert "Pufferfish" in answer.guarantee
-    assert service.past("homes", "ann")[0].epsilon == 1.0
+    assert service.past("homes", "ann")[0].charged.value == 1.0
     service.close()
 
 

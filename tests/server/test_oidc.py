@@ -109,7 +109,7 @@ def test_the_sign_in_page_offers_it_and_an_analyst_comes_in(joined, provider):
     auditor = joined.book.add("aud", "auditor")
     with joined.http(auditor) as client:
         rows = client.get("/api/v1/log/questions", params={"analyst": "ann"}).json()["rows"]
-        assert [each["text"] for each in rows] == ["by OpenID Connect"]
+        assert [each["text"] for each in rows] == ["sign-in: by OpenID Connect"]
 
 
 @pytest.mark.parametrize(

@@ -207,7 +207,7 @@ def test_files_are_gone_after_their_hour_by_the_clock(tmp_path, monkeypatch):
     monkeypatch.setattr(jobs_module, "SWEEP_SECONDS", 0.05)
 
     async def nobody_comes() -> None:
-        sweeping = asyncio.create_task(jobs.sweep_always())
+        sweeping = asyncio.create_task(jobs.sweep_always(lambda: None))
         for _ in range(200):
             if not old.exists():
                 break

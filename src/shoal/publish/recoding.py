@@ -6,7 +6,6 @@ from numbers import Integral, Real
 
 from shoal.params import Interval, Options
 from shoal.publish.fields import PATH, maybe, option
-from shoal.schema.steps import CONDITIONS
 from shoal.typing import Keywords
 
 # Methods that change cells truthfully instead of averaging them.
@@ -95,5 +94,7 @@ def refuse_for_groups() -> dict[str, str]:
 def refuse_for(method: str) -> dict[str, str]:
     """The fields that suppression or generalisation cannot have, with why."""
     if method == "suppress":
+        from shoal.schema.steps import CONDITIONS  # here, so that asking for help loads no polars
+
         return dict.fromkeys((*OF_GENERALIZE, *CONDITIONS), "only the method generalize takes it")
     return dict.fromkeys(OF_SUPPRESS, "only the method suppress takes it")

@@ -127,7 +127,7 @@ def best_size(n: int, columns: int, epsilon: float, *, ranked: bool) -> int:
     --------
     >>> from shoal.release._groups import best_size
     >>> best_size(30_162, 3, 1 / 3, ranked=False), best_size(30_162, 3, 1 / 6, ranked=True)
-    (1686, 470)
+    (1685, 470)
     """
     if ranked:
         size = 24**0.25 * (n / epsilon) ** 0.5 / 2

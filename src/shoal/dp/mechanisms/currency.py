@@ -146,7 +146,7 @@ class CurrencyAmount:
     >>> CurrencyAmount(300_000, Currency()).text
     'epsilon 0.3'
     >>> CurrencyAmount(6641, Currency("zcdp", 1e-6)).text
-    'rho 0.006641 ((0.499999, 1e-06)-DP)'
+    'rho 0.006641 ((0.49998, 1e-06)-DP)'
     """
 
     millionths: int

@@ -35,7 +35,7 @@ class KeyChoice:
     >>> from shoal.dp.mechanisms.keys import KeyChoice
     >>> choice = KeyChoice(Fraction(1, 50), Fraction(1, 10**8), 1)
     >>> choice.noise.scale, choice.threshold
-    (5.0, 30)
+    (5.0, 31)
     """
 
     rho: Fraction
