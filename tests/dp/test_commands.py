@@ -45,7 +45,7 @@ def run(monkeypatch, capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("mode", "stamp"),
+    ("mode", "guarantee"),
     [
         ("dp", "guarantee: epsilon-DP, add or remove one record"),
         ("group", "guarantee: epsilon-DP for the records of one group jointly"),
@@ -55,13 +55,13 @@ def run(monkeypatch, capsys, tmp_path):
         ),
     ],
 )
-def test_every_sound_mode_answers_with_its_stamp(run, mode, stamp):
+def test_every_sound_mode_answers_with_its_guarantee(run, mode, guarantee):
     code, out, _ = run(
         "ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1, "--mode", mode, "--json"
     )
     facts = json.loads(out)
     assert code == 0
-    assert facts["stamp"].startswith(stamp)
+    assert facts["stamp"].startswith(guarantee)
     assert (facts["epsilon"], facts["remaining"]) == (0.1, 0.9)
     low, high = facts.get("cut_interval", facts["interval"])
     assert low <= facts["value"] <= high
@@ -168,7 +168,7 @@ def test_saved_models_serve_the_modes(run):
     save_model(Groups(schema, "household", cells=400), "g.json")
     save_model(GivenDegrees(factor=[[0.5]] * public.height), "d.json")
     words = ["ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1]
-    for file, stamp in (
+    for file, guarantee in (
         ("m.json", "mixture(age, income), 20 cells"),
         ("g.json", "groups(household), 401 cells"),
     ):
@@ -176,7 +176,7 @@ def test_saved_models_serve_the_modes(run):
             *words, "--mode", "correlated", "--model", file, "--tau", 4, "--ledger", f"{file}.db"
         )
         assert code == 0, err
-        assert stamp in out
+        assert guarantee in out
         assert "95 %" in out
         assert "epsilon 0.1, remaining 0.9" in out
     for file in ("m.json", "g.json", "d.json"):

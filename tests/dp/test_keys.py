@@ -90,8 +90,8 @@ def test_the_total_stays_true_with_a_reserve():
     free = replace(schema(), keys=None)
     with Session(table(), schema()) as s, Session(table(), free) as other:
         assert s.caps.total < other.caps.total  # rho has the rest of delta only
-        stamp = s.ask("SELECT COUNT(*) FROM t", rho=0.1).guarantee
-        assert "(50, 1e-06)-DP (2e-07 of delta" in stamp
+        guarantee = s.ask("SELECT COUNT(*) FROM t", rho=0.1).guarantee
+        assert "(50, 1e-06)-DP (2e-07 of delta" in guarantee
 
 
 def test_a_ledger_without_reserve_is_not_given_one_by_a_session(tmp_path):

@@ -200,9 +200,9 @@ def test_pairs_of_records_do_not_see_an_exclusive_or():
 
 def test_a_ledger_speaks_about_dependent_people_where_iota_is_finite():
     couple = Scenario({(0, 0): "3/8", (1, 1): "3/8", (0, 1): "1/8", (1, 0): "1/8"})
-    moved, stamp = over_ledger(0.5, [couple, Scenario.independent([{0: 1}, {0: "1/2", 1: "1/2"}])], 0)
+    moved, guarantee = over_ledger(0.5, [couple, Scenario.independent([{0: 1}, {0: "1/2", 1: "1/2"}])], 0)
     assert moved == pytest.approx(1 + math.log(3))
-    assert stamp == "guarantee: (epsilon + iota)-Pufferfish for the stated secrets and scenarios"
+    assert guarantee == "guarantee: (epsilon + iota)-Pufferfish for the stated secrets and scenarios"
     with pytest.raises(GuaranteeError, match="use mode 'group'"):
         over_ledger(0.5, [FAMILY], 0)
 

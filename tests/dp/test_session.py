@@ -1,4 +1,4 @@
-"""Sessions: the right figure with the right noise, charge and stamp, in every mode."""
+"""Sessions: the right figure with the right noise, charge and guarantee, in every mode."""
 
 from __future__ import annotations
 

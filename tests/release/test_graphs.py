@@ -85,8 +85,8 @@ def test_a_large_budget_gives_the_graph_back():
     out = release_graph(RING, 1, 400.0)
     kept = len(set(map(tuple, out.graph.edges.tolist())) & set(map(tuple, out.original.edges.tolist())))
     assert kept >= 58
-    assert out.stamp == GRAPH_GUARANTEE
-    assert out.stamp == "guarantee: epsilon-DP for any k edges jointly, vertices public"
+    assert out.guarantee == GRAPH_GUARANTEE
+    assert out.guarantee == "guarantee: epsilon-DP for any k edges jointly, vertices public"
     assert any("single edges" in note for note in out.notes)
 
 
@@ -252,7 +252,7 @@ def test_greedy_labels_gather_edges_where_the_budget_is_large():
 @pytest.mark.parametrize(("labelling", "quadtree"), [("greedy", "noisy"), ("degree", "exponential")])
 def test_the_authors_steps_are_options(labelling, quadtree):
     out = release_graph(RING, k=2, epsilon=8.0, labelling=labelling, quadtree=quadtree)
-    assert out.stamp == GRAPH_GUARANTEE
+    assert out.guarantee == GRAPH_GUARANTEE
     assert out.graph.n == 60
     with pytest.raises(ParameterError, match="labelling"):
         release_graph(RING, k=2, epsilon=8.0, labelling="best")

@@ -113,7 +113,7 @@ def test_every_copy_of_a_centroid_is_the_same_number():
     out = release_table(frame, schema, 20, 9.0)
     assert out.frame["a"].n_unique() <= 2
     assert out.frame.height == 40
-    assert out.stamp == TABLE_GUARANTEE
+    assert out.guarantee == TABLE_GUARANTEE
 
 
 def test_noise_has_the_scale_of_the_theorem():
@@ -152,11 +152,11 @@ def test_as_printed_promises_nothing_and_ends_the_total():
     out = release_table(
         frame, schema, 2, 1.0, method="individual-ranking", association="as-printed", ledger=ledger
     )
-    assert out.stamp == "guarantee: none (research reproduction)" + ENDED
+    assert out.guarantee == "guarantee: none (research reproduction)" + ENDED
     assert out.epsilon is None
     assert ledger.ended("t")
     later = release_table(frame, schema, 4, 0.5, ledger=ledger)
-    assert later.stamp.endswith(ENDED)
+    assert later.guarantee.endswith(ENDED)
 
 
 def test_the_charge_is_taken_once_and_the_same_release_is_handed_out_again():

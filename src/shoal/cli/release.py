@@ -252,7 +252,7 @@ def _households(wanted: _Wanted, delta: float | None, bins: Any, shared: list[st
     )
     write_table(out.frame, wanted.output)
     return {
-        "stamp": out.stamp,
+        "stamp": out.guarantee,
         "epsilon": out.epsilon,
         "delta": out.delta,
         "remaining": out.remaining,
@@ -307,7 +307,7 @@ def _marginals(
     if shown.report is not None:
         _report(out, kept, frame, shown)
     return {
-        "stamp": out.stamp,
+        "stamp": out.guarantee,
         "epsilon": out.epsilon,
         "delta": out.delta,
         "remaining": out.remaining,
@@ -398,7 +398,7 @@ def _microaggregated(
     if wanted.picture is not None:
         write_text(utility_picture(frame, wanted.schema, out), wanted.picture)
     return {
-        "stamp": out.stamp,
+        "stamp": out.guarantee,
         "epsilon": out.epsilon,
         "remaining": out.remaining,
         "method": method,

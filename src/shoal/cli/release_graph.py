@@ -79,7 +79,7 @@ def release_graph(
     if pictures is not None:
         write_text(releases.graph_page(out, figures), pictures)
     facts = {
-        "stamp": out.stamp,
+        "stamp": out.guarantee,
         "epsilon": out.epsilon,
         "remaining": out.remaining,
         "k": k,

@@ -553,7 +553,7 @@ class Session:
     def _guarantee(self, promise: str, ended: bool) -> str:
         """A unit's sentence as it holds here; in zCDP with what all answers together keep to."""
         caps = self.caps if self.currency.pure else self.ledger.caps(self.schema.id) or self.caps
-        return self.currency.stamp(promise, caps.total, caps.keys / DELTA) + (ENDED if ended else "")
+        return self.currency.guarantee(promise, caps.total, caps.keys / DELTA) + (ENDED if ended else "")
 
     def _answer(self, plan: Plan, receipt: Receipt) -> Answer:
         """The answer that a receipt stands for."""
@@ -564,7 +564,7 @@ class Session:
         if receipt.weaker:
             said.append(WEAKER)
         return self._told(
-            plan.protected.stamp,
+            plan.protected.guarantee,
             receipt,
             laid.value,
             laid.interval,

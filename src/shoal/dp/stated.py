@@ -131,7 +131,7 @@ class StatedSession(Session):
             )
         self.analyst, self._hook = named(analyst), _hook or (lambda step: None)
         self._least, self.releases = millionths.micro(minimum, "minimum"), ()
-        self.protected = Stated(f"{mode}:{self.stated.fingerprint()}", self.stated.stamp)
+        self.protected = Stated(f"{mode}:{self.stated.fingerprint()}", self.stated.guarantee)
         self._version = data_version or self.schema.version or random_word()
         self._frame = _rows(whole_table(frame, self.schema), self.schema, self.stated)
         self._own = not isinstance(ledger, Ledger)
@@ -179,7 +179,7 @@ class StatedSession(Session):
         receipt = spend(self.ledger, self._stated_claim(asked, micro, self._who(analyst)), draw)
         noisy, radius = int(json.loads(receipt.body)), laplace_radius(scale)
         value, *ends = (_shown((noisy + more) * quantum) for more in (0, -radius, radius))
-        guarantee = self.stated.stamp + (ENDED if receipt.ended else "")
+        guarantee = self.stated.guarantee + (ENDED if receipt.ended else "")
         spent, left = millionths.epsilon(receipt.charged), millionths.epsilon(receipt.remaining)
         return Answer(
             value, guarantee, spent, left, (ends[0], ends[1]), self._notes(), entry=receipt.entry or None

@@ -40,7 +40,7 @@ class Protected(ABC):
 
     @property
     @abstractmethod
-    def stamp(self) -> str:
+    def guarantee(self) -> str:
         """What is promised, word for word."""
 
     @property
@@ -64,14 +64,14 @@ class AddRemoveRecord(Protected):
     Examples
     --------
     >>> from shoal.dp import AddRemoveRecord
-    >>> AddRemoveRecord().stamp, AddRemoveRecord().times("records:3")
+    >>> AddRemoveRecord().guarantee, AddRemoveRecord().times("records:3")
     ('guarantee: epsilon-DP, add or remove one record', 3)
     """
 
     kind: ClassVar[str] = "record"
 
     @property
-    def stamp(self) -> str:
+    def guarantee(self) -> str:
         """What is promised, word for word."""
         return "guarantee: epsilon-DP, add or remove one record"
 
@@ -107,7 +107,7 @@ class AddRemoveUnit(Protected):
     Examples
     --------
     >>> from shoal.dp import AddRemoveUnit
-    >>> AddRemoveUnit("person", 3).stamp
+    >>> AddRemoveUnit("person", 3).guarantee
     'guarantee: epsilon-DP, add or remove one person'
     """
 
@@ -124,7 +124,7 @@ class AddRemoveUnit(Protected):
         _whole("rows", self.rows)
 
     @property
-    def stamp(self) -> str:
+    def guarantee(self) -> str:
         """What is promised, word for word."""
         if self.jointly:
             return "guarantee: epsilon-DP for the records of one group jointly"
@@ -171,7 +171,7 @@ class Records(Protected):
         return self.n
 
     @property
-    def stamp(self) -> str:
+    def guarantee(self) -> str:
         """What is promised, word for word."""
         return "guarantee: epsilon-DP for the records of one group jointly"
 
@@ -206,7 +206,7 @@ class Cells(Protected):
     >>> from shoal.dp import Cells
     >>> from shoal.dp.correlation import Grid
     >>> from shoal.schema import Column, Schema
-    >>> Cells(Grid(Schema({"age": Column("age", bounds=(0, 100))}), ("age",), 400), 4).stamp
+    >>> Cells(Grid(Schema({"age": Column("age", bounds=(0, 100))}), ("age",), 400), 4).guarantee
     'guarantee: epsilon-DP, add or remove all rows of one look-alike cell (grid(age), 401 cells, at most 4 counted per cell)'
     """
 
@@ -234,7 +234,7 @@ class Cells(Protected):
         return int(self.model.n_cells)
 
     @property
-    def stamp(self) -> str:
+    def guarantee(self) -> str:
         """What is promised, word for word."""
         return (
             "guarantee: epsilon-DP, add or remove all rows of one look-alike cell "
@@ -260,7 +260,7 @@ class ReplaceRecord(Protected):
     """One record replaced by another, their number being public: the unit of table releases."""
 
     @property
-    def stamp(self) -> str:
+    def guarantee(self) -> str:
         """What is promised, word for word."""
         return "guarantee: epsilon-DP, replace one record, number of records public"
 
@@ -282,7 +282,7 @@ class Edges(Protected):
     k: int
 
     @property
-    def stamp(self) -> str:
+    def guarantee(self) -> str:
         """What is promised, word for word."""
         return "guarantee: epsilon-DP for any k edges jointly, vertices public"
 
@@ -304,14 +304,14 @@ class Stated(Protected):
     ----------
     name : str
         Of the framework, and a digest of what was stated.
-    stamp : str
+    guarantee : str
     """
 
     name: str
     promise: str
 
     @property
-    def stamp(self) -> str:
+    def guarantee(self) -> str:
         """What is promised, word for word."""
         return self.promise
 

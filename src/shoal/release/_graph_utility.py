@@ -187,7 +187,7 @@ def graph_page(release: GraphRelease, figures: Json) -> str:
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Released graph</title>'
         f"<style>:root{{{colours()}}}body{{font:16px system-ui;margin:2rem auto;max-width:50rem}}svg{{width:48%}}"
         "td,th{padding:.2rem .8rem;text-align:right}</style>"
-        f"<h1>Released graph</h1><p>{release.stamp}; epsilon {release.spent:g}, k = {release.k}.</p>"
+        f"<h1>Released graph</h1><p>{release.guarantee}; epsilon {release.spent:g}, k = {release.k}.</p>"
         "<p>For the owner only: computed from the private graph.</p>"
         f"{plots}<table><tr><th></th>{head}</tr>{rows}</table></html>"
     )

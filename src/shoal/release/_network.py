@@ -36,7 +36,7 @@ class GraphRelease:
     ----------
     graph : Graph
         The vertices of the original and arranged edges.
-    stamp : str
+    guarantee : str
         What is promised, word for word.
     epsilon, remaining : float
         Charged now (0 for a release already paid for), and left.
@@ -52,7 +52,7 @@ class GraphRelease:
     """
 
     graph: Graph
-    stamp: str
+    guarantee: str
     epsilon: float
     remaining: float
     spent: float
@@ -159,7 +159,7 @@ def release_graph(
     >>> from shoal.release import release_graph
     >>> ring = np.array([[i, (i + 1) % 50] for i in range(50)])
     >>> out = release_graph(ring, k=2, epsilon=4.0)
-    >>> out.stamp
+    >>> out.guarantee
     'guarantee: epsilon-DP for any k edges jointly, vertices public'
     """
     rules: dict[str, Constraint] = {
@@ -189,11 +189,11 @@ def release_graph(
             kept.close()
     listed, height = json.loads(receipt.body)
     edges = np.array(listed, dtype=np.int64).reshape(-1, 2)
-    stamp = GRAPH_GUARANTEE + (ENDED if receipt.ended else "")
+    guarantee = GRAPH_GUARANTEE + (ENDED if receipt.ended else "")
     spent, left = micros.epsilon(receipt.charged), micros.epsilon(receipt.remaining)
     notes, out = _notes(int(k), reading, vertices), Graph(graph.names, edges)
     drawn = micros.epsilon(micro)
-    return GraphRelease(out, stamp, spent, left, drawn, int(k), reading, height, notes, graph)
+    return GraphRelease(out, guarantee, spent, left, drawn, int(k), reading, height, notes, graph)
 
 
 def _check_budget(n: int, rate: Fraction, epsilon: float, k: int) -> None:

@@ -49,14 +49,14 @@ class TableRelease:
     ----------
     frame : polars.DataFrame
         As many rows as the original, tied to no record of it (association `as-printed` excepted).
-    stamp : str
+    guarantee : str
         What is promised, word for word.
     epsilon : float or None
         What was charged; None where nothing is promised.
     remaining : float or None
         What the budget still allows.
     notes : tuple of str
-        For whoever reads the stamp.
+        For whoever reads the guarantee.
     figures : dict
         Of the owner: information_loss (per cent), dld (share); computed from the private table.
     plan : TablePlan
@@ -64,7 +64,7 @@ class TableRelease:
     """
 
     frame: pl.DataFrame
-    stamp: str
+    guarantee: str
     epsilon: float | None
     remaining: float | None
     notes: tuple[str, ...]
@@ -184,20 +184,20 @@ def release_table(
     try:
         if association == "as-printed":
             kept.end_total(schema.id, "release as printed", who)
-            body, spent, left, stamp = draw(plan, table), None, None, NO_GUARANTEE + ENDED
+            body, spent, left, guarantee = draw(plan, table), None, None, NO_GUARANTEE + ENDED
         else:
             _, limit = kept.declare(schema.id, *caps)
             claim = _claim(schema, plan, data_version, who, limit)
             receipt = kept.once(claim, lambda: json.dumps(draw(plan, table)))
             body = json.loads(receipt.body)
             spent, left = micros.epsilon(receipt.charged), micros.epsilon(receipt.remaining)
-            stamp = TABLE_GUARANTEE + (ENDED if receipt.ended else "")
+            guarantee = TABLE_GUARANTEE + (ENDED if receipt.ended else "")
     finally:
         if kept is not ledger:
             kept.close()
     numbers = numbers_of(plan, body, table)
     out = pl.DataFrame([each.cells(column) for each, column in zip(codes, numbers.T, strict=True)])
-    return TableRelease(out, stamp, spent, left, _notes(plan), owner_figures(plan, table, numbers), plan)
+    return TableRelease(out, guarantee, spent, left, _notes(plan), owner_figures(plan, table, numbers), plan)
 
 
 def make_plan(

@@ -233,7 +233,7 @@ class TableExperiments:
                     if f
                 ]
                 extra = facts | {"median": float(np.median(errors))}
-                guarantee = session.protected.stamp.removeprefix("guarantee: ")
+                guarantee = session.protected.guarantee.removeprefix("guarantee: ")
                 self._add("error", method, figure, epsilon, float(np.mean(errors)), guarantee, extra)
                 if figure == "COUNT" and epsilon == 1.0:
                     self.answers[method] = (true, given)

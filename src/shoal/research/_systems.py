@@ -301,8 +301,8 @@ def systems_page(count: int = 40, random_state: int = 0, data: str | None = None
         "| work | approach | data | model | mechanism | correlation | here | mechanism | correlation | guarantee | one | all |",
         "|---|---|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for work, key, *facts, stamp in _ROWS:
-        said = _stamp(stamp, schema).removeprefix("guarantee: ")
+    for work, key, *facts, guarantee in _ROWS:
+        said = _guarantee(guarantee, schema).removeprefix("guarantee: ")
         shown = ["once only" if value is None else f"{value:.3g}" for value in figures[key].values()]
         lines.append("| " + " | ".join([work, *facts, said, *shown]) + " |")
     lines += [
@@ -314,15 +314,15 @@ def systems_page(count: int = 40, random_state: int = 0, data: str | None = None
     return "\n".join(lines)
 
 
-def _stamp(stamp: str, schema: Schema) -> str:
+def _guarantee(guarantee: str, schema: Schema) -> str:
     from shoal.dp.correlation import Grid
     from shoal.dp.unit import resolve
 
-    if stamp == "record":
-        return resolve("dp", schema).stamp
-    if stamp == "group":
-        return resolve("group", schema).stamp
-    if stamp == "correlated":
+    if guarantee == "record":
+        return resolve("dp", schema).guarantee
+    if guarantee == "group":
+        return resolve("group", schema).guarantee
+    if guarantee == "correlated":
         tau = None if schema.cells is None else schema.cells.tau
-        return resolve("correlated", schema, None, Grid.of_schema(schema), tau).stamp
-    return stamp
+        return resolve("correlated", schema, None, Grid.of_schema(schema), tau).guarantee
+    return guarantee

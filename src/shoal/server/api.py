@@ -194,7 +194,7 @@ async def release(request: Request, dataset: str, table: Table) -> dict[str, Any
     who, wanted = request.state.visitor.name, table.model_dump()
     out = await run_in_threadpool(made_releases.release, service_of(request), dataset, wanted, who)
     return {
-        "stamp": out.stamp,
+        "stamp": out.guarantee,
         "epsilon": out.epsilon,
         "delta": out.delta,
         "remaining": out.remaining,

@@ -106,7 +106,7 @@ def test_an_answer_is_free_and_says_so():
     true = table().filter((pl.col("age") < 5) & (pl.col("sex") == "m")).height
     assert answer.value == pytest.approx(true, abs=3)
     assert answer.epsilon == 0.0
-    assert answer.guarantee == out.stamp
+    assert answer.guarantee == out.guarantee
     assert {FREE, CLAMPED} <= set(answer.notes)
 
 

@@ -51,7 +51,7 @@ def test_who_holds_a_release_asks_it_before_spending():
     true = table().filter((pl.col("age") >= 10) & (pl.col("sex") == "f")).height
     assert (answer.epsilon, answer.entry) == (0.0, out.entry)
     assert FREE in answer.notes
-    assert answer.guarantee == out.stamp
+    assert answer.guarantee == out.guarantee
     assert answer.interval[0] <= true + 6
     assert answer.interval[1] >= true - 6
     assert ledger.spent("t") == before

@@ -45,8 +45,8 @@ def test_households_come_back_with_their_sizes_towns_and_persons(delta):
     large = out.frame.with_columns(large=pl.col("household_size") > 2)
     assert large.filter(pl.col("large"))["age"].lt(18).mean() > 0.9
     assert large.filter(~pl.col("large"))["town"].eq("b").mean() > 0.9
-    assert out.stamp.startswith("guarantee: ")
-    assert "one flat" in out.stamp
+    assert out.guarantee.startswith("guarantee: ")
+    assert "one flat" in out.guarantee
 
 
 def test_a_household_moves_what_is_told_by_no_more_than_is_paid():

@@ -127,7 +127,7 @@ def test_a_person_counts_with_so_many_rows_at_most():
     frame = pl.DataFrame({"person": ["a"] * 50 + ["b"], "sex": ["f"] * 50 + ["m"]})
     facts = Schema({"sex": SEX}, id="p", unit=Unit("person", 2), budget=1000.0)
     out = release_marginals(frame, facts, 900.0)
-    assert out.stamp == "guarantee: epsilon-DP, add or remove one person"
+    assert out.guarantee == "guarantee: epsilon-DP, add or remove one person"
     assert out.frame.height <= 4
 
 
@@ -135,8 +135,8 @@ def test_in_zcdp_the_stamp_says_what_holds_and_what_all_answers_keep():
     ledger = Ledger(None)
     facts = schema(budget=2.0, currency="zcdp", delta=1e-9)
     out = release_marginals(table(), facts, 1.0, ledger=ledger)
-    assert out.stamp.startswith("guarantee: (1, 1e-09)-DP, add or remove one record; all answers")
-    assert "together (2, 1e-09)-DP" in out.stamp  # 1.999991, never rounded down
+    assert out.guarantee.startswith("guarantee: (1, 1e-09)-DP, add or remove one record; all answers")
+    assert "together (2, 1e-09)-DP" in out.guarantee  # 1.999991, never rounded down
     assert ledger.spent("t") == rho_of_epsilon(1.0, 1e-9)
     assert release_marginals(table(), facts, 0.5, ledger=ledger).delta == 1e-9
     with pytest.raises(BudgetError):
@@ -157,7 +157,7 @@ def test_in_zcdp_a_record_counts_the_square_for_several_records():
 
 def test_the_number_of_records_is_public_where_they_are_replaced():
     out = release_marginals(table(), schema(), 1.0, neighbours="replace")
-    assert out.stamp == "guarantee: epsilon-DP, replace one record, number of records public"
+    assert out.guarantee == "guarantee: epsilon-DP, replace one record, number of records public"
 
 
 AXES = st.sampled_from(

@@ -59,7 +59,7 @@ def test_the_page_is_for_the_owner_and_escapes_names():
     out = release_marginals(table(), SCHEMA, 2.0)
     page = utility_page(out, utility(out, table()), against)
     assert "For the owner only" in page
-    assert out.stamp in page
+    assert out.guarantee in page
     assert "<b>" not in page
     assert "<svg" in page
 

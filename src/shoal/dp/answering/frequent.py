@@ -107,7 +107,7 @@ def _answer(asked: Frequent, session: Session, micro: int, receipt: Receipt) -> 
     if protected.kind in ("column", "cell"):
         notes.append(f"at most {protected.rows} rows of a unit count")
     value = shown[int(json.loads(receipt.body))]
-    return session._told(protected.stamp, receipt, value, None, tuple(notes))
+    return session._told(protected.guarantee, receipt, value, None, tuple(notes))
 
 
 def _rate(session: Session, micro: int, rows: int) -> Fraction:

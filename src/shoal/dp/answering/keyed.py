@@ -146,7 +146,7 @@ def keyed_answer(session: Session, keyed: KeyedPlan, receipt: Receipt) -> Answer
         said.append(
             f"a unit counts for at most {choice.keys} values of {keyed.column} when groups are chosen"
         )
-    promise = keyed.plan.protected.stamp.replace("epsilon-DP", f"{share:.3g}-approximate epsilon-DP", 1)
+    promise = keyed.plan.protected.guarantee.replace("epsilon-DP", f"{share:.3g}-approximate epsilon-DP", 1)
     if not keys:
         return session._told(promise, receipt, [], [], tuple(said))
     plan, noisy = _plan_of(session, keyed, tuple(keys)), as_released(json.dumps(body))

@@ -331,7 +331,7 @@ def open_stream(
         "periods": periods,
         "millionths": spent,
         "currency": claim.cost.currency,
-        "guarantee": session._guarantee(protected.stamp, ended=False),
+        "guarantee": session._guarantee(protected.guarantee, ended=False),
         "mode": session.mode,
         "schema": session._facts,
         "key": session.ledger.key_of(claim),

@@ -52,7 +52,7 @@ class Model(Protocol):
     Attributes
     ----------
     name : str
-        Short text for the stamp, such as ``grid(age, income)``.
+        Short text for the guarantee, such as ``grid(age, income)``.
     fingerprint : str
         Changes with every public fact that the map to cells depends on.
     frozen : bool

@@ -80,7 +80,7 @@ class FrozenMixture:
         self.origin, self.source = origin, source
         self.n_cells = mixture.n_components
         columns = preparation.columns
-        few = len(columns) <= 6  # a stamp is one line
+        few = len(columns) <= 6  # a guarantee is one line
         self.name = f"mixture({', '.join(columns)})" if few else f"mixture on {len(columns)} columns"
         facts = json.dumps([preparation.to_dict(), *(each.tolist() for each in numbers)])
         self.fingerprint = "mixture-" + hashlib.sha256(facts.encode()).hexdigest()[:24]

@@ -93,7 +93,7 @@ class Currency:
         """How often a cost counts for so many times the unit: of rho the square."""
         return times if self.pure else times**2
 
-    def stamp(self, promise: str, total: int, reserved: float = 0.0) -> str:
+    def guarantee(self, promise: str, total: int, reserved: float = 0.0) -> str:
         """A unit's sentence in this currency; in zCDP with the (epsilon, delta) of the data set's caps."""
         if self.delta is None:
             return promise

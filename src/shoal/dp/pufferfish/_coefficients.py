@@ -51,7 +51,7 @@ class Coefficients(StatedModel):
     rows: int
     coefficient: Any
     mode: ClassVar[str] = "dependent"
-    stamp: ClassVar[str] = DEPENDENT_GUARANTEE
+    guarantee: ClassVar[str] = DEPENDENT_GUARANTEE
 
     def __post_init__(self) -> None:
         if len(self.columns) not in (1, 2) or len(set(self.columns)) < len(self.columns):

@@ -146,7 +146,7 @@ def over_ledger(total: Any, scenarios: Iterable[Scenario], person: int) -> tuple
     Returns
     -------
     (float, str)
-        By how much the observer's log-odds about the entry can move, and the stamp. iota is paid once, whatever
+        By how much the observer's log-odds about the entry can move, and the guarantee. iota is paid once, whatever
         the number of answers (docs/theory/dependence.md).
 
     Examples
@@ -161,5 +161,5 @@ def over_ledger(total: Any, scenarios: Iterable[Scenario], person: int) -> tuple
         raise GuaranteeError(
             "Under a stated scenario one entry settles others, so that no epsilon helps: use mode 'group'."
         )
-    stamp = "guarantee: (epsilon + iota)-Pufferfish for the stated secrets and scenarios"
-    return 2 * float(exact(total, "'total'")) + math.log(worst), stamp
+    guarantee = "guarantee: (epsilon + iota)-Pufferfish for the stated secrets and scenarios"
+    return 2 * float(exact(total, "'total'")) + math.log(worst), guarantee

@@ -31,11 +31,11 @@ class StatedModel(ABC):
     Attributes
     ----------
     mode : {"pufferfish", "dependent"}
-    stamp : str
+    guarantee : str
     """
 
     mode: ClassVar[str]
-    stamp: ClassVar[str]
+    guarantee: ClassVar[str]
 
     @property
     @abstractmethod
@@ -110,7 +110,7 @@ class GroupScenarios(StatedModel):
     about: str
     scenarios: tuple[Scenario, ...]
     mode: ClassVar[str] = "pufferfish"
-    stamp: ClassVar[str] = PUFFERFISH_GUARANTEE
+    guarantee: ClassVar[str] = PUFFERFISH_GUARANTEE
 
     def __post_init__(self) -> None:
         sizes = {
@@ -226,7 +226,7 @@ class TimeChain(StatedModel):
     chains: tuple[MarkovChain, ...]
     width: int = 24
     mode: ClassVar[str] = "pufferfish"
-    stamp: ClassVar[str] = PUFFERFISH_GUARANTEE
+    guarantee: ClassVar[str] = PUFFERFISH_GUARANTEE
 
     def __post_init__(self) -> None:
         sizes = {(len(each.start), each.length) for each in self.chains}

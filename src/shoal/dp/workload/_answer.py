@@ -166,7 +166,7 @@ def ask_workload(
     notes = ["answered together: sums of the answers agree"] if strategy.ways else []
     if protected.kind in ("column", "cell"):
         notes.append(f"at most {rows} rows of a unit count; the intervals hold if none has more")
-    told = session._told(protected.stamp, receipt, None, None, tuple(notes))
+    told = session._told(protected.guarantee, receipt, None, None, tuple(notes))
     return _laid_out(asked, strategy, json.loads(receipt.body), told, micro)
 
 

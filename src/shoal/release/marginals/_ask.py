@@ -48,7 +48,7 @@ def ask_release(
     model: BoughtModel,
     schema: Schema,
     query: str | Query,
-    stamp: str,
+    guarantee: str,
     currency: str,
     remaining: float = 0.0,
     unit: Protected | None = None,
@@ -62,7 +62,7 @@ def ask_release(
         Of the private table.
     query : str or Query
         COUNT, SUM and AVG with conditions and GROUP BY on released columns.
-    stamp : str
+    guarantee : str
         Of the release.
     currency : {"pure", "zcdp"}
         What its noise is.
@@ -91,8 +91,8 @@ def ask_release(
     filled = [each.name for each in model.axes if not each.missing and each.name in _named(asked)]
     notes = (FREE, CLAMPED, *(FILLED.format(name) for name in filled), *sorted(said))
     if unit is not None and unit.kind in ("column", "cell"):
-        return Answer(value, stamp, 0.0, remaining, None, (*notes, CUT), interval, (CUT,))
-    return Answer(value, stamp, 0.0, remaining, interval, notes)
+        return Answer(value, guarantee, 0.0, remaining, None, (*notes, CUT), interval, (CUT,))
+    return Answer(value, guarantee, 0.0, remaining, interval, notes)
 
 
 def asked_of(model: BoughtModel, schema: Schema, query: str | Query) -> Query | None:

@@ -40,7 +40,7 @@ class HouseholdRelease:
         A row for each person: the number of its household, the household's columns, the person's.
     households : polars.DataFrame
         A row for each household.
-    stamp : str
+    guarantee : str
         What is promised, word for word.
     epsilon : float
     delta : float or None
@@ -52,7 +52,7 @@ class HouseholdRelease:
 
     frame: pl.DataFrame
     households: pl.DataFrame
-    stamp: str
+    guarantee: str
     epsilon: float
     delta: float | None
     remaining: float
@@ -121,7 +121,7 @@ def release_households(
     >>> schema = Schema(facts, id="census", unit=Unit("flat", 4), budget=4.0)
     >>> table = pl.DataFrame({"flat": [1, 1, 2], "town": ["a", "a", "b"], "age": [40, 7, 71]})
     >>> out = release_households(table, schema, 4.0, shared=["town"], households=5)
-    >>> out.stamp, out.households.height
+    >>> out.guarantee, out.households.height
     ('guarantee: epsilon-DP, add or remove one flat', 5)
     """
     schema = Schema.of(schema)
@@ -144,7 +144,7 @@ def release_households(
     return HouseholdRelease(
         _together(drawn, of_persons, str(persons.unit.column), [*shared]),
         drawn,
-        persons.stamp(caps) + (ENDED if receipt.ended else ""),
+        persons.guarantee(caps) + (ENDED if receipt.ended else ""),
         persons.epsilon,
         persons.delta,
         micros.epsilon(receipt.remaining),

@@ -42,7 +42,7 @@ class KeptRelease:
     model : BoughtModel
     schema : Schema
     facts : mapping
-        Columns, stamp, currency, epsilon, delta and data version.
+        Columns, guarantee, currency, epsilon, delta and data version.
     entry : str, optional
         What names its charge in the ledger.
     """
@@ -176,7 +176,7 @@ def told_of(release: MarginalRelease) -> Json:
     from shoal.dp.ledger.claims import Caps
 
     caps = Caps(release.plan.millionths, release.plan.millionths, release.plan.currency)
-    facts = {**facts_of(release.schema, release.plan, release.version, caps), "stamp": release.stamp}
+    facts = {**facts_of(release.schema, release.plan, release.version, caps), "stamp": release.guarantee}
     measured = [each.to_json() for each in release.model.measurements]
     return {"facts": facts, "seed": release.model.seed, "edges": edges, "measurements": measured}
 

@@ -43,7 +43,7 @@ def utility_page(release: MarginalRelease, kept: Utility, against: Sequence[Risk
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Released table</title>'
         f"<style>:root{{{colours()}}}body{{font:16px system-ui;margin:2rem auto;max-width:50rem}}svg{{width:100%}}"
         "td,th{padding:.2rem .8rem;text-align:left}td+td{text-align:right}</style>"
-        f"<h1>Released table</h1><p>{escape(release.stamp)}; {spent}.</p>"
+        f"<h1>Released table</h1><p>{escape(release.guarantee)}; {spent}.</p>"
         "<p>For the owner only: these figures are computed from the private table.</p>"
         f"<h2>What the rows keep</h2>{_table(rows)}{_picture(against)}"
         f"<h2>What was measured</h2>{_table(_bought(release))}"

@@ -80,12 +80,12 @@ class MarginalPlan:
         amount = Fraction(self.millionths, micros.MICRO)
         return Purse(self.currency, amount, self.unit.rows, isinstance(self.unit, ReplaceRecord))
 
-    def stamp(self, caps: Caps) -> str:
+    def guarantee(self, caps: Caps) -> str:
         """What is promised, word for word."""
         if self.delta is None:
-            return self.unit.stamp
+            return self.unit.guarantee
         whole = Currency(ZCDP, self.delta, caps.keys / DELTA).whole(caps.total)
-        said = self.unit.stamp.replace(
+        said = self.unit.guarantee.replace(
             "epsilon-DP", f"({rounded_up_text(self.epsilon)}, {self.delta:g})-DP", 1
         )
         return f"{said}; all answers about this data set together {whole}"

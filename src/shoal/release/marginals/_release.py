@@ -51,7 +51,7 @@ class MarginalRelease:
     ----------
     frame : polars.DataFrame
         Rows drawn from what was bought, tied to no record.
-    stamp : str
+    guarantee : str
         What is promised, word for word.
     epsilon : float
         What was charged, together with `delta`.
@@ -71,7 +71,7 @@ class MarginalRelease:
     """
 
     frame: pl.DataFrame
-    stamp: str
+    guarantee: str
     epsilon: float
     delta: float | None
     remaining: float
@@ -93,7 +93,7 @@ class MarginalRelease:
         from shoal.release.marginals._ask import ask_release
 
         found = ask_release(
-            self.model, self.schema, query, self.stamp, self.plan.currency, self.remaining, self.plan.unit
+            self.model, self.schema, query, self.guarantee, self.plan.currency, self.remaining, self.plan.unit
         )
         return replace(found, entry=self.entry)
 
@@ -200,7 +200,7 @@ def release_marginals(
     >>> answers = Column("answer", role="quasi", kind="category", levels=("no", "yes"))
     >>> schema = Schema({"answer": answers}, id="poll", budget=2.0)
     >>> out = release_marginals(pl.DataFrame({"answer": ["no"] * 40 + ["yes"] * 60}), schema, 2.0)
-    >>> out.stamp, out.epsilon, set(out.frame["answer"]) <= {"no", "yes"}
+    >>> out.guarantee, out.epsilon, set(out.frame["answer"]) <= {"no", "yes"}
     ('guarantee: epsilon-DP, add or remove one record', 2.0, True)
     """
     schema = Schema.of(schema)
@@ -224,7 +224,7 @@ def release_marginals(
     model = model_of(plan, receipt.body)
     return MarginalRelease(
         model.rows(rows),
-        plan.stamp(caps) + (ENDED if receipt.ended else ""),
+        plan.guarantee(caps) + (ENDED if receipt.ended else ""),
         plan.epsilon,
         plan.delta,
         micros.epsilon(receipt.remaining),
@@ -262,7 +262,7 @@ def facts_of(schema: Schema, plan: MarginalPlan, version: str, caps: Caps) -> Js
         "columns": [each.name for each in plan.axes],
         "schema": digest_of(schema),
         "version": version,
-        "stamp": plan.stamp(caps),
+        "stamp": plan.guarantee(caps),
         "currency": plan.currency,
         "epsilon": plan.epsilon,
         "delta": plan.delta,
