@@ -90,6 +90,8 @@ class Relation:
     rows : int
         At most so many rows of a unit are counted; 1 where there is one row for each unit.
     said : tuple of str
+    ordered : bool
+        Whether the rows of a unit come in an order of their own, whatever other units hold. Joins and groups come in any.
     """
 
     columns: tuple[Known, ...]
@@ -97,6 +99,7 @@ class Relation:
     private: bool
     rows: int
     said: tuple[str, ...] = field(default=())
+    ordered: bool = False
 
     def find(self, node: col) -> Known:
         """The column that a name means."""

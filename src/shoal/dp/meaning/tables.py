@@ -79,7 +79,7 @@ def _scan(source: Table, catalog: Catalog) -> Relation:
             {each: f"{alias}.{each}" for each in frame.columns if each not in (UNIT, CELL)}
         )
 
-    return Relation(tuple(columns), make, not facts.public, catalog.rows)
+    return Relation(tuple(columns), make, not facts.public, catalog.rows, ordered=True)
 
 
 def _origin(facts: Facts, name: str, catalog: Catalog) -> str:
@@ -243,6 +243,7 @@ def _joined(
     def side(relation: Relation, at: int, frames: Frames) -> pl.LazyFrame:
         rows = relation.make(frames)
         if both:  # of a unit so many rows at most, the first in an order of its own
+            rows = rows if relation.ordered else _in_order(rows)
             rows = rows.filter(pl.int_range(pl.len()).over(UNIT) < most)
         return rows.with_columns(
             _join_value(pair[at], pair[1 - at]).alias(key) for key, pair in zip(keys, pairs, strict=True)
@@ -257,6 +258,12 @@ def _joined(
         return a.join(b, on=on, how=kind, coalesce=True, nulls_equal=False).drop(keys)  # type: ignore[arg-type]
 
     return make
+
+
+def _in_order(rows: pl.LazyFrame) -> pl.LazyFrame:
+    """Rows by a hash of each, so that which of a unit come first depends on that unit alone."""
+    hashed = rows.with_columns(pl.struct(pl.all()).hash(seed=1).alias("shoal:hash"))
+    return hashed.sort("shoal:hash").drop("shoal:hash")
 
 
 def _join_value(mine: Known, other: Known) -> pl.Expr:
@@ -386,4 +393,4 @@ def _with_member(relation: Relation, node: InSelect, name: str, catalog: Catalog
         return joined.with_columns(known.alias(place)).drop("shoal:member")
 
     flag = Known("shoal", name, Typed(Truth(), pl.col(place), f"{node.key} IN (...)"))
-    return replace(relation, columns=(*relation.columns, flag), make=made)
+    return replace(relation, columns=(*relation.columns, flag), make=made, ordered=False)
