@@ -8,6 +8,7 @@ from collections import Counter
 from dataclasses import replace
 
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,8 +16,10 @@ from typer.testing import CliRunner
 
 from shoal.cli import app
 from shoal.dp import AddRemoveUnit, Session
+from shoal.dp.loading.cells import cells_of
 from shoal.dp.loading.load import ids_of, load, protect_rows
 from shoal.dp.loading.sources import read_private
+from shoal.dp.loading.sources._parquet import ParquetSource
 from shoal.errors import InputError, SchemaError
 from shoal.schema import Column, FileFormat, Schema, Unit
 
@@ -195,6 +198,61 @@ def test_line_ends_inside_quotes_are_told_to_the_owner_and_to_nobody_else(tmp_pa
     assert read_private(path, schema)["a"].to_list().count("2") == 1
     path.write_text("a,b\n1,x\n")
     assert "ends of lines" not in CliRunner().invoke(app, ["schema", str(path)]).stderr
+
+
+ODD_TEXTS = [
+    "f",
+    " f",
+    "m",
+    "1",
+    "1.0",
+    "01",
+    "1e0",
+    "",
+    " ",
+    "NA",
+    "-9",
+    "true",
+    "FALSE",
+    "0",
+    "nan",
+    "2020-02-30",
+    "2020-02-29",
+    "ß",
+    "-0.0",
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(cells=st.lists(st.none() | st.sampled_from(ODD_TEXTS) | st.text(max_size=4), max_size=30))
+def test_a_text_means_the_same_however_often_it_stands_there(cells):
+    """Repeated texts are read once, coded ones too: what a cell becomes is what it becomes alone."""
+    schema = replace(
+        SCHEMA,
+        columns={name: replace(each, missing_codes=("NA", -9)) for name, each in SCHEMA.columns.items()},
+    )
+    cells = [None if each is None else each.encode(errors="ignore").decode() for each in cells]
+    texts = pl.DataFrame({name: pl.Series(cells, dtype=pl.String) for name in schema.columns})
+    alone = [load(texts[at : at + 1], schema).row(0) for at in range(len(cells))]
+    assert load(texts, schema).rows() == alone
+    arrow = texts.to_arrow()
+    coded = pa.table({name: arrow[name].dictionary_encode() for name in arrow.column_names})
+    both = pa.concat_tables([coded[: len(cells) // 2], coded[len(cells) // 2 :]])
+    assert load(both, schema).equals(load(texts, schema))
+    assert ids_of(cells_of(both, ["dx"])["dx"], schema.columns["dx"]).equals(
+        ids_of(texts["dx"], schema.columns["dx"])
+    )
+
+
+def test_parquet_hands_repeated_texts_on_as_codes(tmp_path):
+    texts = pl.DataFrame({"sex": ["f", "m", None, "1.0", "x"] * 500, "dx": [str(at) for at in range(2500)]})
+    texts.write_parquet(tmp_path / "x.parquet")
+    source = ParquetSource(tmp_path / "x.parquet")
+    kinds = [
+        pa.types.is_dictionary(each.type) for batch in source.batches(["sex", "dx"]) for each in batch.schema
+    ]
+    assert kinds == [True, False]
+    assert source.frame().equals(texts)
 
 
 def test_ids_are_opaque_unless_declared():

@@ -23,7 +23,8 @@ from shoal.dp.answering.exact import expression
 from shoal.dp.ledger.claims import Amount, Claim
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.secret import random_word
-from shoal.dp.loading.load import cells_of, ids_of, load
+from shoal.dp.loading.cells import cells_of
+from shoal.dp.loading.load import ids_of, load
 from shoal.dp.loading.sources import whole_table
 from shoal.dp.meaning.check import Keys, plain_query
 from shoal.dp.meaning.reading import read_query

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.dp.loading.load import cells_of, decode, ids_of, load, row_hashes
+from shoal.dp.loading.cells import cells_of
+from shoal.dp.loading.load import decode, ids_of, load, row_hashes
 from shoal.dp.loading.sources import Source
 from shoal.dp.meaning.relation import KEY, UNIT, Catalog, Facts
 from shoal.dp.unit import Protected, ids_read

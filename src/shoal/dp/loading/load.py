@@ -6,22 +6,18 @@ undeclared level is NULL), dates become days. Neighbouring tables therefore load
 
 from __future__ import annotations
 
-import datetime
-import math
 import re
-from collections.abc import Collection, Sequence
 from decimal import Decimal
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 import polars as pl
 
+from shoal.dp.loading.cells import cells_of, coded_cells
 from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.meaning.check import NUMBER, has_codes, level_text, levels
 from shoal.dp.meaning.relation import CELL, UNIT
 from shoal.dp.unit import Protected
-from shoal.engine.frame import Frame
 from shoal.errors import SchemaError
 from shoal.schema import Column, Schema, decode_missing
 
@@ -67,8 +63,9 @@ def decode(data: Any, schema: Schema) -> pl.DataFrame:
         raise SchemaError(
             f"The names {', '.join(RESERVED)} are the program's own. Got the column {taken[0]!r}."
         )
-    native = cells_of(data, schema.columns)
-    missing = [name for name in schema.columns if name not in native.columns]
+    coded = coded_cells(data, schema.columns)
+    native = cells_of(data, [name for name in schema.columns if name not in coded])
+    missing = [name for name in schema.columns if name not in coded and name not in native.columns]
     if missing:
         raise SchemaError(
             f"The schema declares column {missing[0]!r}, which the table does not have. (Of a text file, [file] of the "
@@ -77,7 +74,11 @@ def decode(data: Any, schema: Schema) -> pl.DataFrame:
     columns = {}
     for name, column in schema.columns.items():
         try:
-            columns[name] = _column(native[name], column)
+            if name in coded:
+                texts, places = coded[name]
+                columns[name] = _column(texts, column).gather(places)
+            else:
+                columns[name] = _each_once(native[name], column)
         except pl.exceptions.PolarsError:  # by its type, never by a value: casts are not strict
             raise SchemaError(f"Column {name!r} cannot be read as a {column.kind}.") from None
     return pl.DataFrame(columns)
@@ -163,71 +164,6 @@ def _number_id(text: str | None) -> str | None:
     return f"{value.normalize():f}"
 
 
-def cells_of(data: Any, names: Collection[str]) -> pl.DataFrame:
-    """The named columns of a table of any kind, each cell as stored or, where a column mixes types, as its text."""
-    if isinstance(data, pl.DataFrame):
-        return pl.DataFrame([_plain(data[name]) for name in data.columns if name in names])
-    frame = Frame(data).narwhals
-    columns = []
-    for name in frame.columns:
-        if name in names:
-            series = frame[name]
-            mixed = series.dtype in (nw.Object, nw.Unknown)
-            columns.append(
-                _texts(name, series.to_list()) if mixed else _plain(series.to_polars().alias(name))
-            )
-    return pl.DataFrame(columns)
-
-
-def _plain(series: pl.Series) -> pl.Series:
-    """Cells that polars can cast one by one: mixed ones as their texts, bytes as the texts that they encode."""
-    if series.dtype == pl.Binary:
-        return pl.Series(series.name, [_decoded(each) for each in series], dtype=pl.String)
-    return _texts(series.name, series.to_list()) if series.dtype == pl.Object else series
-
-
-def _decoded(cell: bytes | None) -> str | None:
-    try:
-        return None if cell is None else cell.decode()
-    except UnicodeDecodeError:
-        return None
-
-
-def _texts(name: str, cells: Sequence[Any]) -> pl.Series:
-    return pl.Series(name, [_cell_text(each) for each in cells], dtype=pl.String)
-
-
-def _cell_text(cell: Any) -> str | None:
-    """One cell of a mixed column as text; what is no plain value is NULL. No error may quote it."""
-    cell = cell.item() if isinstance(cell, np.generic) else cell
-    if isinstance(cell, str):
-        return cell if cell.isprintable() or _encodes(cell) else None
-    if isinstance(cell, bool):
-        return "true" if cell else "false"
-    if isinstance(cell, float) and math.isfinite(cell) and cell.is_integer() and abs(cell) < 2**53:
-        return str(int(cell))
-    if isinstance(cell, (int, float, Decimal)):
-        return None if math.isnan(cell) else _digits(cell)
-    if isinstance(cell, datetime.datetime):
-        cell = cell.date()
-    return cell.isoformat() if type(cell) is datetime.date else None  # NaT is a date of its own kind
-
-
-def _digits(cell: float | Decimal) -> str | None:
-    try:
-        return str(cell)
-    except ValueError:  # more digits than Python prints
-        return None
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
 def canonical(series: pl.Series) -> pl.Series:
     """Cells as canonical text (see `shoal.dp.sql.query.level_text`), so that 1, 1.0 and " 1" are one level."""
     name = series.name
@@ -249,6 +185,15 @@ def canonical(series: pl.Series) -> pl.Series:
 def _known(series: pl.Series, column: Column) -> pl.Series:
     """The column with its missing cells as NULL."""
     return decode_missing(_frame(series).to_series(), column)
+
+
+def _each_once(series: pl.Series, column: Column) -> pl.Series:
+    """A column, each different text read once where few are declared: a cell is read by itself, so nothing else changes."""
+    if series.dtype != pl.String or column.kind in ("number", "date") or not has_codes(column):
+        return _column(series, column)
+    different = series.unique().drop_nulls()
+    places = _column(different, column)
+    return series.replace_strict(different, places, default=None, return_dtype=places.dtype)
 
 
 def _column(series: pl.Series, column: Column) -> pl.Series:

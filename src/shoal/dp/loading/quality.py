@@ -10,7 +10,8 @@ from typing import Any
 
 import polars as pl
 
-from shoal.dp.loading.load import cells_of, load
+from shoal.dp.loading.cells import cells_of
+from shoal.dp.loading.load import load
 from shoal.dp.loading.sources import Source
 from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.meaning.check import has_codes

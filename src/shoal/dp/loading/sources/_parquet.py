@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import polars as pl
+import pyarrow as pa
 
 from shoal.dp.loading.sources._source import BATCH_ROWS, Source
 from shoal.errors import InputError
@@ -62,28 +63,31 @@ class ParquetSource(Source):
             first = first or found
         return first
 
-    def batches(self, names: Sequence[str]) -> Generator[pl.DataFrame]:
+    def batches(self, names: Sequence[str]) -> Generator[pl.DataFrame | pa.Table]:
         """See `Source.batches`."""
         for file in self._files:
             words = self._words(file)
             stored = [name for name in names if name not in words]
             try:
-                with self._open(file) as opened:
+                with self._open(file, coded=stored) as opened:
                     some = (
                         stored or opened.schema_arrow.names[:1]
                     )  # without a column the number of rows is lost
                     for batch in opened.iter_batches(BATCH_ROWS, columns=some):
-                        yield _cells(pl.from_arrow(batch), words, names)
+                        yield _cells(batch, words, names)
             except (OSError, ValueError) as error:  # Arrow's errors are of these kinds
                 if isinstance(error, InputError):
                     raise
                 raise InputError(f"The file {str(file)!r} cannot be read to its end.") from None
 
-    def _open(self, file: Path) -> Any:
+    def _open(self, file: Path, coded: Sequence[str] = ()) -> Any:
+        """A file; columns of few different texts are handed on as these and the place of each cell among them."""
         import pyarrow.parquet as pq
 
         try:
-            return pq.ParquetFile(file)
+            opened = pq.ParquetFile(file)
+            few = [name for name in coded if _has_few(opened, name)]
+            return pq.ParquetFile(file, read_dictionary=few, metadata=opened.metadata) if few else opened
         except PermissionError:
             raise InputError(f"The file {str(file)!r} cannot be read: no permission.") from None
         except (OSError, ValueError) as error:
@@ -108,6 +112,23 @@ def _files(folder: Path) -> list[Path]:
     )
 
 
-def _cells(batch: Any, words: dict[str, str | None], names: Sequence[str]) -> pl.DataFrame:
-    added = [pl.lit(value, pl.String).alias(name) for name, value in words.items() if name in names]
-    return batch.with_columns(added).select(names) if added or len(names) != batch.width else batch
+def _has_few(opened: Any, name: str) -> bool:
+    """Whether a column of texts takes less than 4 bytes a cell, which is less than their lengths would: it is stored coded."""
+    at, facts = opened.schema_arrow.get_field_index(name), opened.metadata
+    kind = opened.schema_arrow.field(name).type if at >= 0 else pa.null()
+    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return False
+    if facts.num_columns != len(opened.schema_arrow):  # a nested column takes several places
+        return False
+    parts = [facts.row_group(each).column(at) for each in range(facts.num_row_groups)]
+    return 0 < sum(each.total_uncompressed_size for each in parts) < 4 * facts.num_rows
+
+
+def _cells(batch: Any, words: dict[str, str | None], names: Sequence[str]) -> pl.DataFrame | pa.Table:
+    whole = pa.Table.from_batches([batch])
+    for name, value in words.items():
+        if name in names:
+            whole = whole.append_column(name, pa.repeat(pa.scalar(value, pa.large_string()), batch.num_rows))
+    whole = whole.select(list(names))
+    coded = any(pa.types.is_dictionary(each.type) for each in whole.schema)
+    return whole if coded else pl.DataFrame(pl.from_arrow(whole))

@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 
 import polars as pl
+import pyarrow as pa
 
+from shoal.dp.loading.cells import spelled_out
 from shoal.errors import InputError
 
 BATCH_ROWS = 1 << 19  # rows decoded at a time
@@ -27,8 +29,8 @@ class Source(ABC):
         """Names of the stored columns; raises `InputError` where the table cannot be reached."""
 
     @abstractmethod
-    def batches(self, names: Sequence[str]) -> Generator[pl.DataFrame]:
-        """All rows, in any order, a batch at a time, with the named columns as stored."""
+    def batches(self, names: Sequence[str]) -> Generator[pl.DataFrame | pa.Table]:
+        """All rows, in any order, a batch at a time, with the named columns as stored; a table of Arrow where texts are coded."""
 
     @abstractmethod
     def __str__(self) -> str:
@@ -37,7 +39,7 @@ class Source(ABC):
     def frame(self, names: Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table in memory."""
         wanted = list(self.columns if names is None else names)
-        parts = list(self.batches(wanted))
+        parts = [pl.DataFrame(spelled_out(part, wanted)) for part in self.batches(wanted)]
         if not parts:
             return pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
         for name in wanted:
