@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import tempfile
+from dataclasses import replace
+
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shoal.dp import Session
 from shoal.dp.answering.exact import rows_of
 from shoal.dp.answering.plan import make_plan
+from shoal.dp.loading import parts
 from shoal.dp.meaning import tables as joining
 from shoal.dp.meaning.relation import UNIT
 from shoal.dp.sql.parse import parse
-from shoal.errors import QueryError, SchemaError
+from shoal.errors import InputError, QueryError, SchemaError
 from shoal.schema import Column, Link, Schema, Unit
 
 PEOPLE = Schema(
@@ -71,7 +75,7 @@ def rows_by_unit(session, source):
     plan = make_plan(
         parse(f"SELECT COUNT(*) FROM {source}"), session.schema, session.protected, 10**6, session.catalog
     )
-    found = rows_of(session._rows.frames, plan).collect()
+    found = rows_of(session._rows.tables.whole, plan).collect()
     found = found.select(sorted(found.columns))
     units = {unit: sorted(map(str, part.rows())) for (unit,), part in found.group_by(UNIT)}
     assert None not in units
@@ -161,7 +165,7 @@ def test_a_shared_key_must_be_read_alike_in_all_tables():
         Session(people, schema, budget=1.0, tables={"visits": (visits, plain)})
     same = Schema({**plain.columns, "person": reads}, id="visits")
     session = Session(people, schema, budget=1.0, tables={"visits": (visits, same)})
-    frames = session._rows.frames
+    frames = session._rows.tables.whole
     assert frames["visits"][UNIT].to_list() == frames["people"][UNIT].to_list() == ["7"]
 
 
@@ -170,3 +174,62 @@ def test_one_row_per_household_has_the_noise_of_one():
     text = "SELECT COUNT(*) FROM (SELECT house, SUM(age) AS s FROM people GROUP BY house) q"
     assert session.cost(text, 1.0).parts[0]["noise_scale"] == 1.0
     assert session.cost("SELECT COUNT(*) FROM people", 1.0).parts[0]["noise_scale"] == 3.0
+
+
+def contributions_of(session, source):
+    """What each unit adds, whatever numbers the units have."""
+    asked = f"SELECT COUNT(*), COUNT(DISTINCT house) FROM {source}" if "house" in source else ""
+    plan = session._plan(session._question(asked or f"SELECT COUNT(*) FROM {source}"), 10**6)
+    found = []
+    for totals in session._rows.exact(plan):
+        units: dict[int, list[tuple[int, ...]]] = {}
+        for at, unit in enumerate(totals.unit.tolist()):
+            row = (int(totals.group[at]), int(totals.bin[at]), *totals.moments[at].tolist())
+            units.setdefault(unit, []).append(row)
+        found.append((totals.units, sorted(sorted(each) for each in units.values())))
+    return found
+
+
+@pytest.mark.parametrize("source", [*SOURCES, *JOINED_AGAIN])
+@given(people=people_rows, visits=visit_rows)
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_tables_too_large_for_memory_give_the_same_numbers(source, people, visits, monkeypatch):
+    """In parts on disk, units apart, as in memory: bit for bit."""
+    monkeypatch.setattr(parts, "PARTS", 3)
+    monkeypatch.setattr(parts, "MOST_HELD", 1 << 22)
+    expected = contributions_of(session_of(people, visits), source)
+    monkeypatch.setattr(parts, "MOST_HELD", -1)
+    session = session_of(people, visits)
+    assert session._rows.tables.spilled
+    assert contributions_of(session, source) == expected
+
+
+PER_UNIT = "(SELECT house, SUM(age) AS s, COUNT(*) AS n FROM t GROUP BY house) q"
+
+
+def test_one_table_too_large_for_memory_gives_the_same_numbers(tmp_path, monkeypatch):
+    rng = np.random.default_rng(5)
+    people = pl.DataFrame({"house": rng.integers(0, 300, 2000), "age": rng.integers(0, 10, 2000)})
+    people.write_parquet(tmp_path / "people.parquet")
+    alone = replace(PEOPLE, links=())
+    held = contributions_of(Session(people, alone, budget=9.0), PER_UNIT)
+    assert contributions_of(Session(tmp_path / "people.parquet", alone, budget=9.0), PER_UNIT) == held
+    monkeypatch.setattr(parts, "MOST_HELD", 100)
+    assert contributions_of(Session(tmp_path / "people.parquet", alone, budget=9.0), PER_UNIT) == held
+    assert held[0][0] == people["house"].n_unique()
+
+
+def test_rows_in_files_are_nameless_and_a_full_disk_is_one_sentence(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "MOST_HELD", 0)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    session = session_of([(1, 1, 3), (2, 1, 4)], [(1, 2, "a")] * 5)
+    assert session._rows.tables.spilled
+    assert not list(tmp_path.iterdir())
+    assert session._rows.frame.height == 2
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(parts.pa.ipc, "new_stream", full)
+    with pytest.raises(InputError, match="no room"):
+        session_of([(1, 1, 3)], [(1, 2, "a")])

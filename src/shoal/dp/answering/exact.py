@@ -8,7 +8,7 @@ answers or not. Nothing here refuses, warns or fails because of a cell's value.
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -169,6 +169,29 @@ def combine(parts: Sequence[Partial]) -> Partial:
         return parts[0]
     together = (pl.concat(each) for each in zip(*parts, strict=True))
     return tuple(frame.group_by(_KEYS).agg(pl.col(_MOMENTS).sum()) for frame in together)
+
+
+def combine_apart(parts: Iterable[Partial], plan: Plan) -> Partial:
+    """Partial results of parts that share no unit: the units get numbers, and nothing is added up but where none are kept."""
+    found: list[Partial] = []
+    first = 0
+    for part in parts:
+        most = max((each.height for each in part), default=0)
+        found.append(
+            tuple(_numbered(each, one, first) for each, one in zip(part, plan.releases, strict=True))
+        )
+        first += most
+    together = (pl.concat(each) for each in zip(*found, strict=True))
+    return tuple(
+        frame if release.limit.column is not None else frame.group_by(_KEYS).agg(pl.col(_MOMENTS).sum())
+        for frame, release in zip(together, plan.releases, strict=True)
+    )
+
+
+def _numbered(frame: pl.DataFrame, release: Release, first: int) -> pl.DataFrame:
+    if release.limit.column is None:
+        return frame
+    return frame.with_columns(pl.col("unit").rank("dense").cast(pl.Int64) + first)
 
 
 def finish(total: Partial, plan: Plan) -> tuple[Totals, ...]:

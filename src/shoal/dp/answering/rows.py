@@ -2,8 +2,9 @@
 
 Either way the same steps give the exact whole numbers: `partial` per part, `combine`, `finish`. A source is read in
 batches, only the columns that a plan needs; which batches there are changes nothing, since each row is decoded by
-itself and whole numbers are added. Where the rows of a unit have to stand side by side (joins, sub-queries, the most
-frequent level), they are gathered first.
+itself and whole numbers are added. Where the rows of a unit have to stand side by side (joins, sub-queries), they are
+gathered first: in memory, or where they are too many for it in files, some units at a time. The rows of one unit are
+all that its numbers depend on, so that this changes nothing either.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from shoal.dp.answering.exact import (
     Partial,
     Totals,
     combine,
+    combine_apart,
     combine_keys,
     compute,
     finish,
@@ -30,10 +32,11 @@ from shoal.dp.answering.exact import (
     partial_keys,
 )
 from shoal.dp.answering.plan import Plan
-from shoal.dp.loading.linked import Given, load_linked
+from shoal.dp.loading.linked import Given, Linked, load_linked
 from shoal.dp.loading.load import decode, in_order, load, protect_rows, with_units
+from shoal.dp.loading.parts import Parts
 from shoal.dp.loading.sources import Source, is_location, open_table
-from shoal.dp.meaning.relation import Catalog, Frames
+from shoal.dp.meaning.relation import UNIT, Catalog
 from shoal.dp.unit import Protected
 from shoal.errors import ParameterError, SchemaError
 from shoal.schema import Schema
@@ -47,23 +50,57 @@ class Held:
     ----------
     frame : polars.DataFrame
         As `protect_rows` gives it.
-    frames : mapping of str to polars.DataFrame, optional
-        All tables of a session that has several.
     """
 
     frame: pl.DataFrame
-    frames: Frames | None = None
 
     def ready(self) -> None:
         """There is nothing to reach."""
 
     def exact(self, plan: Plan) -> tuple[Totals, ...]:
         """The exact whole numbers of a plan."""
-        return compute(self.frame if self.frames is None else self.frames, plan)
+        return compute(self.frame, plan)
 
     def keys(self, plan: Plan, column: str, most: int) -> tuple[list[Any], np.ndarray]:
         """The values of a column that are there, and the number of units of each."""
         return finish_keys(partial_keys(self.frame, plan, column), most)
+
+
+@dataclass(frozen=True)
+class Several:
+    """Linked tables, decoded once; asked some units at a time where one of them has too many rows for memory.
+
+    Parameters
+    ----------
+    main : str
+        Name of the first table.
+    tables : Linked
+    """
+
+    main: str
+    tables: Linked
+
+    def ready(self) -> None:
+        """There is nothing to reach."""
+
+    @property
+    def frame(self) -> pl.DataFrame:
+        """The first table in memory."""
+        found = self.tables.private[self.main].whole()
+        return in_order(found) if self.tables.spilled else found
+
+    def exact(self, plan: Plan) -> tuple[Totals, ...]:
+        """The exact whole numbers of a plan."""
+        if not self.tables.spilled:
+            return compute(self.tables.whole, plan)
+        return finish(combine_apart((partial(each, plan) for each in self.tables.parts()), plan), plan)
+
+    def keys(self, plan: Plan, column: str, most: int) -> tuple[list[Any], np.ndarray]:
+        """The values of a column that are there, and the number of units of each."""
+        if not self.tables.spilled:
+            return finish_keys(partial_keys(self.tables.whole, plan, column), most)
+        parts = [partial_keys(frames, plan, column) for frames in self.tables.parts()]
+        return finish_keys(combine_keys(parts), most)
 
 
 @dataclass(frozen=True)
@@ -104,13 +141,25 @@ class Streamed:
 
     def exact(self, plan: Plan) -> tuple[Totals, ...]:
         """The exact whole numbers of a plan."""
-        if plan.lowered.relation is not None:
-            return compute(self.frame, plan)
+        if plan.lowered.relation is not None and self._unit:
+            return self._gathered(plan)
         total = _Sum()
-        with contextlib.closing(self._decoded(self._needed(plan))) as parts:
+        names = self._needed(plan) if plan.lowered.relation is None else tuple(self.schema.columns)
+        with contextlib.closing(self._decoded(names)) as parts:
             for rows in parts:
                 total.add(partial(rows, plan))
         return finish(total.whole(), plan)
+
+    def _gathered(self, plan: Plan) -> tuple[Totals, ...]:
+        """The same of sub-queries over units, whose rows have to stand side by side."""
+        gathered = Parts([UNIT])
+        with contextlib.closing(self._decoded(tuple(self.schema.columns))) as batches:
+            for rows in batches:
+                gathered.add(rows)
+        if not gathered.spilled:
+            return compute(in_order(gathered.whole()), plan)
+        parts = (partial(in_order(each), plan) for each in gathered.parts())
+        return finish(combine_apart(parts, plan), plan)
 
     def keys(self, plan: Plan, column: str, most: int) -> tuple[list[Any], np.ndarray]:
         """The values of a column that are there, and the number of units of each."""
@@ -178,7 +227,7 @@ def asked_rows(
     tables: Mapping[str, tuple[Any, Schema | str | Path]] | None,
     protected: Protected,
     model: Any = None,
-) -> tuple[Catalog | None, Held | Streamed]:
+) -> tuple[Catalog | None, Held | Several | Streamed]:
     """What a session asks about: tables that were handed in, or that are named; and a catalog where there are several.
 
     Parameters
@@ -194,8 +243,8 @@ def asked_rows(
             raise ParameterError("Several tables are asked in modes 'dp' and 'group'. Got mode 'correlated'.")
         facts = {name: Schema.of(each) for name, (_, each) in tables.items()}
         given = {name: Given(_opened(tables[name][0], facts[name]), facts[name]) for name in tables}
-        catalog, frames = load_linked(_opened(data, schema), schema, given, protected)
-        return catalog, Held(frames[schema.id], frames)
+        catalog, linked = load_linked(_opened(data, schema), schema, given, protected)
+        return catalog, Several(schema.id, linked)
     if is_location(data):
         data = open_table(data, schema)
     if isinstance(data, Source):

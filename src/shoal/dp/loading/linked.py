@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from shoal.dp.loading.cells import cells_of
-from shoal.dp.loading.load import decode, ids_of, load, row_hashes
+from shoal.dp.loading.load import decode, ids_of, in_order, load
+from shoal.dp.loading.parts import Parts
 from shoal.dp.loading.sources import Source
 from shoal.dp.meaning.relation import KEY, UNIT, Catalog, Facts
 from shoal.dp.unit import Protected, ids_read
@@ -28,14 +29,43 @@ class Given:
     schema: Schema
 
 
+@dataclass(frozen=True)
+class Linked:
+    """The tables of a session as the engine keeps them: private ones in parts by their units, public ones in memory.
+
+    Parameters
+    ----------
+    private : mapping of str to Parts
+    public : mapping of str to polars.DataFrame
+    """
+
+    private: Mapping[str, Parts]
+    public: Mapping[str, pl.DataFrame]
+
+    @cached_property
+    def spilled(self) -> bool:
+        """Whether a table has too many rows for memory; then all are asked part by part."""
+        return any(each.spilled for each in self.private.values())
+
+    @cached_property
+    def whole(self) -> dict[str, pl.DataFrame]:
+        """All tables in memory."""
+        return {**{name: each.whole() for name, each in self.private.items()}, **self.public}
+
+    def parts(self) -> Generator[dict[str, pl.DataFrame]]:
+        """All tables, with some units at a time."""
+        for some in zip(*(each.parts() for each in self.private.values()), strict=True):
+            yield {**dict(zip(self.private, some, strict=True)), **self.public}
+
+
 def load_linked(
     data: Any, schema: Schema, tables: Mapping[str, Given], protected: Protected
-) -> tuple[Catalog, dict[str, pl.DataFrame]]:
+) -> tuple[Catalog, Linked]:
     """All tables of a session as the engine keeps them, each private row with its unit.
 
     Parameters
     ----------
-    data : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    data : pandas.DataFrame, polars.DataFrame, pyarrow.Table or Source
         The first table.
     schema : Schema
         Its schema, with the unit and the links.
@@ -45,7 +75,7 @@ def load_linked(
 
     Returns
     -------
-    Catalog, dict of polars.DataFrame
+    Catalog, Linked
         Rows whose unit is not found belong to nobody and are left out.
     """
     unit = protected.column if protected.kind == "column" else None
@@ -54,23 +84,24 @@ def load_linked(
     public = {link.to_table for link in schema.links if link.public}
     keys = {name: _keys(name, schema.links, unit, each) for name, each in given.items()}
     _check_ids(keys, given)
-    frames = {name: _loaded(each, keys[name]) for name, each in given.items()}
-    private = [name for name in given if name not in public]
-    if unit is not None:
-        _give_units(frames, private, schema.links, unit)
-    for name in private:
-        frames[name] = frames[name][np.argsort(row_hashes(frames[name]), kind="stable")]
+    ways = _ways(given, keys, public, schema.links, unit)
+    private = {name: _private(given[name], keys[name], way) for name, way in ways.items()}
+    for name, way in ways.items():
+        if isinstance(way, Link):
+            private[name] = _owned(private[name], private[way.to_table], way)
+        private[name].sort(in_order)
+    lookups = {name: pl.concat(list(_loaded(given[name], keys[name]))) for name in given if name in public}
     facts = {
         name: Facts(
             name,
             each.schema.columns,
             keys[name],
             name in public,
-            _unique(frames[name], keys[name], name in public),
+            _unique(lookups[name], keys[name]) if name in public else (),
         )
         for name, each in given.items()
     }
-    return Catalog(schema.id, facts, schema.links, unit, protected.rows), frames
+    return Catalog(schema.id, facts, schema.links, unit, protected.rows), Linked(private, lookups)
 
 
 def _check_links(links: tuple[Link, ...], given: Mapping[str, Given], unit: str | None) -> None:
@@ -119,7 +150,64 @@ def _check_ids(keys: Mapping[str, tuple[str, ...]], given: Mapping[str, Given]) 
                 )
 
 
-def _loaded(each: Given, keys: tuple[str, ...]) -> pl.DataFrame:
+def _ways(
+    given: Mapping[str, Given],
+    keys: Mapping[str, tuple[str, ...]],
+    public: Collection[str],
+    links: tuple[Link, ...],
+    unit: str | None,
+) -> dict[str, Link | str | None]:
+    """How the rows of each private table get their unit: by their own column, or by a link to a table that comes before."""
+    private = [name for name in given if name not in public]
+    ways: dict[str, Link | str | None] = {
+        name: unit for name in private if unit is None or unit in keys[name]
+    }
+    while len(ways) < len(private):
+        waiting = [name for name in private if name not in ways]
+        ready = [
+            link for name in waiting for link in links if link.from_table == name and link.to_table in ways
+        ]
+        if not ready:
+            raise SchemaError(
+                f"The table {waiting[0]!r} has neither the unit {unit!r} nor a link to a table that has it, or its links go in a circle."
+            )
+        ways[ready[0].from_table] = ready[0]
+    return ways
+
+
+def _private(each: Given, keys: tuple[str, ...], way: Link | str | None) -> Parts:
+    """A private table, by its units where its rows have them, else by the key that will give them."""
+    if isinstance(way, Link):
+        rows = Parts(_on(way))
+        for part in _loaded(each, keys):
+            rows.add(part.drop_nulls(_on(way)))
+        return rows
+    rows = Parts([UNIT] if way else [])
+    for part in _loaded(each, keys):
+        rows.add(part.with_columns(pl.col(f"{way}{KEY}").alias(UNIT)).drop_nulls(UNIT) if way else part)
+    return rows
+
+
+def _on(link: Link) -> list[str]:
+    return [f"{key}{KEY}" for key in link.key]
+
+
+def _owned(rows: Parts, others: Parts, link: Link) -> Parts:
+    """Rows with the units of those that they point to, as often as there are."""
+    on = _on(link)
+    if not rows.spilled and not others.spilled:
+        owners, found = others.whole().select(*on, UNIT).unique(), Parts([UNIT])
+        found.add(rows.whole().join(owners, on=on, how="inner", nulls_equal=False))
+        return found
+    owners_of, found = Parts(on, most=0), Parts([UNIT], most=0)
+    for part in others.parts():
+        owners_of.add(part.select(*on, UNIT).drop_nulls(on).unique())
+    for part, owners in zip(rows.parts(), owners_of.parts(), strict=True):
+        found.add(part.join(owners, on=on, how="inner", nulls_equal=False))
+    return found
+
+
+def _loaded(each: Given, keys: tuple[str, ...]) -> Generator[pl.DataFrame]:
     """The declared columns of a table and its keys; a source is decoded batch by batch."""
     missing = [key for key in keys if key not in _names(each.data)]
     if missing:
@@ -127,14 +215,15 @@ def _loaded(each: Given, keys: tuple[str, ...]) -> pl.DataFrame:
             f"A link names the column {missing[0]!r}, which the table {each.schema.id!r} does not have."
         )
     if not isinstance(each.data, Source):
-        return _with_keys(load(each.data, each.schema), each.data, each.schema, keys)
+        yield _with_keys(load(each.data, each.schema), each.data, each.schema, keys)
+        return
     wanted = list(dict.fromkeys([*each.schema.columns, *keys]))
     absent = [name for name in wanted if name not in each.data.columns]
     if absent:
         raise SchemaError(f"The schema declares column {absent[0]!r}, which the table does not have.")
     nothing = pl.DataFrame(schema=dict.fromkeys(wanted, pl.String))
-    batches = itertools.chain([nothing], each.data.batches(wanted))
-    return pl.concat([_with_keys(decode(part, each.schema), part, each.schema, keys) for part in batches])
+    for part in itertools.chain([nothing], each.data.batches(wanted)):
+        yield _with_keys(decode(part, each.schema), part, each.schema, keys)
 
 
 def _with_keys(frame: pl.DataFrame, data: Any, schema: Schema, keys: tuple[str, ...]) -> pl.DataFrame:
@@ -147,36 +236,6 @@ def _with_keys(frame: pl.DataFrame, data: Any, schema: Schema, keys: tuple[str, 
     return frame.with_columns(made) if frame.width else pl.DataFrame(made)
 
 
-def _give_units(
-    frames: dict[str, pl.DataFrame], private: list[str], links: tuple[Link, ...], unit: str
-) -> None:
-    """The unit of every private row: its own column, else that of the rows it points to, as often as there are."""
-    waiting = []
-    for name in private:
-        if f"{unit}{KEY}" in frames[name].columns:
-            frames[name] = frames[name].with_columns(pl.col(f"{unit}{KEY}").alias(UNIT)).drop_nulls(UNIT)
-        else:
-            waiting.append(name)
-    while waiting:
-        ready = [
-            (name, link)
-            for name in waiting
-            for link in links
-            if link.from_table == name and link.to_table not in waiting and not link.public
-        ]
-        if not ready:
-            raise SchemaError(
-                f"The table {waiting[0]!r} has neither the unit {unit!r} nor a link to a table that has it, or its links go in a circle."
-            )
-        name, link = ready[0]
-        on = [f"{key}{KEY}" for key in link.key]
-        owners = frames[link.to_table].select(*on, UNIT).unique()
-        frames[name] = frames[name].join(owners, on=on, how="inner", nulls_equal=False)
-        waiting.remove(name)
-
-
-def _unique(frame: pl.DataFrame, keys: tuple[str, ...], public: bool) -> tuple[str, ...]:
-    """Keys of a public table that occur once each; a private one is not looked at."""
-    if not public:
-        return ()
+def _unique(frame: pl.DataFrame, keys: tuple[str, ...]) -> tuple[str, ...]:
+    """Keys of a public table that occur once each."""
     return tuple(key for key in keys if frame[f"{key}{KEY}"].drop_nulls().is_duplicated().sum() == 0)
