@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote
 
 from shoal import errors
@@ -21,6 +21,11 @@ try:
     import httpx
 except ImportError:
     raise MissingExtraError("httpx", "server") from None
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_NO_SERVER = "What answered is not a Shoal server."
 
 
 class Client:
@@ -165,6 +170,45 @@ class Client:
         found: Json = sent
         return found
 
+    def release(
+        self,
+        epsilon: float,
+        *,
+        columns: Sequence[str] | None = None,
+        marginals: int | str | Sequence[Sequence[str]] = "chosen",
+        bins: Any = None,
+        dataset: str | None = None,
+    ) -> Json:
+        """Buy a whole table, wait until it is made, and say what it covers; its `entry` names it for `rows` and `ask_release`."""
+        at = f"{self._at(dataset)}/releases"
+        wanted = {"epsilon": epsilon, "columns": columns, "marginals": marginals, "bins": bins}
+        key = {"idempotency-key": str(uuid.uuid4())}
+        job = self._send("POST", f"{at}/jobs", json=wanted, headers=key)
+        while job["state"] == "running":
+            time.sleep(0.2)
+            job = self._send("GET", f"{at}/jobs/{job['job']}")
+        if job["state"] != "done":
+            raise ShoalError(job["error"])
+        return next(each for each in self.releases(dataset) if each["entry"] == job["entry"])
+
+    def releases(self, dataset: str | None = None) -> list[Json]:
+        """The whole tables that you bought, and what each covers."""
+        found: list[Json] = self._send("GET", f"{self._at(dataset)}/releases")
+        return found
+
+    def rows(self, entry: str, count: int | None = None, *, dataset: str | None = None) -> pl.DataFrame:
+        """Rows of a table that you bought, as many as were counted if left open; free."""
+        import polars as pl
+
+        where = f"{self._at(dataset)}/releases/{quote(entry, safe='')}/rows"
+        text = self._sent("GET", where, params={} if count is None else {"rows": count}).text
+        return pl.read_csv(text.encode(), infer_schema_length=None)
+
+    def ask_release(self, entry: str, sql: str, *, dataset: str | None = None) -> Answer:
+        """An answer from a table that you bought, for nothing."""
+        where = f"{self._at(dataset)}/releases/{quote(entry, safe='')}/ask"
+        return Answer.from_dict(self._send("POST", where, json={"sql": sql}))
+
     def _post_all(
         self,
         what: str,
@@ -233,8 +277,19 @@ class Client:
         return self._send("POST", f"{self._at(dataset)}/{what}", json=question, headers=headers)
 
     def _send(self, method: str, path: str, **words: Any) -> Any:
+        """The facts that the server answers with."""
+        response = self._sent(method, path, **words)
+        try:
+            return response.json()
+        except ValueError:
+            raise InputError(_NO_SERVER) from None
+
+    def _sent(self, method: str, path: str, **words: Any) -> httpx.Response:
+        """What the server answers with; what it refuses is raised."""
         try:
             response = self._tried(method, path, **words)
+            if response.is_success:
+                return response
             facts = response.json()
         except httpx.TransportError as error:
             if "CERTIFICATE_VERIFY_FAILED" in str(error):
@@ -243,9 +298,7 @@ class Client:
                 ) from None
             raise InputError(f"The server cannot be reached: {type(error).__name__}.") from None
         except ValueError:
-            raise InputError("What answered is not a Shoal server.") from None
-        if response.is_success:
-            return facts
+            raise InputError(_NO_SERVER) from None
         kind = getattr(errors, str(facts.get("kind")), ShoalError) if isinstance(facts, dict) else ShoalError
         problem = kind if isinstance(kind, type) and issubclass(kind, ShoalError) else ShoalError
         sentence = facts.get("error") if isinstance(facts, dict) else None

@@ -36,6 +36,7 @@ from shoal.server import (
     publish,
     publish_api,
     streams,
+    tables,
     users,
     workloads,
 )
@@ -99,7 +100,12 @@ class Way:
         return self.is_api and self.method == "POST" and self.view not in _FREE
 
 
-_FREE = (api.cost, workloads.workload_cost, publish_api.publish_plan)  # asking twice does nothing
+_FREE = (
+    api.cost,
+    workloads.workload_cost,
+    publish_api.publish_plan,
+    tables.ask_table,
+)  # asking twice does nothing
 
 
 # The longer of two that fit comes first.
@@ -117,6 +123,34 @@ WAYS = (
         workloads.workload_cost,
         _ANALYST,
         models.WorkloadFacts,
+    ),
+    Way(
+        "POST",
+        "/api/v1/datasets/{dataset}/releases/jobs",
+        tables.start_release,
+        _ANALYST,
+        models.ReleaseJobFacts,
+    ),
+    Way(
+        "GET",
+        "/api/v1/datasets/{dataset}/releases/jobs/{job}",
+        tables.release_job,
+        _ANALYST,
+        models.ReleaseJobFacts,
+    ),
+    Way(
+        "GET",
+        "/api/v1/datasets/{dataset}/releases/{entry}/rows",
+        tables.release_rows,
+        _ANALYST,
+        described={"responses": api.PROBLEMS | tables.CSV, "response_class": Response},
+    ),
+    Way(
+        "POST",
+        "/api/v1/datasets/{dataset}/releases/{entry}/ask",
+        tables.ask_table,
+        _ANALYST,
+        models.AnswerFacts,
     ),
     Way("POST", "/api/v1/datasets/{dataset}/cost", api.cost, _ANALYST, models.CostFacts),
     Way("POST", "/api/v1/datasets/{dataset}/ask", api.ask, _ANALYST, models.AnswerFacts, api.is_unspent),
@@ -181,6 +215,11 @@ WAYS = (
     Way("GET", "/ask/{dataset}/words", ask.words, _ANALYST),
     Way("GET", "/ask/{dataset}/streams", streams.analyst_page, _ANALYST),
     Way("POST", "/ask/{dataset}/streams", streams.open_form, _ANALYST),
+    Way("GET", "/ask/{dataset}/tables/events/{job}", tables.events, _ANALYST),
+    Way("GET", "/ask/{dataset}/tables/{name}", tables.table_page, _ANALYST),
+    Way("POST", "/ask/{dataset}/tables/{name}", tables.ask_form, _ANALYST),
+    Way("GET", "/ask/{dataset}/tables", tables.tables_page, _ANALYST),
+    Way("POST", "/ask/{dataset}/tables", tables.buy_form, _ANALYST),
     Way("GET", "/ask/{dataset}/answers/{name}", ask.answer, _ANALYST),
     Way("POST", "/ask/{dataset}/answers/{name}", ask.call, _ANALYST),
     Way("GET", "/ask/{dataset}", ask.ask_page, _ANALYST),
@@ -248,6 +287,7 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
         sweeping = asyncio.create_task(app.state.jobs.sweep_always(service.files.sweep))
         yield
         sweeping.cancel()
+        await asyncio.to_thread(app.state.tables.close)
         app.state.jobs.close()
         service.close()
         accounts.close()
@@ -271,6 +311,7 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
     )
     app.state.hashing = anyio.CapacityLimiter(HASHING)
     app.state.jobs, app.state.metrics = Jobs(jobs), metrics.Metrics()
+    app.state.tables = tables.TableMaker()
     app.state.oidc = None if config.oidc is None else oidc.SignIn(config.oidc)
     app.state.names, app.state.keys = Names(accounts.engine), Keys(accounts.engine)
     app.state.requests = BudgetRequests(accounts.engine, service.ledger)

@@ -1,7 +1,8 @@
-"""Jobs of the publish page: one private folder each, and the process at work in it.
+"""Jobs of the site: one private folder each, and who is at work in it.
 
 All work on an uploaded table is done by a process of its own (`shoal.server.worker`), which can be stopped, whose
-memory is limited, and which writes what it does to the job's folder, so that any worker can show it.
+memory is limited, and which writes what it does to the job's folder, so that any worker can show it. Private tables are
+bought by a thread of the server itself, which has the data and the ledger.
 """
 
 from __future__ import annotations
@@ -16,10 +17,12 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from fastapi import Request
 
 from shoal.server.service import UnknownError
 
@@ -60,12 +63,14 @@ class Jobs:
 
     def of(self, account: str) -> list[tuple[str, dict[str, Any]]]:
         """The jobs of an account, newest first."""
+        return [each for each in self.all() if each[1].get("account") == account]
+
+    def all(self) -> list[tuple[str, dict[str, Any]]]:
+        """All jobs, newest first."""
         found = []
         for folder in self.folder.iterdir():
             with contextlib.suppress(UnknownError, OSError):
-                facts = read(folder / "job.json")
-                if facts.get("account") == account:
-                    found.append((folder.name, facts))
+                found.append((folder.name, read(folder / "job.json")))
         return sorted(found, key=lambda each: -each[1]["at"])
 
     def sweep(self) -> None:
@@ -161,6 +166,37 @@ def steps(folder: Path) -> list[Step]:
         return list(said.values())
     except (OSError, ValueError, TypeError):
         return []
+
+
+def tell(folder: Path, stage: str, share: float | None = None) -> None:
+    """Say what a job is at."""
+    with (folder / "progress.jsonl").open("a", encoding="utf-8") as file:
+        file.write(json.dumps([stage, share]) + "\n")
+
+
+def is_alive(facts: Mapping[str, Any]) -> bool:
+    """Whether the server process that a job is done in is still there."""
+    try:
+        os.kill(int(facts["pid"]), 0)
+    except (KeyError, ValueError, ProcessLookupError):
+        return False
+    except PermissionError:
+        pass
+    return True
+
+
+async def events_of(request: Request, folder: Path, at_work: Callable[[], bool]) -> AsyncIterator[str]:
+    """What a job says, as server-sent events, until it ends."""
+    told: list[Step] = []
+    while not await request.is_disconnected():
+        said = steps(folder)
+        for each in [step for step in said if step not in told]:
+            yield f"data: {json.dumps([each.stage, each.share])}\n\n"
+        told = said
+        if not folder.is_dir() or not at_work():
+            yield "event: end\ndata: {}\n\n"
+            return
+        await asyncio.sleep(0.3)
 
 
 def read(path: Path) -> dict[str, Any]:

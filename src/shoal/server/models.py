@@ -143,6 +143,16 @@ class ReleaseFacts(Facts):
     csv: str
 
 
+class ReleaseJobFacts(Facts):
+    """How far a job is that buys a whole table: `running`, `done` (then `entry` names the table) or `refused`."""
+
+    job: str
+    state: str
+    error: str
+    entry: str | None
+    steps: list[str]
+
+
 class HeldRelease(Facts):
     """A release that you hold, and what it covers."""
 

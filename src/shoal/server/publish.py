@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import re
 import shutil
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from shoal.io import FORMATS
 from shoal.schema import KINDS, ROLES
 from shoal.server import pages
 from shoal.server.auth import MOST_FILES, ForbiddenError
-from shoal.server.jobs import Jobs, Step, busy, change, ends, read, running, start, steps, stop, write
+from shoal.server.jobs import Jobs, busy, change, ends, events_of, read, running, start, steps, stop, write
 from shoal.server.publish_form import form_fields, method_names, texts_of, wanted_of
 from shoal.server.service import UnknownError
 from shoal.server.worker import HIERARCHIES
@@ -252,7 +251,7 @@ def forget(request: Request, job: str) -> Response:
 async def events(request: Request, job: str) -> Response:
     """The progress of a job as server-sent events, until it ends."""
     folder = job_of(request, job)
-    return StreamingResponse(_events(request, folder), media_type="text/event-stream")
+    return StreamingResponse(events_of(request, folder, lambda: busy(folder)), media_type="text/event-stream")
 
 
 def downloads(folder: Path) -> list[str]:
@@ -317,19 +316,6 @@ def risk_map(job: str, found: dict[str, Any]) -> Markup:
     return Markup(
         '<svg class="risk-map" width="100%" height="268" role="group" aria-label="Loss against linkage">{}</svg>'
     ).format(Markup("").join(parts))
-
-
-async def _events(request: Request, folder: Path) -> AsyncIterator[str]:
-    told: list[Step] = []
-    while not await request.is_disconnected():
-        said = steps(folder)
-        for each in [step for step in said if step not in told]:
-            yield f"data: {json.dumps([each.stage, each.share])}\n\n"
-        told = said
-        if not folder.is_dir() or read(folder / "job.json")["state"] != "running" or not running(folder):
-            yield "event: end\ndata: {}\n\n"
-            return
-        await asyncio.sleep(0.3)
 
 
 def require_idle(request: Request, folder: Path) -> None:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from shoal.dp.loading.sources import whole_table
 from shoal.dp.session import Session
 from shoal.errors import QueryError
-from shoal.release import KeptReleases, MarginalRelease, release_marginals
+from shoal.release import KeptRelease, KeptReleases, MarginalRelease, release_marginals
+from shoal.release.marginals import make_plan
+from shoal.schema import Schema
 
 if TYPE_CHECKING:
     from shoal.server.service import Service
@@ -18,7 +20,13 @@ if TYPE_CHECKING:
 _ONE_AT_A_TIME = threading.Lock()
 
 
-def release(service: Service, dataset: str, wanted: Mapping[str, Any], analyst: str) -> MarginalRelease:
+def release(
+    service: Service,
+    dataset: str,
+    wanted: Mapping[str, Any],
+    analyst: str,
+    progress: Callable[[str], None] | None = None,
+) -> MarginalRelease:
     """A whole table, charged to the analyst; one is made at a time.
 
     Parameters
@@ -28,36 +36,62 @@ def release(service: Service, dataset: str, wanted: Mapping[str, Any], analyst: 
     wanted : mapping
         Of `release_marginals`: epsilon, delta, columns, bins, marginals, rows.
     analyst : str
+    progress : callable, optional
+        Called with each stage.
     """
     service.require(dataset, analyst)
     session, facts = _sound(service, dataset), service.datasets[dataset]
-    least, asked = service.config.least_epsilon, wanted["epsilon"]
-    if asked < least:
-        raise QueryError(f"'epsilon' must be at least {least}. Got {asked}.")
-    schema = replace(
-        facts.schema,
-        budget=facts.budget or facts.schema.budget,
-        per_analyst=facts.per_analyst or facts.schema.per_analyst,
-    )
+    _check_least(service, wanted["epsilon"])
     with service.refusing(analyst), _ONE_AT_A_TIME:
         return release_marginals(
             whole_table(service.frames[dataset], facts.schema),
-            schema,
+            _schema(service, dataset),
             analyst=analyst,
             ledger=service.ledger,
             data_version=session.version,
             mode=session.mode,
+            progress=progress,
             _limit=session.limit,
             **wanted,
         )
 
 
-def releases(service: Service, dataset: str, analyst: str) -> list[dict[str, Any]]:
-    """The releases that an analyst holds of this state of the data, and what each covers."""
+def check(service: Service, dataset: str, wanted: Mapping[str, Any], analyst: str) -> None:
+    """Raise what public facts show to be wrong with a wanted table; nothing is charged or looked at."""
     service.require(dataset, analyst)
     session = _sound(service, dataset)
-    kept = KeptReleases(service.ledger, session.schema)
-    return [each.to_dict() for each in kept.of(analyst, session.version)]
+    _check_least(service, wanted["epsilon"])
+    asked = {name: each for name, each in wanted.items() if name != "rows"}
+    make_plan(_schema(service, dataset), mode=session.mode, **asked)
+
+
+def releases(service: Service, dataset: str, analyst: str) -> list[dict[str, Any]]:
+    """The releases that an analyst holds of this state of the data, and what each covers."""
+    return [each.to_dict() for each in held(service, dataset, analyst)]
+
+
+def held(service: Service, dataset: str, analyst: str) -> list[KeptRelease]:
+    """The releases that an analyst holds of this state of the data, the newest first."""
+    service.require(dataset, analyst)
+    session = _sound(service, dataset)
+    kept = [each for each in session.releases if isinstance(each, KeptReleases)]
+    found = kept[0] if kept else KeptReleases(service.ledger, session.schema)
+    return found.of(analyst, session.version)[::-1]
+
+
+def _schema(service: Service, dataset: str) -> Schema:
+    """The schema with the caps of the configuration."""
+    facts = service.datasets[dataset]
+    return replace(
+        facts.schema,
+        budget=facts.budget or facts.schema.budget,
+        per_analyst=facts.per_analyst or facts.schema.per_analyst,
+    )
+
+
+def _check_least(service: Service, asked: float) -> None:
+    if asked < service.config.least_epsilon:
+        raise QueryError(f"'epsilon' must be at least {service.config.least_epsilon}. Got {asked}.")
 
 
 def _sound(service: Service, dataset: str) -> Session:

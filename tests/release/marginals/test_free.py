@@ -138,3 +138,20 @@ def test_where_rows_of_a_unit_were_cut_the_interval_says_so():
     assert answer.interval is None
     assert answer.cut_interval is not None
     assert answer.cautions == (CUT,)
+
+
+def test_a_charge_whose_table_was_lost_hides_no_later_table(monkeypatch):
+    ledger = Ledger()
+    with monkeypatch.context() as broken:
+
+        def crash(*_):
+            raise MemoryError
+
+        broken.setattr("shoal.release.marginals._release.buy", crash)
+        with pytest.raises(MemoryError):
+            bought(ledger)
+    kept = KeptReleases(ledger, SCHEMA)
+    assert kept.of("me") == []
+    out = bought(ledger, marginals=[("age", "job")])
+    assert [each.entry for each in kept.of("me")] == [out.entry]
+    assert [each.entry for each in kept.of("me")] == [out.entry]  # read once

@@ -184,7 +184,7 @@ def axes_of(
 ) -> tuple[MarginalAxis, ...]:
     """The axes of the columns to release: those named, or every quasi-identifying and sensitive one."""
     if names is None:
-        names = released(schema)
+        names = released_columns(schema)
     if not names:
         raise SchemaError(
             "No column is to be released: declare roles 'quasi' or 'sensitive', or name columns."
@@ -203,7 +203,7 @@ def axes_of(
     return tuple(made)
 
 
-def released(schema: Schema) -> list[str]:
+def released_columns(schema: Schema) -> list[str]:
     """Columns that are released where none is named; a weight where its bounds or levels are declared."""
     return [
         name

@@ -19,7 +19,7 @@ from shoal.dp.ledger.secret import random_word
 from shoal.dp.meaning.relation import UNIT
 from shoal.dp.unit import ENDED, AddRemoveUnit
 from shoal.errors import ParameterError
-from shoal.release.marginals._axes import Bins, axis, released
+from shoal.release.marginals._axes import Bins, axis, released_columns
 from shoal.release.marginals._model import BoughtModel
 from shoal.release.marginals._plan import MarginalPlan, make_plan
 from shoal.release.marginals._release import buy, caps_of, load_rows, model_of, notes_of
@@ -167,7 +167,7 @@ def _plans(
     for name in shared:
         if name not in schema.columns or schema.columns[name].effective_role in ("household", "identifier"):
             raise ParameterError(f"'shared' must name declared columns of the household. Got {name!r}.")
-    names = [name for name in columns or released(schema) if name != SIZE]
+    names = [name for name in columns or released_columns(schema) if name != SIZE]
     plan = make_plan(schema, epsilon, delta, [*names, *shared], bins, mode, workload="tables")
     if plan.unit.kind != "column":
         raise ParameterError(

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from shoal.dp.answering.answer import Answer
 from shoal.dp.ledger.entries import ENTRIES, name_of
 from shoal.dp.ledger.ledger import Ledger
@@ -57,6 +59,21 @@ class KeptRelease:
         """The sets of columns that were measured together, so that questions about them have a known error."""
         keys = {each.key for each in self.model.measurements if each.key}
         return [[self.model.names[at] for at in key] for key in sorted(keys, key=lambda key: (len(key), key))]
+
+    @property
+    def together(self) -> list[list[str]]:
+        """Those of them that hold more than one column."""
+        return [each for each in self.measured if len(each) > 1]
+
+    @property
+    def grouped(self) -> str | None:
+        """A column of few levels, for an example of a question."""
+        found = [each.name for each in self.model.axes if not each.edges and each.name.isidentifier()]
+        return found[0] if found else None
+
+    def rows(self, count: int | None = None) -> pl.DataFrame:
+        """Rows drawn from what was bought, the same each time; as many as were counted if left open."""
+        return self.model.rows(count)
 
     def ask(self, query: str | Query) -> Answer:
         """Answer a query from it, for nothing."""
@@ -128,7 +145,7 @@ class KeptReleases:
         return replace(best, notes=(*best.notes, _SEVERAL)) if len(known) > 1 else best
 
     def _look(self, analyst: str, held: dict[str, KeptRelease]) -> None:
-        """Read the analyst's entries since the last look."""
+        """Read the analyst's entries since the last look; one whose table is not stored is looked for again."""
         entry, since = ENTRIES.c, self._seen.get(analyst, 0)
         rows = self.ledger.store.all(
             sa.select(entry.seq, entry.key, entry.hash)
@@ -141,14 +158,15 @@ class KeptReleases:
             )
             .order_by(entry.seq)
         )
+        complete = True
         for seq, key, own_hash in rows:
-            body = self.ledger.stored(self.schema.id, key)
-            if body is None:
-                return  # drawn just now, or lost: looked for again
-            kept = json.loads(body)
+            body = None if key in held else self.ledger.stored(self.schema.id, key)
+            complete = complete and (body is not None or key in held)  # else drawn just now, or lost
+            kept = {} if body is None else json.loads(body)
             if kept.get("facts", {}).get("schema") == self._digest:
-                held.setdefault(key, kept_release(kept, self.schema, name_of(own_hash)))
-            self._seen[analyst] = seq
+                held[key] = kept_release(kept, self.schema, name_of(own_hash))
+            if complete:
+                self._seen[analyst] = seq
 
 
 def _width(answer: Answer) -> float:

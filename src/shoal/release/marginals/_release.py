@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
@@ -132,6 +132,7 @@ def release_marginals(
     analyst: str = "me",
     ledger: Ledger | str | Path | None = None,
     data_version: str | None = None,
+    progress: Callable[[str], None] | None = None,
     _limit: Caps | None = None,
 ) -> MarginalRelease:
     """Release a whole table under differential privacy through its most telling marginals.
@@ -172,6 +173,8 @@ def release_marginals(
         In memory if left open.
     data_version : str, optional
         The owner's word for this state of the table; the schema's if left open, else drawn at random.
+    progress : callable, optional
+        Called with each stage as it begins: measuring, then drawing rows.
 
     Returns
     -------
@@ -217,11 +220,14 @@ def release_marginals(
         limit = caps.within(limit).within(_limit) if _limit is not None else limit
         version = data_version or schema.version or random_word()
         claim = _claim(schema, plan, version, analyst, limit)
+        say = progress or (lambda _: None)
+        say("measuring, after the charge")
         receipt = kept.once(claim, lambda: buy(plan, held, facts_of(schema, plan, version, caps)))
     finally:
         if kept is not ledger:
             kept.close()
     model = model_of(plan, receipt.body)
+    say("drawing rows")
     return MarginalRelease(
         model.rows(rows),
         plan.guarantee(caps) + (ENDED if receipt.ended else ""),

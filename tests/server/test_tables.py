@@ -1,0 +1,144 @@
+"""Private tables as jobs: bought in the background, charged once, rows and answers for nothing, for nobody else."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import polars as pl
+import pytest
+
+from shoal import Client
+from shoal.errors import ShoalError
+
+RELEASES = "/api/v1/datasets/survey/releases"
+WANTED = {"epsilon": 40.0, "columns": ["age", "sex", "disease"], "marginals": 2}
+
+
+def finished(client, job: str) -> dict:
+    for _ in range(600):
+        facts = client.get(f"{RELEASES}/jobs/{job}").json()
+        if facts["state"] != "running":
+            return facts
+        time.sleep(0.1)
+    raise AssertionError(facts)
+
+
+def spent(client) -> float:
+    return client.get("/api/v1/datasets/survey/budget").json()["spent"]
+
+
+@pytest.fixture(scope="module")
+def bought(house):
+    """A client of an analyst who bought a table, its entry, and what stood in the budget before."""
+    with house.http(house.book.add("buyer", "analyst")) as client:
+        before = spent(client)
+        begun = client.post(f"{RELEASES}/jobs", json=WANTED)
+        assert begun.status_code == 200, begun.text
+        facts = finished(client, begun.json()["job"])
+        assert (facts["state"], facts["error"]) == ("done", "")
+        assert facts["steps"] == ["waiting for its turn", "measuring, after the charge", "drawing rows"]
+        yield client, facts["entry"], before
+
+
+def test_a_job_buys_a_table_for_one_charge(bought):
+    client, entry, before = bought
+    assert spent(client) == before + 40
+    assert [each["entry"] for each in client.get(RELEASES).json()] == [entry]
+    again = finished(client, client.post(f"{RELEASES}/jobs", json=WANTED).json()["job"])
+    assert again["entry"] == entry  # the same table again
+    assert spent(client) == before + 40
+
+
+def test_its_rows_are_the_same_each_time_and_as_many_as_asked(bought):
+    client, entry, _ = bought
+    first, second = (client.get(f"{RELEASES}/{entry}/rows?rows=50") for _ in range(2))
+    assert first.headers["content-type"].startswith("text/csv")
+    assert first.text == second.text
+    rows = pl.read_csv(io.StringIO(first.text))
+    assert (rows.columns, rows.height) == (["age", "sex", "disease"], 50)
+    sync = client.post(RELEASES, json=WANTED | {"rows": 50}).json()[
+        "csv"
+    ]  # held already: free, the same rows
+    assert sync == first.text
+    assert client.get(f"{RELEASES}/{entry}/rows?rows=0").status_code == 422
+
+
+def test_questions_to_it_are_free_and_say_what_they_know(bought):
+    client, entry, before = bought
+    asked = {"sql": "SELECT COUNT(*) FROM t WHERE sex = 'female' AND age >= 50"}
+    answer = client.post(f"{RELEASES}/{entry}/ask", json=asked).json()
+    assert answer["epsilon"] == 0
+    assert answer["entry"] == entry
+    low, high = answer["interval"]
+    assert low <= answer["value"] <= high
+    joint = "SELECT COUNT(*) FROM t WHERE sex = 'female' AND age >= 50 AND disease <> 'none'"
+    modelled = client.post(f"{RELEASES}/{entry}/ask", json={"sql": joint}).json()
+    assert modelled["interval"] is None
+    assert any("model" in note for note in modelled["notes"])
+    wrong = client.post(f"{RELEASES}/{entry}/ask", json={"sql": "SELECT MAX(age) FROM t"})
+    assert (wrong.status_code, wrong.json()["error"]) == (
+        400,
+        "A release answers COUNT, SUM and AVG. Got MAX.",
+    )
+    assert spent(client) == before + 40
+
+
+def test_nobody_else_sees_the_job_the_rows_or_the_answers(bought, house):
+    client, entry, _ = bought
+    job = client.post(f"{RELEASES}/jobs", json=WANTED).json()["job"]
+    with house.http(house.book.add("stranger", "analyst")) as other:
+        assert other.get(RELEASES).json() == []
+        for path in (f"{RELEASES}/jobs/{job}", f"{RELEASES}/{entry}/rows", f"/ask/survey/tables/{entry}"):
+            assert other.get(path).status_code == 404
+        question = {"sql": "SELECT COUNT(*) FROM t"}
+        assert other.post(f"{RELEASES}/{entry}/ask", json=question).status_code == 404
+    finished(client, job)
+    # nor is it found under another data set
+    assert client.get(f"/api/v1/datasets/last/releases/jobs/{job}").status_code == 404
+    assert client.get(f"/api/v1/datasets/last/releases/{entry}/rows").status_code == 404
+
+
+def test_each_mistake_is_one_sentence_before_any_charge(house, tokens):
+    with house.http(tokens["analyst"]) as client:
+        before = spent(client)
+        for wrong, status in (
+            ({"epsilon": 1.0, "columns": ["nothing"]}, 400),
+            ({"epsilon": 1.0, "marginals": 9}, 400),
+            ({"epsilon": 1.0, "bins": "hexes"}, 400),
+            ({"epsilon": 0.00001}, 400),
+            ({"epsilon": -1.0}, 422),
+        ):
+            done = client.post(f"{RELEASES}/jobs", json=wrong)
+            assert done.status_code == status, (wrong, done.text)
+            assert done.json()["error"].endswith(".")
+        assert spent(client) == before
+    with house.http(tokens["owner"]) as client:
+        assert client.post(f"{RELEASES}/jobs", json={"epsilon": 1.0}).status_code == 403
+
+
+def test_what_the_budget_refuses_is_said_by_the_job(house, tokens):
+    with house.http(tokens["analyst"]) as client:
+        where = "/api/v1/datasets/gone/releases/jobs"
+        job = client.post(where, json={"epsilon": 5.0, "columns": ["sex"]}).json()["job"]
+        for _ in range(600):
+            facts = client.get(f"{where}/{job}").json()
+            if facts["state"] != "running":
+                break
+            time.sleep(0.1)
+        assert facts["state"] == "refused"
+        assert "budget" in facts["error"].lower() or "left" in facts["error"].lower()
+        assert facts["entry"] is None
+
+
+def test_the_client_buys_waits_and_asks(house):
+    with Client(house.url, house.book.add("pythonista", "analyst"), dataset="survey") as client:
+        table = client.release(20.0, columns=["age", "sex"], marginals=2)
+        assert table["epsilon"] == 20
+        assert client.rows(table["entry"], 30).height == 30
+        assert client.ask_release(table["entry"], "SELECT COUNT(*) FROM t WHERE sex = 'male'").epsilon == 0
+        assert client.releases() == [table]
+        with pytest.raises(ShoalError, match="no such table"):
+            client.rows("0" * 16)
+        with pytest.raises(ShoalError, match=r"^'marginals' of all columns"):
+            client.release(20.0, columns=["age", "sex"], marginals=3)
