@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
+import tracemalloc
 
 import numpy as np
 import polars as pl
@@ -10,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
+from threadpoolctl import threadpool_limits
 
 import shoal
 from shoal.attacks import (
@@ -23,6 +26,7 @@ from shoal.attacks import (
     read_tables,
     run_attacks,
 )
+from shoal.attacks._labels import limits
 from shoal.errors import InputError, ParameterError
 from shoal.scenarios import RELEASE_TYPES, release_type
 from shoal.schema import Column, Schema
@@ -358,3 +362,165 @@ def test_stricter_types_allow_less():
         assert strict.linkage < loose.linkage
         assert strict.excess < loose.excess
         assert strict.red_share < loose.red_share
+
+
+@pytest.mark.parametrize(
+    ("label", "date", "expected"),
+    [
+        ("35-64", False, (35, 64)), ("35–64", False, (35, 64)), ("35−64", False, (35, 64)), ("[35,64)", False, (35, 64)),
+        ("-5 to -1", False, (-5, -1)), ("1.5 to <2", False, (1.5, 2)), ("below 18", False, (-np.inf, 18)),
+        ("65+", False, (65, np.inf)), ("18 or less", False, (-np.inf, 18)), ("more than 65", False, (65, np.inf)),
+        ("*", False, (-np.inf, np.inf)), ("35,64", False, None), ("64-35", False, None), ("young", False, None),
+        ("1970-02", True, (31, 58)), ("1970", True, (0, 364)), ("1970-1979", True, (0, 3651)),
+        ("1970s", True, (0, 3651)), ("1970-13", True, None), ("35-64", True, None),
+    ],
+)  # fmt: skip
+def test_labels_say_which_numbers_and_dates_they_stand_for(label, date, expected):
+    assert limits(label, date=date) == expected
+
+
+@pytest.mark.parametrize(
+    "coarse",
+    [
+        pl.col("born").dt.strftime("%Y-%m"),
+        pl.col("born").dt.year().cast(pl.String),
+        pl.col("born").dt.year(),
+        pl.format("{}-{}", pl.col("born").dt.year() // 10 * 10, pl.col("born").dt.year() // 10 * 10 + 9),
+    ],
+)
+@pytest.mark.parametrize("rows", ["same", "unrelated"])
+def test_a_coarsened_date_is_at_no_distance_from_the_day(coarse, rows):
+    """Months, years and decades, as recoding names them."""
+    days = [datetime.date(1975, 1, 1) + datetime.timedelta(days=97 * at) for at in range(90)]
+    before = pl.DataFrame({"born": days, "x": range(90)})
+    tables = read_tables(before.with_columns(coarse.alias("born")), before, rows=rows)
+    born, own = tables.axes[0], tables.people[:, 0]
+    assert born.numeric
+    assert np.all((born.low <= own + 1e-9) & (own <= born.high + 1e-9))
+    assert np.all(born.high - born.low < 3700 / born.scale)
+
+
+def test_even_a_small_control_group_may_not_overlap():
+    frame = table(1, 60)
+    with pytest.raises(InputError, match="Got 3 of 3 rows"):
+        shoal.attack(frame, frame, control=frame.head(3))
+
+
+def test_a_sensitive_column_that_is_not_published_is_named():
+    frame = table(1, 60)
+    found = shoal.attack(frame.drop("d"), frame, sensitive="d", targets=10)
+    assert any("nothing of it to infer: d" in note for note in found.notes)
+    assert any("10 people of 60 were drawn" in note for note in found.notes)
+
+
+def test_a_shuffled_run_is_attacked_as_it_is():
+    from shoal.publish import ProtectionRequest
+
+    frame = survey(200, 3)
+    request = ProtectionRequest(k=4, method="mdav", sensitive="disease", order="shuffle")
+    safe = shoal.protect(frame, k=4, method="mdav", sensitive="disease", order="shuffle").frame
+    found = shoal.attack(safe, frame, request=request)
+    assert any("in another order" in note for note in found.notes)
+    assert found["linkage-nearest"].rate.value <= 1 / 4 + 1e-9
+
+
+def test_an_inference_no_better_than_a_naive_guess_says_so():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({"x": rng.normal(size=400), "d": np.where(rng.random(400) < 0.8, "a", "b")})
+    safe = frame.with_columns(pl.col("x").mean())
+    found = shoal.attack(safe, frame, sensitive="d")
+    assert "naive guess is right as often" in found["inference-nearest:d"].note
+
+
+def test_values_that_stand_alone_are_drawn_without_a_list_of_all():
+    """Conditions are made for those drawn only: of ten million lone cells a thousand."""
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame({name: rng.normal(size=20_000) for name in "abcde"})
+    tables = read_tables(frame, frame)
+    tracemalloc.start()
+    found = _singling.univariate(tables, 1_000, rng)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert len(found) == 1_000
+    assert peak < 8e6
+    few = _singling.univariate(read_tables(frame[:5], frame[:5]), 1_000, rng)
+    assert len(few) == 5 * 5 + 2 * 5
+
+
+def plain_cell(cell, levels):
+    """A published or original cell as a number that a tree can cut at: an interval by its middle."""
+    if cell is None or cell == "*":
+        return -1e6
+    if levels is not None:
+        return float(levels.index(cell))
+    if isinstance(cell, str) and "-" in cell:
+        low, high = cell.split("-")
+        return (float(low) + float(high)) / 2
+    return float(cell)
+
+
+def plain_model(before, after, secret, asked):
+    """Rows as lists, numbers as they stand: train on what is published, guess about each person."""
+    from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+
+    rest = [name for name in before.columns if name != secret]
+    levels = {
+        name: sorted(before[name].drop_nulls().unique()) if before[name].dtype == pl.String else None
+        for name in before.columns
+    }
+
+    def rows(frame):
+        return [[plain_cell(row[name], levels[name]) for name in rest] for row in frame.to_dicts()]
+
+    known = [at for at, cell in enumerate(after[secret]) if cell is not None]
+    features = [rows(after)[at] for at in known]
+    target = [plain_cell(after[secret][at], levels[secret]) for at in known]
+    kind = {"max_iter": 60, "random_state": 0, "early_stopping": False}
+    model = (
+        HistGradientBoostingRegressor(loss="absolute_error", **kind)
+        if levels[secret] is None
+        else HistGradientBoostingClassifier(**kind)
+    )
+    with threadpool_limits(1):
+        guesses = model.fit(np.array(features), np.array(target)).predict(np.array(rows(asked)))
+    right = []
+    for guess, true in zip(guesses, asked[secret], strict=True):
+        if true is not None:
+            close = levels[secret] is None and abs(guess - true) <= 0.05 * abs(true)
+            right.append(float(close or (levels[secret] is not None and levels[secret][int(guess)] == true)))
+    return float(np.mean(right))
+
+
+@pytest.mark.parametrize("secret", ["d", "y"])
+@pytest.mark.parametrize("seed", range(3))
+def test_inferring_by_a_model_agrees_with_a_plain_version(seed, secret):
+    """Recoded, suppressed and missing cells among the features, a missing secret among the published ones."""
+    rng = np.random.default_rng(seed)
+
+    def people(n):
+        x = rng.integers(20, 80, n)
+        return pl.DataFrame(
+            {
+                "x": x,
+                "y": 1.0 + x + rng.normal(size=n),
+                "c": rng.choice(list("abc"), n),
+                "d": np.where(x + rng.normal(scale=12, size=n) > 50, "p", "q"),
+            }
+        ).with_columns(pl.when(pl.int_range(n) % 17 == 0).then(None).otherwise(pl.col("c")).alias("c"))
+
+    before, others = people(150), people(90)
+    low = pl.col("x") // 5 * 5
+    after = before.with_columns(
+        pl.when(pl.int_range(150) % 11 == 0)
+        .then(pl.lit("*"))
+        .otherwise(pl.format("{}-{}", low, low + 4))
+        .alias("x"),
+        pl.when(pl.int_range(150) % 13 == 0).then(None).otherwise(pl.col(secret)).alias(secret),
+    )
+    found = run_attacks(
+        read_tables(after, before, others, schema=SCHEMA, sensitive=[secret]), release_type(None)
+    )[f"inference-model:{secret}"]
+    assert found.control is not None
+    assert found.rate.value == pytest.approx(plain_model(before, after, secret, before), abs=1.01 / 150)
+    assert found.control.value == pytest.approx(plain_model(before, after, secret, others), abs=1.01 / 90)
+    assert found.rate.value > found.baseline.value + 0.05

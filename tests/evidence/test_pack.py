@@ -9,6 +9,7 @@ import pytest
 import shoal
 from shoal.errors import InputError
 from shoal.evidence import score_pack, write_pack
+from shoal.schema import Column, Schema
 
 
 @pytest.fixture
@@ -71,3 +72,35 @@ def test_odd_answers_are_refused_in_one_sentence(pack, tmp_path, text, words):
     (tmp_path / "odd.csv").write_text(text)
     with pytest.raises(InputError, match=words):
         score_pack(folder / "officer" / "key.csv", tmp_path / "odd.csv")
+
+
+def test_nobody_can_draw_the_key_again(tmp_path):
+    """Row count, number of people and the tool are known to the tester; a fixed seed would give the key away."""
+    people = pl.DataFrame({"a": np.arange(300), "b": np.arange(300)[::-1].copy()})
+    keys = []
+    for name in ("one", "two"):
+        write_pack(people, people, tmp_path / name)
+        keys.append(pl.read_csv(tmp_path / name / "officer" / "key.csv")["row"].to_list())
+    assert keys[0] != keys[1]
+
+
+@pytest.mark.parametrize("kind", [pl.Float64, pl.String])
+def test_decoys_are_written_like_everyone_else(tmp_path, kind):
+    """A control file that was read with decimals must not tell who is not in the table."""
+    people = pl.DataFrame({"a": np.arange(300), "b": np.arange(300)[::-1].copy()})
+    others = people.with_columns((pl.col("a") + 1000).cast(kind), pl.col("b"))
+    schema = Schema({"a": Column("a", kind="number"), "b": Column("b", kind="number")})
+    write_pack(people, people, tmp_path, control=others, schema=schema)
+    told = pl.read_csv(tmp_path / "tester" / "people.csv", infer_schema=False)
+    key = pl.read_csv(tmp_path / "officer" / "key.csv")
+    assert (key["row"] == 0).sum() == 10
+    assert not told["a"].drop_nulls().str.contains(".", literal=True).any()
+
+
+def test_a_control_group_needs_only_the_published_columns(tmp_path):
+    people = pl.DataFrame(
+        {"a": np.arange(60), "b": np.arange(60)[::-1].copy(), "name": [f"n{i}" for i in range(60)]}
+    )
+    others = pl.DataFrame({"a": np.arange(60) + 500, "b": np.arange(60)})
+    write_pack(people.drop("name"), people, tmp_path, control=others, people=20)
+    assert pl.read_csv(tmp_path / "tester" / "people.csv").columns == ["person", "a", "b"]

@@ -55,7 +55,9 @@ def test_figures_are_those_of_plain_formulas():
     w, x = frame["w"].to_numpy(), frame["income"].to_numpy()
     north = (frame["region"] == "north").to_numpy()
     assert found["total of income"].value == pytest.approx((w * x).sum())
-    assert found["mean of income, north"].value == pytest.approx(np.average(x[north], weights=w[north]))
+    assert found["mean of income, region north"].value == pytest.approx(
+        np.average(x[north], weights=w[north])
+    )
     assert found["share of north in region"].value == pytest.approx(w[north].sum() / w.sum())
     rent = frame["rent"].to_numpy()
     assert found["ratio of rent over income"].value == pytest.approx((w * rent).sum() / (w * x).sum())
@@ -183,3 +185,40 @@ def test_general_utility_of_a_table_with_itself_is_perfect(seed, n):
     found = general(frame, frame)
     assert found.total_variation == 0
     assert found.mutual_information == 0
+
+
+def test_a_code_with_suppressed_cells_keeps_its_coefficients_and_domains():
+    """Whole numbers become decimals where a cell is missing: 2 and 2.0 are one level all the same."""
+    rng = np.random.default_rng(0)
+    before = pl.DataFrame(
+        {"x": rng.normal(size=200), "sex": rng.integers(1, 3, 200), "y": rng.normal(size=200)}
+    )
+    after = before.with_columns(
+        pl.when(pl.int_range(200) < 5).then(None).otherwise(pl.col("sex").cast(pl.Float64)).alias("sex")
+    )
+    schema = with_indicators(
+        Indicator("regression", formula="y ~ x + C(sex)"), Indicator("mean", column="y", by="sex")
+    )
+    found = fitness(before, after, schema)
+    assert {each.domain for each in found.figures} == {"C(sex)[T.2]", "Intercept", "x", "sex 1", "sex 2"}
+    assert all(each.verdict == "kept" for each in found.figures), found.lines()
+
+
+def test_missing_weights_count_for_nothing_on_both_sides():
+    before = pl.DataFrame({"x": [1.0, 2.0, 3.0, 100.0], "w": [1.0, 1.0, 1.0, None]})
+    schema = Schema(
+        {"x": Column("x", kind="number"), "w": Column("w", role="weight")},
+        indicators=(Indicator("mean", column="x"), Indicator("total", column="x")),
+    )
+    figures = fitness(before, before, schema).figures
+    assert [each.before.value for each in figures] == [2.0, 6.0]
+
+
+def test_a_model_trained_there_is_not_asked_about_its_own_rows():
+    """Noise cannot be guessed: a model that had seen the people asked about would seem to."""
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {"x": rng.normal(size=600), "y": rng.normal(size=600), "d": rng.choice(list("ab"), 600)}
+    )
+    found = general(frame, frame, target="d")
+    assert found.trained_there == pytest.approx(found.trained_here)

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
+from shoal.attacks._labels import ANYTHING, OPEN, limits
 from shoal.engine.columns import parse_dates, parse_numbers
 from shoal.schema import Column
-
-# A published cell that may stand for anything.
-OPEN = ("", "*")
-_FIGURE = r"[-+]?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?"
-_BETWEEN = re.compile(rf"^[\[(\]]?\s*({_FIGURE})\s*(?:-|–|\.\.\.?|:|,|;|to)\s*<?\s*({_FIGURE})\s*[\])\[]?$")
-_BELOW = re.compile(rf"^(?:below|under|<=?|≤|up to)\s*({_FIGURE})$")
-_ABOVE = re.compile(rf"^(?:from|over|above|>=?|≥)\s*({_FIGURE})$|^({_FIGURE})\s*(?:\+|or more|and more)$")
 
 
 @dataclass(frozen=True)
@@ -136,6 +129,9 @@ def _numbers(facts: Column, before: pl.Series, after: pl.Series, *, aligned: boo
 
 def _intervals(after: pl.Series, facts: Column, own: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
     """What each published cell says of a number: a point, an interval of its label, or nothing."""
+    date = facts.kind == "date"
+    if date and after.dtype.is_numeric() and after.drop_nulls().is_between(1000, 2999).all():  # years
+        after = after.cast(pl.Int64, strict=False).cast(pl.String)
     points = numbers_of(after, facts)
     low, high = np.where(np.isnan(points), -np.inf, points), np.where(np.isnan(points), np.inf, points)
     odd = np.isnan(points) & after.is_not_null().to_numpy()
@@ -143,23 +139,15 @@ def _intervals(after: pl.Series, facts: Column, own: np.ndarray | None) -> tuple
         return low, high
     for label in after.filter(pl.Series(odd)).unique().to_list():
         rows = np.flatnonzero((after == label).fill_null(False).to_numpy())
-        low[rows], high[rows] = _limits(label, None if own is None else own[rows])
+        named = limits(label, date=date)
+        low[rows], high[rows] = _beside_label(own, rows) if named is None else named
     return low, high
 
 
-def _limits(label: str, members: np.ndarray | None) -> tuple[float, float]:
-    """The interval that a label names; where it names none, the one of the people beside it."""
-    text = label.strip().lower()
-    if text in OPEN:
-        return -np.inf, np.inf
-    if found := _BETWEEN.match(text):
-        return float(found[1]), float(found[2])
-    if found := _BELOW.match(text):
-        return -np.inf, float(found[1])
-    if found := _ABOVE.match(text):
-        return float(found[1] or found[2]), np.inf
-    inside = np.empty(0) if members is None else members[~np.isnan(members)]
-    return (float(inside.min()), float(inside.max())) if inside.size else (-np.inf, np.inf)
+def _beside_label(own: np.ndarray | None, rows: np.ndarray) -> tuple[float, float]:
+    """The interval of the people beside a label that names none; anything where they are not known."""
+    inside = np.empty(0) if own is None else own[rows][~np.isnan(own[rows])]
+    return (float(inside.min()), float(inside.max())) if inside.size else ANYTHING
 
 
 def _categories(facts: Column, before: pl.Series, after: pl.Series, *, aligned: bool) -> ComparedColumn:

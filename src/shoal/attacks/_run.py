@@ -113,7 +113,12 @@ class _Attempt:
                 "Give one (--control), or the run that made the table (--run), so that records can be held out."
             )
         if not self.tables.sensitive:
-            said.append("No column is declared sensitive, so each was tried in turn, by nearest rows only.")
+            said.append("No published column is sensitive, so each was tried in turn, by nearest rows only.")
+        if self.targets.size < self.tables.people.shape[0]:
+            said.append(
+                f"{self.targets.size:,} people of {self.tables.people.shape[0]:,} were drawn and looked for; the intervals "
+                "allow for that."
+            )
         return tuple(said)
 
     def singling_out(self) -> list[Attack]:
@@ -262,7 +267,12 @@ class _Attempt:
             compared, control = (
                 Rate.of(there.right(each, people[:, at])) for each, people in zip(found, groups, strict=True)
             )
-        return Attack(name, title, "inference", rate, naive, self.limits.excess, compared, control)
+        note = (
+            ""
+            if rate.low > naive.value
+            else "A naive guess is right as often: the published rows add nothing to it."
+        )
+        return Attack(name, title, "inference", rate, naive, self.limits.excess, compared, control, note=note)
 
     def linkage(self) -> list[Attack]:
         """The own row, by nearest rows, by exact texts and nearest numbers, and by the best assignment."""

@@ -62,21 +62,38 @@ def matches(condition: SinglingCondition, axes: tuple[ComparedColumn, ...], peop
 
 
 def univariate(tables: Tables, most: int, rng: np.random.Generator) -> list[SinglingCondition]:
-    """Values that one published row has alone, and the ends of columns of numbers."""
-    found = []
+    """Values that one published row has alone, and the ends of columns of numbers; at most so many, drawn."""
+    columns, rows, ends = [], [], []
     for at, axis in enumerate(tables.axes):
-        pairs = np.stack([axis.low, axis.high])
-        _, first, counts = np.unique(pairs, axis=1, return_index=True, return_counts=True)
-        for row in first[counts == 1]:
-            if axis.numeric and np.isinf(axis.low[row]) and np.isinf(axis.high[row]):
-                continue
-            found.append(_on(at, axis.low[row], axis.high[row], int(row)))
+        alone = _alone(axis)
+        columns.append(np.full(alone.size, at))
+        rows.append(alone)
         if axis.numeric and np.isfinite(axis.high).any() and np.isfinite(axis.low).any():
-            found.append(_on(at, -np.inf, float(axis.high[np.isfinite(axis.high)].min())))
-            found.append(_on(at, float(axis.low[np.isfinite(axis.low)].max()), np.inf))
-    if len(found) > most:
-        found = [found[at] for at in np.sort(rng.choice(len(found), most, replace=False))]
+            ends.append(_on(at, -np.inf, float(axis.high[np.isfinite(axis.high)].min())))
+            ends.append(_on(at, float(axis.low[np.isfinite(axis.low)].max()), np.inf))
+    places = np.column_stack([np.concatenate(columns), np.concatenate(rows)])
+    total = places.shape[0] + len(ends)
+    chosen = np.arange(total) if total <= most else np.sort(rng.choice(total, most, replace=False))
+    found = []
+    for at in chosen:
+        if at >= places.shape[0]:
+            found.append(ends[at - places.shape[0]])
+            continue
+        column, row = places[at]
+        axis = tables.axes[column]
+        found.append(_on(column, axis.low[row], axis.high[row], int(row)))
     return found
+
+
+def _alone(axis: ComparedColumn) -> np.ndarray:
+    """Published rows whose cell no other row has, cells that may be anything left out."""
+    order = np.lexsort((axis.high, axis.low))
+    low, high = axis.low[order], axis.high[order]
+    first = np.r_[True, (low[1:] != low[:-1]) | (high[1:] != high[:-1])]
+    alone = first & np.r_[first[1:], True]
+    if axis.numeric:
+        alone &= ~(np.isinf(low) & np.isinf(high))
+    return order[alone]
 
 
 def _on(column: int, low: float, high: float, row: int = -1) -> SinglingCondition:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -132,6 +132,7 @@ class Tables:
     aligned: bool
     n_published: int
     notes: tuple[str, ...] = ()
+    _spaces: dict[tuple[str, ...], PublishedRows] = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def untouched(self) -> tuple[str, ...]:
@@ -148,8 +149,12 @@ class Tables:
         return [axis.name for axis in self.axes if axis.name not in self.sensitive]
 
     def space(self, names: Sequence[str]) -> PublishedRows:
-        """The published rows in some columns."""
-        return PublishedRows.of([self.axes[at] for at in self.places(names)])
+        """The published rows in some columns; several attacks ask for the same ones."""
+        axes = [self.axes[at] for at in self.places(names)]
+        key = tuple(axis.name for axis in axes)
+        if key not in self._spaces:
+            self._spaces[key] = PublishedRows.of(axes)
+        return self._spaces[key]
 
     def with_control(self, control: np.ndarray | None) -> Tables:
         """The same with another control group."""
@@ -194,9 +199,16 @@ def read_tables(
     if not axes:
         raise InputError("The protected table must share a column with the original that is no identifier.")
     people = np.stack([axis.people(before[axis.name]) for axis in axes], axis=1)
+    secrets = settled.names("sensitive")
+    gone = [name for name in secrets if name not in after.columns]
+    notes = (
+        (f"Sensitive and not published, so there is nothing of it to infer: {', '.join(gone)}.",)
+        if gone
+        else ()
+    )
     tables = Tables(
-        tuple(axes), people, None, tuple(name for name in settled.names("sensitive") if name in after.columns),
-        aligned, after.height,
+        tuple(axes), people, None, tuple(name for name in secrets if name in after.columns), aligned, after.height,
+        notes,
     )  # fmt: skip
     if aligned:
         _refuse_other_order(tables)
@@ -249,10 +261,11 @@ def _with_control(tables: Tables, before: pl.DataFrame, control: Any, schema: Sc
     )
     keys = first.group_by(shared).len("rows")
     found = int(second.join(keys, on=shared, how="semi", nulls_equal=True).height)
-    # Someone who is not in the original may look like one who is, as often as people of the original look alike.
+    # Someone who is not in the original may look like one who is, as often as people of the original look alike; where
+    # nobody of n does, up to three in n still may (with 95 %).
     alike = float(keys.filter(pl.col("rows") > 1)["rows"].sum()) / before.height
     expected = alike * others.height
-    if found > expected + 4 * np.sqrt(max(expected * (1 - alike), 1.0)) + 1:
+    if found > expected + 4 * np.sqrt(expected * (1 - alike)) + 3 * others.height / before.height:
         raise InputError(
             f"The control group must hold people who are not in the original. Got {found:,} of {others.height:,} rows "
             f"that the original also has, where {expected:.3g} were expected by chance."

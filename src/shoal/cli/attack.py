@@ -88,7 +88,7 @@ def attack(
     if pack is not None:
         used = facts if facts is not None else None if kept is None else kept.schema
         files = evidence.write_pack(
-            after, before, pack, control=others, schema=used, sensitive=names(sensitive), random_state=seed
+            after, before, pack, control=others, schema=used, sensitive=names(sensitive)
         )
         written += [str(pack / name) for name in files]
     if json:

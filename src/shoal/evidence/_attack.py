@@ -64,7 +64,8 @@ def attack(
     sensitive : str or list of str, optional
         Columns to be inferred; the schema's if left open.
     rows : {"same", "unrelated"}, default "same"
-        Whether published rows are the original's, in its order; rows of synthetic tables are nobody's.
+        Whether published rows are the original's, in its order; rows of synthetic tables are nobody's. A run that
+        shuffled its rows or drew them says so by itself.
     release : {"public", "scientific", "enclave"}, optional
         The release type: its thresholds decide the status.
     targets : int, default 2000
@@ -130,6 +131,7 @@ def attack(
         rows = "unrelated" if kept.job == "release" else rows
     if request is not None:
         release = release or getattr(request, "release_type", None)
+        rows = "unrelated" if request.order == "shuffle" else rows
         sensitive = sensitive or request.sensitive
     names = listed(sensitive)
     before = Frame(original).to_polars()

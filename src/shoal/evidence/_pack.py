@@ -16,7 +16,7 @@ from shoal.engine.frame import Frame
 from shoal.engine.roles import listed
 from shoal.errors import InputError
 from shoal.evidence._codebook import variables_of
-from shoal.schema import Schema
+from shoal.schema import Schema, decode_table
 from shoal.typing import Json
 
 PEOPLE = 50
@@ -103,7 +103,6 @@ def write_pack(
     schema: Schema | None = None,
     sensitive: str | Sequence[str] | None = None,
     people: int = PEOPLE,
-    random_state: int = 0,
 ) -> tuple[str, ...]:
     """Write an intruder pack: `tester/` for the tester, `officer/` for the officer.
 
@@ -119,27 +118,25 @@ def write_pack(
         Columns of which the tester is told nothing.
     people : int, default 50
         How many people are asked about.
-    random_state : int, default 0
 
     Returns
     -------
     tuple of str
         The files.
+
+    Notes
+    -----
+    Who is asked about is drawn from the system's randomness, so that no tester can draw the key again. Facts about
+    people of the table and about others are written alike.
     """
     tables = read_tables(protected, original, control, schema=schema, sensitive=listed(sensitive))
-    after, before = Frame(protected).to_polars(), Frame(original).to_polars()
-    rng = np.random.default_rng(random_state)
-    decoys = 0 if control is None else min(round(DECOYS * people), Frame(control).to_polars().height)
-    members = rng.choice(before.height, min(people - decoys, before.height), replace=False)
-    rows = [before[int(at)].select(tables.known) for at in members]
-    answers = [int(at) + 1 for at in members]
-    if decoys:
-        others = Frame(control).to_polars()
-        chosen = rng.choice(others.height, decoys, replace=False)
-        rows += [others[int(at)].select(tables.known) for at in chosen]
-        answers += [0] * decoys
-    order = rng.permutation(len(rows))
-    asked = _partial(pl.concat([rows[at].cast(pl.String) for at in order]), rng)
+    after = Frame(protected).to_polars()
+    before = decode_table(Frame(original).to_polars(), schema).select(tables.known)
+    others = before.head(0) if control is None else decode_table(Frame(control).to_polars(), schema)
+    rng = np.random.default_rng()
+    drawn, answers = _drawn(before, others.select(tables.known), people, rng)
+    order = rng.permutation(len(answers))
+    asked = _partial(drawn[order.tolist()], rng)
     names = [f"P{number:03}" for number in range(1, asked.height + 1)]
     target = io.make_folder(folder)
     for part in ("tester", "officer"):
@@ -163,6 +160,30 @@ def write_pack(
         io.write_table(key, target / files[5])
         io.write_text(_OFFICER, target / files[6])
     return tuple(files)
+
+
+def _drawn(
+    before: pl.DataFrame, others: pl.DataFrame, people: int, rng: np.random.Generator
+) -> tuple[pl.DataFrame, list[int]]:
+    """People of the table and some others as texts written alike, and the number of each one's row."""
+    decoys = min(round(DECOYS * people), others.height)
+    members = rng.choice(before.height, min(people - decoys, before.height), replace=False)
+    strangers = rng.choice(others.height, decoys, replace=False) if decoys else np.empty(0, np.int64)
+    inside, outside = before[members.tolist()], others[strangers.tolist()]
+    texts = pl.DataFrame([_texts(inside[name], outside[name]) for name in before.columns])
+    return texts, [*(members + 1).tolist(), *[0] * decoys]
+
+
+def _texts(inside: pl.Series, outside: pl.Series) -> pl.Series:
+    """Cells of both as texts: a whole number of one file may have decimals in the other, and must not tell by that."""
+    if inside.dtype.is_numeric() and outside.dtype.is_numeric() and inside.dtype != outside.dtype:
+        inside, outside = inside.cast(pl.Float64), outside.cast(pl.Float64)
+    if inside.dtype != outside.dtype:
+        inside, outside = inside.cast(pl.String), outside.cast(pl.String)
+    cells = pl.concat([inside, outside])
+    if cells.dtype.is_float() and (cells.drop_nulls() == cells.drop_nulls().round()).all():
+        cells = cells.cast(pl.Int64, strict=False)
+    return cells.cast(pl.String)
 
 
 def _partial(people: pl.DataFrame, rng: np.random.Generator) -> pl.DataFrame:

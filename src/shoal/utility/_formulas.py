@@ -38,6 +38,23 @@ def columns_of(formula: str) -> list[str]:
     return found
 
 
+def whole(cells: pl.Series) -> pl.Series:
+    """Numbers without decimals as whole numbers: a code stays the same level where missing cells made it 2.0.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.utility._formulas import whole
+    >>> whole(pl.Series([1.0, None, 2.0])).to_list(), whole(pl.Series([1.5, 2.0])).to_list()
+    ([1, None, 2], [1.5, 2.0])
+    """
+    if not cells.dtype.is_float():
+        return cells
+    known = cells.drop_nulls()
+    fits = bool((known.is_finite() & (known == known.round()) & (known.abs() < 2**53)).all())
+    return cells.cast(pl.Int64) if fits else cells
+
+
 def coefficients(indicator: Indicator, table: pl.DataFrame, w: np.ndarray) -> dict[str, Estimate]:
     """The coefficients of a model on the records of a domain, with intervals that allow for unequal variances."""
     try:
@@ -48,9 +65,12 @@ def coefficients(indicator: Indicator, table: pl.DataFrame, w: np.ndarray) -> di
         raise MissingExtraError("statsmodels", "stat") from None
     assert indicator.formula is not None
     names = columns_of(indicator.formula)
-    frame = pd.DataFrame({name: table[name].to_list() for name in names})
-    kept = frame.notna().all(axis=1).to_numpy() & (w > 0)
-    frame, weight = frame[kept].reset_index(drop=True), w[kept]
+    known = table.select(
+        pl.col(name).fill_nan(None) if table[name].dtype.is_float() else name for name in names
+    )
+    kept = ~known.select(pl.any_horizontal(pl.all().is_null())).to_series().to_numpy() & (w > 0)
+    known, weight = known.filter(pl.Series(kept)), w[kept]
+    frame = pd.DataFrame({name: whole(known[name]).to_list() for name in names})
     if len(frame) == 0:
         return {}
     formula = indicator.formula if indicator.kind == "regression" else _zero_or_one(indicator.formula, table)

@@ -39,8 +39,9 @@ class General:
     target : str or None
         The column of train-here-test-there.
     trained_here, trained_there, naive : float or None
-        Share of right guesses about original records by a model trained on other originals, by one trained on the
-        protected table, and by the most frequent value (of a number: within 5 % of it).
+        Share of right guesses about a third of the originals by a model trained on the others, by one trained on the
+        protected rows (those of the others where both tables have as many rows), and by the most frequent value; a
+        number counts as its tenth of the table.
     """
 
     propensity: float | None
@@ -208,7 +209,9 @@ def _trained(
     test, train = order[: before.height // 3], order[before.height // 3 :]
     truth, there = coded[target][0].astype(np.float64), coded[target][1].astype(np.float64)
     here = guessed(old[train], truth[train], [old[test]], numeric=False)[0]
-    other = guessed(new, there, [old[test]], numeric=False)[0]
+    # Published rows of the people asked about would tell of them, not of what the table is good for.
+    seen = train if before.height == after.height else np.arange(after.height)
+    other = guessed(new[seen], there[seen], [old[test]], numeric=False)[0]
     naive = float(np.bincount(truth[train].astype(np.int64)).argmax())
     return tuple(
         float((each == truth[test]).mean()) if test.size else 0.0

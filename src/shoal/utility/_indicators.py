@@ -15,7 +15,7 @@ from shoal.errors import InputError
 from shoal.schema import Indicator, Schema, decode_table
 from shoal.typing import Json
 from shoal.utility._estimates import NOTHING, Estimate, overlap, quantile, ratio, total
-from shoal.utility._formulas import coefficients, columns_of
+from shoal.utility._formulas import coefficients, columns_of, whole
 
 # From this overlap on an indicator is kept; where the intervals are apart it is lost.
 KEPT = 0.5
@@ -229,11 +229,10 @@ def _figures(indicator: Indicator, table: pl.DataFrame, weights: str | None) -> 
 def _by_domain(indicator: Indicator, table: pl.DataFrame, compute: Any) -> dict[str, Estimate]:
     if not indicator.by:
         return compute(np.ones(table.height, bool))
-    keys = table.select(
-        pl.concat_str(
-            [pl.col(name).cast(pl.String).fill_null("missing") for name in indicator.by], separator=", "
-        )
-    ).to_series()
+    named = [
+        pl.lit(f"{name} ") + whole(table[name]).cast(pl.String).fill_null("missing") for name in indicator.by
+    ]
+    keys = table.select(pl.concat_str(named, separator=", ")).to_series()
     found: dict[str, Estimate] = {}
     for key in keys.unique().sort().to_list():
         for inner, figure in compute((keys == key).to_numpy()).items():
