@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import re
 import subprocess
 import sys
@@ -53,3 +54,38 @@ def test_private_names_stay_in_their_file():
                 ]
                 found += [f"{path.relative_to(root)}: {name} of {node.module}" for name in private]
     assert found == []
+
+
+FIRST = """
+import importlib, os, sys
+import numpy, scipy.spatial, scipy.stats, sklearn.mixture, polars, pyarrow, narwhals, numba, sqlalchemy, opendp.prelude
+for module, name in (line.split() for line in sys.stdin):
+    child = os.fork()
+    if not child:
+        try:
+            getattr(importlib.import_module(module), name)
+        except BaseException as error:
+            print(module, name, error, flush=True)
+        os._exit(0)
+    os.waitpid(child, 0)
+"""
+
+
+def test_any_public_name_can_be_the_first_one_imported():
+    """Modules that load when named must not lean on another that happened to be loaded before them."""
+    asked = []
+    for path in sorted(Path(shoal.__file__).parent.rglob("__init__.py")):
+        package = ".".join(["shoal", *path.parent.relative_to(Path(shoal.__file__).parent).parts])
+        names = getattr(importlib.import_module(package), "__all__", ())
+        if "def __getattr__" in path.read_text(encoding="utf-8"):  # each module behind a name, once
+            values = {name: getattr(sys.modules[package], name) for name in names}
+            homes = {getattr(value, "__module__", name): name for name, value in values.items()}
+            asked += [(package, name) for name in homes.values()]
+        else:
+            asked += [(package, name) for name in names[:1]]
+    assert len(asked) > 60
+    text = "\n".join(" ".join(each) for each in asked)
+    done = subprocess.run(
+        [sys.executable, "-c", FIRST], input=text, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == ""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from shoal.microaggregation._strata import join_small_strata, partition_within
     from shoal.microaggregation._univariate import Univariate, UnivariateMedian
     from shoal.microaggregation._ward import KWard
-    from shoal.microaggregation.fixed_size import CBFS, MD, MDAV, VMDAV, MDAVGeneric
+    from shoal.microaggregation.fixed_size.estimators import CBFS, MD, MDAV, VMDAV, MDAVGeneric
     from shoal.microaggregation.means import HMeans, KMeans
 
 __all__ = [
@@ -96,11 +96,11 @@ _HOMES = {
     "Univariate": "_univariate",
     "UnivariateMedian": "_univariate",
     "KWard": "_ward",
-    "CBFS": "fixed_size",
-    "MD": "fixed_size",
-    "MDAV": "fixed_size",
-    "VMDAV": "fixed_size",
-    "MDAVGeneric": "fixed_size",
+    "CBFS": "fixed_size.estimators",
+    "MD": "fixed_size.estimators",
+    "MDAV": "fixed_size.estimators",
+    "VMDAV": "fixed_size.estimators",
+    "MDAVGeneric": "fixed_size.estimators",
     "HMeans": "means",
     "KMeans": "means",
 }

@@ -12,7 +12,7 @@ from shoal.errors import InternalError
 from shoal.microaggregation._alternate import alternate, by_value
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._orders import chained
-from shoal.microaggregation.fixed_size import MDAV
+from shoal.microaggregation.fixed_size.estimators import MDAV
 from shoal.params import Constraint, Interval
 
 # Centroids near a record that the linear programme starts with; others join by their reduced costs.

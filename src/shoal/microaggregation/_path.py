@@ -16,7 +16,7 @@ from shoal.engine.compile import kernel
 from shoal.errors import InternalError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._orders import chained, diameter_end, nearest_next
-from shoal.microaggregation.fixed_size import CBFS, MD, MDAV
+from shoal.microaggregation.fixed_size.estimators import CBFS, MD, MDAV
 from shoal.params import Constraint, Interval, Options
 
 

@@ -14,7 +14,7 @@ from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._orders import along_groups
 from shoal.microaggregation._path import cut_cycle
 from shoal.microaggregation._tour import travelling_tours
-from shoal.microaggregation.fixed_size import CBFS, MDAV
+from shoal.microaggregation.fixed_size.estimators import CBFS, MDAV
 from shoal.params import Constraint, Interval
 
 

@@ -3,9 +3,3 @@
 `estimators` holds the methods, `plain` their definitions as kernels, `scan` and `tree` kernels that give the same
 labels on larger tables.
 """
-
-from __future__ import annotations
-
-from shoal.microaggregation.fixed_size.estimators import CBFS, MD, MDAV, VMDAV, MDAVGeneric
-
-__all__ = ["CBFS", "MD", "MDAV", "VMDAV", "MDAVGeneric"]
