@@ -159,12 +159,26 @@ def copy_bundled(folder: str | Path) -> list[Path]:
 
 
 def load_survey(*, messy: bool = False) -> pl.DataFrame:
-    """Load the bundled household survey (synthetic), clean or with missing codes."""
+    """Load the bundled household survey (synthetic), clean or with missing codes.
+
+    Examples
+    --------
+    >>> from shoal.datasets import load_survey
+    >>> load_survey().shape
+    (1012, 10)
+    """
     return load("survey-messy" if messy else "survey")
 
 
 def load_survey_schema() -> Schema:
-    """Load the schema of the bundled survey: roles, kinds, bounds, levels and missing codes."""
+    """Load the schema of the bundled survey: roles, kinds, bounds, levels and missing codes.
+
+    Examples
+    --------
+    >>> from shoal.datasets import load_survey_schema
+    >>> load_survey_schema().columns["age"].bounds
+    (0, 110)
+    """
     return Schema.from_toml(BUNDLED / "survey.toml")
 
 
@@ -183,7 +197,14 @@ def load_survey_mixture() -> Json:
 
 
 def load_graph() -> pl.DataFrame:
-    """Load the bundled friendship graph (synthetic), one edge a row."""
+    """Load the bundled friendship graph (synthetic), one edge a row.
+
+    Examples
+    --------
+    >>> from shoal.datasets import load_graph
+    >>> load_graph().columns
+    ['source', 'target']
+    """
     return load("graph")
 
 

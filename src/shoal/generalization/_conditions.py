@@ -60,6 +60,12 @@ class Conditions:
     Notes
     -----
     If two classes hold all of them, so does their union: every one is convex in the shares.
+
+    Examples
+    --------
+    >>> from shoal.generalization import Conditions
+    >>> Conditions(k=5, alpha=0.5).k
+    5
     """
 
     k: int

@@ -58,7 +58,14 @@ def from_breaks(name: str, values: Sequence[Any], breaks: Sequence[Any]) -> Hier
 
 
 def intervals(name: str, values: Sequence[Any]) -> Hierarchy:
-    """Nested intervals of 5, 10, 20, ... steps for numbers without breaks, until one holds them all."""
+    """Nested intervals of 5, 10, 20, ... steps for numbers without breaks, until one holds them all.
+
+    Examples
+    --------
+    >>> from shoal.generalization import intervals
+    >>> intervals("age", [31, 34, 52]).labels
+    ('31', '34', '52', '30-34', '*')
+    """
     numbers = np.asarray([float(value) for value in values])
     low, high = float(numbers.min()), float(numbers.max())
     whole = bool(np.all(numbers == np.rint(numbers)))

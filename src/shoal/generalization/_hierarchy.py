@@ -263,6 +263,16 @@ def read_hierarchies(folder: str | Path) -> dict[str, Hierarchy]:
     Parameters
     ----------
     folder : path
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from shoal.generalization import read_hierarchies
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "town.csv").write_text("Bonn;West;*", encoding="utf-8")
+    >>> sorted(read_hierarchies(folder))
+    ['town']
     """
     place = Path(folder)
     files = sorted(place.glob("*.csv")) if place.is_dir() else []

@@ -23,6 +23,14 @@ def repair(X: np.ndarray, labels: np.ndarray, k: int) -> np.ndarray:
     -------
     array of int64, (n_records,)
         Labels 0..c-1 with group sizes in k..2k-1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.microaggregation import repair
+    >>> X = np.array([[1.0], [2.0], [3.0], [10.0], [11.0], [12.0]])
+    >>> repair(X, np.array([0, 0, 1, 2, 2, 2]), k=3)
+    array([0, 0, 0, 1, 1, 1])
     """
     _, labels = np.unique(labels, return_inverse=True)
     labels = _dissolve_small(X, labels.astype(np.int64), k)

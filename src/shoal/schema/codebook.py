@@ -86,6 +86,16 @@ def write_codebook(schema: Schema, path: str | Path, labels: Mapping[str, Any] |
     path : str or Path
     labels : mapping, optional
         What a file of SPSS, Stata or SAS knows of its variables: `column_labels` and `variable_value_labels`.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from shoal.schema import Column, Schema, read_codebook, write_codebook
+    >>> path = Path(tempfile.mkdtemp()) / "codebook.xml"
+    >>> write_codebook(Schema({"age": Column("age", bounds=(0, 110))}), path)
+    >>> read_codebook(path).columns["age"].bounds
+    (0.0, 110.0)
     """
     known = labels or {}
     root = ET.Element(f"{{{NAMESPACE}}}codeBook", {"version": "2.5"})

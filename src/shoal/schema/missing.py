@@ -49,7 +49,16 @@ def decode_missing(series: pl.Series, column: Column) -> pl.Series:
 
 
 def decode_table(table: pl.DataFrame, schema: Schema | None) -> pl.DataFrame:
-    """A table with the missing cells of all its declared columns as NULL."""
+    """A table with the missing cells of all its declared columns as NULL.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.schema import Column, Schema, decode_table
+    >>> schema = Schema({"age": Column("age", missing_codes=(-9,))})
+    >>> decode_table(pl.DataFrame({"age": [31, -9]}), schema)["age"].to_list()
+    [31, None]
+    """
     if schema is None:
         return table
     return table.with_columns(

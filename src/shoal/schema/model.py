@@ -48,6 +48,12 @@ class Unit:
         The person, household or firm; None means a single record.
     rows : int, default 1
         At most this many rows of one unit are counted.
+
+    Examples
+    --------
+    >>> from shoal.schema import Unit
+    >>> Unit("household", rows=8)
+    Unit(column='household', rows=8)
     """
 
     column: str | None = None
@@ -73,6 +79,12 @@ class Keys:
         In all; part of the table's delta.
     questions : int
         How many questions with such groups share it, in equal parts.
+
+    Examples
+    --------
+    >>> from shoal.schema import Keys
+    >>> Keys(delta=1e-7, questions=5)
+    Keys(delta=1e-07, questions=5)
     """
 
     delta: float
@@ -100,6 +112,12 @@ class Cells:
         Bins per column; columns with levels take no notice.
     tau : int, optional
         At most this many rows of a cell are counted; left open, it must be bought.
+
+    Examples
+    --------
+    >>> from shoal.schema import Cells
+    >>> Cells(("age", "income"), bins=(20, 16), tau=8)
+    Cells(columns=('age', 'income'), bins=(20, 16), tau=8)
     """
 
     columns: tuple[str, ...]
@@ -157,6 +175,16 @@ class Column:
         Whether ids are compared in Unicode's composed form (NFC).
     reason : str, default ""
         Why a guessed column was taken for what it is.
+
+    Examples
+    --------
+    >>> from shoal.schema import Column
+    >>> age = Column("age", role="quasi", bounds=(0, 110), missing_codes=("-9",), on_missing="impute")
+    >>> age.kind, age.bounds
+    ('number', (0, 110))
+    >>> region = Column("region", kind="category", levels=("north", "south"))
+    >>> region.levels
+    ('north', 'south')
     """
 
     name: str

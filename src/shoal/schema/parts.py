@@ -36,6 +36,12 @@ class FileFormat(Checked):
         One character between the cells of a row.
     decimal : {".", ","}, default "."
         The mark before a number's decimals.
+
+    Examples
+    --------
+    >>> from shoal.schema import FileFormat
+    >>> FileFormat(encoding="cp1252", separator=";", decimal=",")
+    FileFormat(encoding='cp1252', separator=';', decimal=',')
     """
 
     encoding: str = "utf-8"
@@ -90,6 +96,12 @@ class Rule(Checked):
         Bounds of a column, such as ``"0 <= age <= 110"``.
     structural_zero : str, optional
         A combination that nobody in the population can have; its count is zero and is not bought.
+
+    Examples
+    --------
+    >>> from shoal.schema import Rule
+    >>> Rule(equal="income = wage + pension").equal
+    'income = wage + pension'
     """
 
     equal: str | None = None
@@ -139,6 +151,12 @@ class Link(Checked):
         Columns of equal names in both tables; a single text is one column.
     public : bool, default False
         Whether the table pointed to holds nothing about people, as a look-up table does.
+
+    Examples
+    --------
+    >>> from shoal.schema import Link
+    >>> Link("visits", from_table="visits", to_table="persons", key=("person",)).public
+    False
     """
 
     name: str
@@ -186,6 +204,12 @@ class Indicator(Checked):
         Of a regression or logit, such as ``"income ~ age + sex"``.
     by : tuple of str, default ()
         Columns whose values make the domains.
+
+    Examples
+    --------
+    >>> from shoal.schema import Indicator
+    >>> Indicator(kind="mean", column="income", by=("region",)).by
+    ('region',)
     """
 
     kind: str

@@ -46,7 +46,15 @@ def total(x: np.ndarray, w: np.ndarray) -> Estimate:
 
 
 def ratio(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> Estimate:
-    """Sum of w x over sum of w y; a mean where y is 1, a share where x is 0 or 1."""
+    """Sum of w x over sum of w y; a mean where y is 1, a share where x is 0 or 1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.utility import ratio
+    >>> round(ratio(np.array([1.0, 2.0, 6.0]), np.ones(3), np.array([1.0, 1.0, 2.0])).value, 2)
+    3.75
+    """
     below = float((w * y).sum())
     if below == 0:
         return NOTHING
@@ -61,6 +69,14 @@ def quantile(x: np.ndarray, w: np.ndarray, inside: np.ndarray, q: float) -> Esti
     ----------
     .. [1] R. S. Woodruff (1952). Confidence intervals for medians and other position measures. Journal of the American
        Statistical Association 47, 635-646. doi:10.1080/01621459.1952.10483443
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.utility import quantile
+    >>> x = np.arange(1.0, 10.0)
+    >>> quantile(x, np.ones(9), np.ones(9, bool), 0.5).value
+    5.0
     """
     if not inside.any() or w[inside].sum() <= 0:
         return NOTHING
