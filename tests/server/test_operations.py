@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
@@ -16,7 +17,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from shoal.server import run as running
+from shoal.server.folders import JOBS, TABLES, PrivateFolder, sweep
 
 from .conftest import House, free_port, question
 
@@ -85,8 +86,28 @@ def test_folders_of_killed_servers_are_removed_at_the_next_start(tmp_path, monke
     for folder in (left, alive, other):
         (folder / "job").mkdir(parents=True)
         (folder / "job" / "table.csv").write_text("private")
-    running._sweep()
+    sweep(JOBS)
     assert (left.exists(), alive.exists(), other.exists()) == (False, True, True)
+
+
+def test_a_folder_is_known_by_its_lock_where_numbers_of_processes_come_again(tmp_path):
+    """In a container the next server has the number of the one that was killed; two containers see none of the other's."""
+    mine = PrivateFolder(TABLES, str(tmp_path))
+    before = tmp_path / f"shoal-tables-{os.getpid()}-before"
+    elsewhere = tmp_path / "shoal-tables-999999999-x"
+    for folder in (before, elsewhere):
+        folder.mkdir()
+    for folder in (mine.path, before, elsewhere):
+        os.utime(folder, (1, 1))
+    held = os.open(elsewhere, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    sweep(TABLES, str(tmp_path))
+    assert (mine.path.exists(), before.exists(), elsewhere.exists()) == (True, False, True)
+    os.close(held)
+    sweep(TABLES, str(tmp_path))
+    assert not elsewhere.exists()
+    mine.close()
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_killed_server_leaves_an_upload_that_its_successor_removes(tmp_path, monkeypatch):

@@ -17,7 +17,7 @@ def test_a_worker_may_take_its_time_to_load(monkeypatch, tmp_path):
     monkeypatch.setattr(uvicorn, "run", lambda app, **words: given.update(words))
     monkeypatch.setattr(signal, "signal", lambda *_: None)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    for name in ("SHOAL_CONFIG", "SHOAL_JOBS", "SHOAL_RUN"):
+    for name in ("SHOAL_CONFIG", "SHOAL_JOBS", "SHOAL_TABLES", "SHOAL_RUN"):
         monkeypatch.setenv(name, "")
     config = SimpleNamespace(
         host="127.0.0.1",
@@ -25,6 +25,7 @@ def test_a_worker_may_take_its_time_to_load(monkeypatch, tmp_path):
         certificate=None,
         certificate_key=None,
         memory_megabytes=None,
+        tables_folder=None,
         trusted_proxies=(),
     )
     running.run(tmp_path / "shoal.toml", config, workers=2)

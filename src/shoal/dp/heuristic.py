@@ -22,6 +22,7 @@ from shoal.dp import budget
 from shoal.dp.answering.exact import expression
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.loading.load import load
+from shoal.dp.loading.shared import shared_rows
 from shoal.dp.loading.sources import whole_table
 from shoal.dp.meaning.check import has_codes, levels, number, plain_query
 from shoal.dp.meaning.reading import read_query
@@ -114,7 +115,9 @@ class Heuristic:
                 f"Mode 'heuristic' guarantees nothing, so it is refused on a data set marked private. "
                 f"Got {self.schema.id!r}."
             )
-        self._frame = load(whole_table(frame, self.schema), self.schema)
+        self._frame = shared_rows(
+            whole_table(frame, self.schema), "rows", lambda cells: load(cells, self.schema)
+        )
         self.model = fitted(model, self._frame)
         self._own = not isinstance(ledger, Ledger)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger)

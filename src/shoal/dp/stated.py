@@ -25,6 +25,7 @@ from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.secret import random_word
 from shoal.dp.loading.cells import cells_of
 from shoal.dp.loading.load import ids_of, load
+from shoal.dp.loading.shared import shared_rows
 from shoal.dp.loading.sources import whole_table
 from shoal.dp.meaning.check import Keys, plain_query
 from shoal.dp.meaning.reading import read_query
@@ -134,7 +135,11 @@ class StatedSession(Session):
         self._least, self.releases = millionths.micro(minimum, "minimum"), ()
         self.protected = Stated(f"{mode}:{self.stated.fingerprint()}", self.stated.guarantee)
         self._version = data_version or self.schema.version or random_word()
-        self._frame = _rows(whole_table(frame, self.schema), self.schema, self.stated)
+        self._frame = shared_rows(
+            whole_table(frame, self.schema),
+            f"rows by {self.protected.key}",
+            lambda cells: _rows(cells, self.schema, self.stated),
+        )
         self._own = not isinstance(ledger, Ledger)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, _hook=_hook)
         total = self.schema.budget if budget is None else budget

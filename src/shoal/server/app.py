@@ -260,7 +260,7 @@ WAYS = (
 )
 
 
-def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
+def make_app(config: Config, jobs: Path | None = None, loaded: Path | None = None) -> FastAPI:
     """The application for a configuration.
 
     Parameters
@@ -268,12 +268,15 @@ def make_app(config: Config, jobs: Path | None = None) -> FastAPI:
     config : Config
     jobs : Path, optional
         Private folder for files being published; one of its own, removed at the end, if left open.
+    loaded : Path, optional
+        The same for loaded tables.
 
     Returns
     -------
     FastAPI
     """
-    service, accounts = Service(config), Accounts(config.accounts, config.idle_minutes * 60)
+    service = Service(config, tables=loaded)
+    accounts = Accounts(config.accounts, config.idle_minutes * 60)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -355,8 +358,9 @@ def _add_route(app: FastAPI, way: Way) -> None:
 
 
 def from_environment() -> FastAPI:
-    """The application of a worker process: configuration and private folder as the command left them."""
-    return make_app(Config.from_toml(os.environ["SHOAL_CONFIG"]), Path(os.environ["SHOAL_JOBS"]))
+    """The application of a worker process: configuration and private folders as the command left them."""
+    folders = (Path(os.environ[name]) for name in ("SHOAL_JOBS", "SHOAL_TABLES"))
+    return make_app(Config.from_toml(os.environ["SHOAL_CONFIG"]), *folders)
 
 
 async def _handle(request: Request, error: Exception) -> Response:

@@ -7,9 +7,11 @@ import ssl
 from pathlib import Path
 
 from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.loading.shared import SharedTables
 from shoal.errors import ParameterError, ShoalError
 from shoal.server.config import Config, Dataset
-from shoal.server.service import all_quality, further_tables, open_sessions, table_of
+from shoal.server.folders import TABLES, PrivateFolder
+from shoal.server.service import further_tables, kept_quality, open_sessions, table_of
 
 
 def look_through(config: Config) -> list[str]:
@@ -28,7 +30,7 @@ def look_through(config: Config) -> list[str]:
         said.append(f"{error}")
     for name, facts in config.datasets.items():
         try:
-            said += [f"{name}: {each}" for each in _look_at(facts, config.least_epsilon)]
+            said += [f"{name}: {each}" for each in _look_at(facts, config)]
         except ShoalError as error:
             raise ParameterError(f"Data set {name!r}: {error}") from None
     _check_ledger(config)
@@ -65,11 +67,15 @@ def check_port(config: Config) -> None:
         ) from None
 
 
-def _look_at(facts: Dataset, minimum: float) -> list[str]:
-    frame, further = table_of(facts), further_tables(facts)
-    with Ledger() as ledger:
-        open_sessions(facts, frame, ledger, "check", minimum, further)
-    return [each.sentence() for each in all_quality(facts, frame, further) if not each.fine]
+def _look_at(facts: Dataset, config: Config) -> list[str]:
+    with (
+        PrivateFolder(TABLES, config.tables_folder) as folder,
+        SharedTables(folder.path).opening("check", "") as kept,
+        Ledger() as ledger,
+    ):
+        frame, further = table_of(facts, kept), further_tables(facts, kept)
+        open_sessions(facts, frame, ledger, "check", config.least_epsilon, further)
+        return [each.sentence() for each in kept_quality(facts, frame, further, kept) if not each.fine]
 
 
 def _check_ledger(config: Config) -> None:

@@ -188,6 +188,10 @@ class Config:
     memory_megabytes: Count | None = Field(
         default=None, description="address space of each worker; a question that needs more fails by itself"
     )
+    tables_folder: Text | None = Field(
+        default=None,
+        description="folder in which loaded tables lie while the server runs, one copy for all workers; the system's for temporary files by default, `/dev/shm` keeps them off the disk",
+    )
     idle_minutes: Number = Field(default=60, description="after which a session that is not used ends")
     datasets_folder: Text = Field(
         default="datasets", description="folder of the data sets that owners add on their page"
@@ -246,7 +250,15 @@ class Config:
             server.setdefault("secret", "ledger.secret")
             server.setdefault("signing_key", "ledger.signing-key")
             server.setdefault("streams", "streams.db")
-        for name in ("certificate", "certificate_key", "secret", "anchor", "signing_key", "streams"):
+        for name in (
+            "certificate",
+            "certificate_key",
+            "secret",
+            "anchor",
+            "signing_key",
+            "streams",
+            "tables_folder",
+        ):
             if name in server:
                 server[name] = str(path.parent / server[name])
         server["datasets_folder"] = str(path.parent / server.get("datasets_folder", "datasets"))
@@ -281,6 +293,10 @@ class Config:
                 raise ParameterError(
                     f"'trusted_proxies' must hold addresses such as 10.0.0.7 or 10.0.0.0/8. Got {each!r}."
                 ) from None
+        if self.tables_folder is not None and not Path(self.tables_folder).is_dir():
+            raise ParameterError(
+                f"'tables_folder' must be a folder that is there. Got {self.tables_folder!r}."
+            )
         for file in (self.certificate, self.certificate_key):
             if file is not None and not Path(file).is_file():
                 raise ParameterError(f"No certificate file {file!r}.")

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import inspect
 import json
 import logging
 import os
 import secrets
-import shutil
 import signal
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from shoal.errors import MissingExtraError
 from shoal.server.config import Config
+from shoal.server.folders import JOBS, TABLES, PrivateFolder
 from shoal.server.http_limits import LimitedProtocol
 from shoal.server.jobs import Jobs
 
@@ -28,7 +26,6 @@ except ImportError:
 
 GRACE_SECONDS = 10
 START_SECONDS = 120  # a worker may take to load before it is given up
-_JOBS = "shoal-jobs-"
 _LOGS: dict[str, Any] = {
     "version": 1,
     "disable_existing_loggers": False,
@@ -61,12 +58,12 @@ class JsonLine(logging.Formatter):
 
 def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = False) -> None:
     """Serve until told to stop; what is being answered then is still answered, for a while."""
-    _sweep()
     # Once it has ended quietly uvicorn passes the signal on, which would end this process before it tidies up.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _limit_memory(config.memory_megabytes)
-    with tempfile.TemporaryDirectory(prefix=f"{_JOBS}{os.getpid()}-") as folder:
-        os.environ["SHOAL_CONFIG"], os.environ["SHOAL_JOBS"] = str(path.absolute()), folder
+    with PrivateFolder(JOBS) as folder, PrivateFolder(TABLES, config.tables_folder) as tables:
+        os.environ["SHOAL_CONFIG"], os.environ["SHOAL_JOBS"] = str(path.absolute()), str(folder.path)
+        os.environ["SHOAL_TABLES"] = str(tables.path)
         os.environ["SHOAL_RUN"] = secrets.token_hex(16)
         try:
             uvicorn.run(
@@ -90,7 +87,7 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
                 **_patience(),
             )
         finally:
-            jobs = Jobs(Path(folder))
+            jobs = Jobs(folder.path)
             for job in list(jobs.folder.iterdir()):
                 jobs.forget(job)
             logging.getLogger("shoal.server").info('{"event": "end"}')
@@ -116,20 +113,3 @@ def _limit_memory(megabytes: int | None) -> None:
         resource.setrlimit(
             resource.RLIMIT_AS, (wanted if most == resource.RLIM_INFINITY else min(wanted, most), most)
         )
-
-
-def _sweep() -> None:
-    """Remove the private folders of servers that were killed before they could do it themselves."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_JOBS}*-*"):
-        owner = folder.name.removeprefix(_JOBS).partition("-")[0]
-        with contextlib.suppress(OSError):
-            if owner.isdigit() and folder.lstat().st_uid == os.getuid() and not _alive(int(owner)):
-                shutil.rmtree(folder, ignore_errors=True)
-
-
-def _alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except OSError:
-        return False
-    return True

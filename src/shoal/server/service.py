@@ -13,9 +13,11 @@ import threading
 import time
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from shoal.dp.answering.answer import Answer
 from shoal.dp.answering.cost import Cost
@@ -28,9 +30,10 @@ from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.rights import OPEN, Rights
 from shoal.dp.ledger.spending import spending
 from shoal.dp.loading.quality import ColumnQuality, quality
-from shoal.dp.loading.sources import open_source, open_table, read_private
+from shoal.dp.loading.shared import KeptFrames, SharedTable, SharedTables
+from shoal.dp.loading.sources import Source, open_source, read_private
 from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
-from shoal.dp.opening import FewCellsWarning
+from shoal.dp.opening import FewCellsWarning, digest
 from shoal.dp.past import Past, held, past
 from shoal.dp.session import Session
 from shoal.dp.unit import STATED
@@ -41,12 +44,13 @@ from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.budgets import Budget, Left, counted
 from shoal.server.config import Config, Dataset, LinkedTable
 from shoal.server.dataset_files import DatasetFiles
+from shoal.server.folders import TABLES, PrivateFolder
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
 from shoal.server.words import examples, joins, name_of
 
 log = logging.getLogger("shoal.server")
-Further = dict[str, tuple[Any, Schema]]
-"""Tables beside the first, by name: cells or a source, and the schema."""
+Further = dict[str, tuple[SharedTable | Source, Schema]]
+"""Tables beside the first, by name, each with its schema."""
 SWITCH_SECONDS = 0.0005  # for which one thread may hold up the others
 
 
@@ -64,10 +68,18 @@ class Service:
     config : Config
     most : float, optional
         Epsilon that each account may spend on a data set, where that is less than the cap of each analyst.
+    tables : Path, optional
+        Private folder of the loaded tables, which all workers of a server map; one of its own, removed at the end, if
+        left open.
     """
 
-    def __init__(self, config: Config, most: float | None = None) -> None:
+    def __init__(self, config: Config, most: float | None = None, tables: Path | None = None) -> None:
         self.config = config
+        self._own_tables = None
+        if tables is None:
+            self._own_tables = PrivateFolder(TABLES, config.tables_folder)
+            tables = self._own_tables.path
+        self.tables = SharedTables(tables)
         self.large = LargeQuestions(
             config.most_figures, config.large_figures, config.large_at_once, config.large_waiting
         )
@@ -81,7 +93,7 @@ class Service:
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
         self.streams = state_of(self.ledger, config.streams)
-        self.frames: dict[str, Any] = {}  # as read, for releases of whole tables
+        self.frames: dict[str, Any] = {}  # cells as read or a source, for releases of whole tables
         self.datasets: dict[str, Dataset] = {}
         self.files, self._most, self._run = DatasetFiles(Path(config.datasets_folder)), most, run
         self._seen, self._loading, self._looked_at = -1, threading.Lock(), -math.inf
@@ -90,19 +102,21 @@ class Service:
         self.reload()
 
     def _open(self, name: str, facts: Dataset) -> None:
-        """Load a data set and open its sessions, then let them take the place of those before."""
-        frame, further = table_of(facts), further_tables(facts)
-        looked = all_quality(facts, frame, further)
-        sessions = open_sessions(
-            facts, frame, self.ledger, f"{self._run}:{name}", self.config.least_epsilon, further
-        )
+        """Load a data set, or map what another worker loaded, and open its sessions; then they replace those before."""
+        state = declared(facts)
+        with self.tables.opening(name, state) as kept:
+            frame, further = table_of(facts, kept), further_tables(facts, kept)
+            looked = kept_quality(facts, frame, further, kept)
+            sessions = open_sessions(
+                facts, frame, self.ledger, f"{self._run}:{name}:{state}", self.config.least_epsilon, further
+            )
         for session in sessions.values():
             if isinstance(session, Session):
                 session.admit = self.large.admit
         if self._most is not None:
             _narrow(sessions, Currency.of(facts.schema).millionths(self._most))
         self._quality[name], self._sessions[name], self.datasets[name] = looked, sessions, facts
-        self.frames[name] = frame
+        self.frames[name] = cells_or_source(frame)
 
     def is_stale(self) -> bool:
         """Whether owners may have changed data sets; asked about once a second."""
@@ -127,6 +141,7 @@ class Service:
             for name in set(self.datasets) - set(found) - set(self.config.datasets):
                 for each in (self._sessions, self.datasets, self._quality, self.frames):
                     each.pop(name, None)
+                self.tables.forget(name)
             self._seen = seen
 
     def check_free(self, path: Path, budget: float | None, per_analyst: float | None) -> None:
@@ -322,9 +337,11 @@ class Service:
         return self._quality[dataset]
 
     def close(self) -> None:
-        """Let go of the ledger and the streams."""
+        """Let go of the ledger, the streams and the tables."""
         self.streams.close()
         self.ledger.close()
+        if self._own_tables is not None:
+            self._own_tables.close()
 
     def _kept(self, dataset: str) -> list[Session]:
         """The sessions of a data set whose answers the ledger keeps."""
@@ -347,29 +364,57 @@ def _narrow(by_mode: dict[str, Session | Heuristic], most: int) -> None:
         session.limit = caps.within(Caps(caps.total, most, caps.currency))
 
 
-def table_of(facts: Dataset) -> Any:
+def declared(facts: Dataset) -> str:
+    """A word for a data set as it was declared, its linked tables with it; nothing in it is read from rows."""
+    further = [(name, str(each.file), each.schema.to_toml()) for name, each in (facts.tables or {}).items()]
+    return digest(repr((str(facts.file), facts.version, facts.schema.to_toml(), further)))
+
+
+def table_of(facts: Dataset, kept: KeptFrames) -> SharedTable | Source:
     """The cells of a file, or a source that is read when it is asked: a folder of Parquet files, or a database."""
-    if facts.tables:
-        return open_table(facts.file, facts.schema, also=True)  # keys need not be declared
-    if isinstance(facts.file, Path) and facts.file.is_file():
-        return read_private(facts.file, facts.schema)
-    return open_source(facts.file, facts.schema)
+    alone = not facts.tables and isinstance(facts.file, Path) and facts.file.is_file()
+    return _opened(facts.file, facts.schema, kept, "cells", alone=alone, also=bool(facts.tables))
 
 
-def further_tables(facts: Dataset) -> Further:
+def further_tables(facts: Dataset, kept: KeptFrames) -> Further:
     """The further tables of a data set with their schemas, read or ready to be read."""
     return {
-        name: (open_table(each.file, each.schema, also=True), each.schema)
+        name: (_opened(each.file, each.schema, kept, f"cells of {name}", also=True), each.schema)
         for name, each in (facts.tables or {}).items()
     }
 
 
-def all_quality(facts: Dataset, frame: Any, further: Further) -> tuple[ColumnQuality, ...]:
-    """How the cells of all tables were understood; columns of further ones after the names of their tables."""
-    found = list(quality(frame, facts.schema))
-    for name, (data, schema) in further.items():
-        found += [replace(each, name=f"{name}.{each.name}") for each in quality(data, schema)]
-    return tuple(found)
+def _opened(
+    file: Path | str, schema: Schema, kept: KeptFrames, name: str, *, alone: bool = False, also: bool = False
+) -> SharedTable | Source:
+    source = None if alone else open_source(file, schema)
+    if source is not None:
+        return source
+    return SharedTable(kept.frame(name, lambda: read_private(file, schema, also=also)), kept)
+
+
+def cells_or_source(table: SharedTable | Source) -> Any:
+    """What a table's rows can be read from."""
+    return table.cells if isinstance(table, SharedTable) else table
+
+
+def kept_quality(
+    facts: Dataset, table: SharedTable | Source, further: Further, kept: KeptFrames
+) -> tuple[ColumnQuality, ...]:
+    """How the cells of all tables were understood, looked at once; columns of further tables after their names."""
+    names = [each.name for each in fields(ColumnQuality)]
+
+    def look() -> pl.DataFrame:
+        found = list(quality(cells_or_source(table), facts.schema))
+        for name, (data, schema) in further.items():
+            found += [
+                replace(each, name=f"{name}.{each.name}") for each in quality(cells_or_source(data), schema)
+            ]
+        rows = [tuple(getattr(each, name) for name in names) for each in found]
+        types = [pl.String, *[pl.Int64] * (len(names) - 1)]
+        return pl.DataFrame(rows, schema=dict(zip(names, types, strict=True)), orient="row")
+
+    return tuple(ColumnQuality(*row) for row in kept.frame("quality", look).rows())
 
 
 def open_sessions(

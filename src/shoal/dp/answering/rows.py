@@ -35,6 +35,7 @@ from shoal.dp.answering.plan import Plan
 from shoal.dp.loading.linked import Given, Linked, load_linked
 from shoal.dp.loading.load import decode, in_order, load, protect_rows, with_units
 from shoal.dp.loading.parts import Parts
+from shoal.dp.loading.shared import shared_rows
 from shoal.dp.loading.sources import Source, is_location, open_table
 from shoal.dp.meaning.relation import UNIT, Catalog
 from shoal.dp.unit import Protected
@@ -232,7 +233,7 @@ def asked_rows(
 
     Parameters
     ----------
-    data : pandas.DataFrame, polars.DataFrame, pyarrow.Table, str, Path, Source or pyspark.sql.DataFrame
+    data : pandas.DataFrame, polars.DataFrame, pyarrow.Table, str, Path, Source, SharedTable or pyspark.sql.DataFrame
     schema : Schema
     tables : mapping of str to (data, schema), optional
     protected : Protected
@@ -251,7 +252,13 @@ def asked_rows(
         found = Streamed(data, schema, protected, model)
         found.ready()
         return None, found
-    return None, Held(protect_rows(load(data, schema), data, schema, protected, model))
+    by_unit = protected.kind in ("column", "cell")
+    rows = shared_rows(
+        data,
+        f"rows by {protected.key}" if by_unit else "rows",
+        lambda cells: protect_rows(load(cells, schema), cells, schema, protected, model),
+    )
+    return None, Held(rows)
 
 
 def _opened(data: Any, schema: Schema) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -13,6 +13,7 @@ import polars as pl
 from shoal.dp.loading.cells import cells_of
 from shoal.dp.loading.load import decode, ids_of, in_order, load
 from shoal.dp.loading.parts import Parts
+from shoal.dp.loading.shared import KeptFrames, SharedTable
 from shoal.dp.loading.sources import Source
 from shoal.dp.meaning.relation import KEY, UNIT, Catalog, Facts
 from shoal.dp.unit import Protected, ids_read
@@ -27,6 +28,10 @@ class Given:
 
     data: Any
     schema: Schema
+
+    def opened(self) -> Given:
+        """With the cells of a table that processes share."""
+        return Given(self.data.cells, self.schema) if isinstance(self.data, SharedTable) else self
 
 
 @dataclass(frozen=True)
@@ -65,7 +70,7 @@ def load_linked(
 
     Parameters
     ----------
-    data : pandas.DataFrame, polars.DataFrame, pyarrow.Table or Source
+    data : pandas.DataFrame, polars.DataFrame, pyarrow.Table, Source or SharedTable
         The first table.
     schema : Schema
         Its schema, with the unit and the links.
@@ -79,29 +84,65 @@ def load_linked(
         Rows whose unit is not found belong to nobody and are left out.
     """
     unit = protected.column if protected.kind == "column" else None
-    given = {schema.id: Given(data, schema), **tables}
+    given = {name: each.opened() for name, each in {schema.id: Given(data, schema), **tables}.items()}
     _check_links(schema.links, given, unit)
     public = {link.to_table for link in schema.links if link.public}
     keys = {name: _keys(name, schema.links, unit, each) for name, each in given.items()}
     _check_ids(keys, given)
     ways = _ways(given, keys, public, schema.links, unit)
-    private = {name: _private(given[name], keys[name], way) for name, way in ways.items()}
-    for name, way in ways.items():
-        if isinstance(way, Link):
-            private[name] = _owned(private[name], private[way.to_table], way)
-        private[name].sort(in_order)
-    lookups = {name: pl.concat(list(_loaded(given[name], keys[name]))) for name in given if name in public}
+
+    def make() -> Linked:
+        return Linked(
+            _with_units(given, keys, ways),
+            {name: pl.concat(list(_loaded(given[name], keys[name]))) for name in given if name in public},
+        )
+
+    linked = make() if not isinstance(data, SharedTable) else _kept(data.kept, given, ways, protected, make)
     facts = {
         name: Facts(
             name,
             each.schema.columns,
             keys[name],
             name in public,
-            _unique(lookups[name], keys[name]) if name in public else (),
+            _unique(linked.public[name], keys[name]) if name in public else (),
         )
         for name, each in given.items()
     }
-    return Catalog(schema.id, facts, schema.links, unit, protected.rows), Linked(private, lookups)
+    return Catalog(schema.id, facts, schema.links, unit, protected.rows), linked
+
+
+def _kept(
+    kept: KeptFrames,
+    given: Mapping[str, Given],
+    ways: Mapping[str, Link | str | None],
+    protected: Protected,
+    make: Callable[[], Linked],
+) -> Linked:
+    """What `make` loads, kept for all processes; tables in parts lie on the disk, so that each has its own."""
+    of = {name: f"rows of {name} by {protected.key}" for name in given}
+    made = None if kept.has(of.values()) else make()
+    if made is not None and made.spilled:
+        return made
+    frames = {} if made is None else {of[name]: frame for name, frame in made.whole.items()}
+    found = kept.frames(list(of.values()), lambda: frames)
+    private = {name: Parts([UNIT] if way else []) for name, way in ways.items()}
+    for name, rows in private.items():
+        rows.add(found[of[name]])
+    return Linked(private, {name: found[of[name]] for name in given if name not in ways})
+
+
+def _with_units(
+    given: Mapping[str, Given],
+    keys: Mapping[str, tuple[str, ...]],
+    ways: Mapping[str, Link | str | None],
+) -> dict[str, Parts]:
+    """The private tables, each row with its unit, in an order that is each row's own affair."""
+    private = {name: _private(given[name], keys[name], way) for name, way in ways.items()}
+    for name, way in ways.items():
+        if isinstance(way, Link):
+            private[name] = _owned(private[name], private[way.to_table], way)
+        private[name].sort(in_order)
+    return private
 
 
 def _check_links(links: tuple[Link, ...], given: Mapping[str, Given], unit: str | None) -> None:
