@@ -142,3 +142,18 @@ def test_the_client_buys_waits_and_asks(house):
             client.rows("0" * 16)
         with pytest.raises(ShoalError, match=r"^'marginals' of all columns"):
             client.release(20.0, columns=["age", "sex"], marginals=3)
+
+
+def test_what_broke_inside_is_noted_without_any_value(monkeypatch, caplog, tmp_path):
+    from shoal.server import tables
+
+    def broken(*_):
+        raise ValueError("cell 'Ann Example'")
+
+    (tmp_path / "job.json").write_text("{}", encoding="utf-8")
+    monkeypatch.setattr(tables.releases, "release", broken)
+    tables._make(None, "survey", {}, "ann", tmp_path)
+    told = (tmp_path / "job.json").read_text(encoding="utf-8")
+    assert "ValueError" in told
+    assert "ValueError" in caplog.text
+    assert "Ann" not in told + caplog.text

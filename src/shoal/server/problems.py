@@ -6,7 +6,6 @@ import json
 import logging
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 from urllib.parse import quote
 
 from fastapi import Request
@@ -35,7 +34,7 @@ def problem(request: Request, error: Exception) -> Response:
     known = [each.__name__ for each in type(error).__mro__ if each.__module__ == errors.__name__]
     if status >= 500:
         facts = {"event": "error", "id": request.state.request_id, "error": type(error).__name__}
-        log.error(json.dumps(facts | _where(error)))
+        log.error(json.dumps(facts | where(error)))
     if request.url.path.startswith(("/api/", "/health")):
         headers = {"www-authenticate": "Bearer"} if status == 401 else {}
         headers |= {"retry-after": "10"} if status in (429, 503) else {}
@@ -87,7 +86,7 @@ def _told(error: Exception) -> tuple[int, str]:
     return 500, "Something broke inside; it was noted, and nothing was answered."
 
 
-def _where(error: Exception) -> dict[str, Any]:
+def where(error: Exception) -> dict[str, str]:
     """The place in the code, without any value."""
     trace, place = error.__traceback__, ""
     while trace is not None:

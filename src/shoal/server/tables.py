@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 import re
@@ -26,6 +27,7 @@ from shoal.server import api, charts, releases, shown
 from shoal.server.jobs import Jobs, change, events_of, is_alive, read, steps, tell
 from shoal.server.limits import TooOftenError
 from shoal.server.pages import quoted, render
+from shoal.server.problems import where
 from shoal.server.service import Service, UnknownError
 
 MOST_WAITING = 8  # tables that a worker makes or has still to make
@@ -101,8 +103,8 @@ def _make(service: Service, dataset: str, wanted: dict[str, Any], who: str, job:
         said = {"state": "done", "entry": made.entry, "error": ""}
     except ShoalError as problem:
         said = {"state": "refused", "error": api.sentence_of(problem)}
-    except Exception as problem:  # what the table holds stays out of it
-        log.exception("a table was not made")
+    except Exception as problem:  # its words could quote a cell: they stay out of the job and of the log
+        log.error(json.dumps({"event": "table not made", "error": type(problem).__name__} | where(problem)))
         said = {"state": "refused", "error": f"The work failed inside ({type(problem).__name__})."}
     if job.is_dir():
         change(job, **said)
