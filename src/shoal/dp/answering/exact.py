@@ -203,8 +203,12 @@ def _answering(tests: list[pl.Expr], release: Release) -> tuple[pl.Expr, pl.Expr
     """Whether a row answers, and how many do."""
     if release.column is not None:
         tests = [*tests, pl.col(release.column).is_not_null()]
-    answers = reduce(operator.and_, tests).fill_null(False) if tests else pl.lit(True)
-    return answers, (answers.sum() if tests else pl.len()).cast(pl.Int64).alias("n")
+    if not tests:
+        return pl.lit(True), pl.len().cast(pl.Int64).alias("n")
+    answers = reduce(operator.and_, tests).fill_null(False)
+    if not answers.meta.root_names():  # a constant would be counted once, however many rows there are
+        return answers, pl.when(answers).then(pl.len()).otherwise(0).cast(pl.Int64).alias("n")
+    return answers, answers.sum().cast(pl.Int64).alias("n")
 
 
 def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: Release) -> pl.LazyFrame:

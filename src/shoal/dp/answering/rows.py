@@ -34,7 +34,7 @@ from shoal.dp.answering.exact import (
 from shoal.dp.answering.plan import Plan
 from shoal.dp.loading.linked import Given, Linked, load_linked
 from shoal.dp.loading.load import decode, in_order, load, protect_rows, with_units
-from shoal.dp.loading.parts import Parts
+from shoal.dp.loading.parts import UnitParts
 from shoal.dp.loading.shared import shared_rows
 from shoal.dp.loading.sources import Source, is_location, open_table
 from shoal.dp.meaning.relation import UNIT, Catalog
@@ -153,7 +153,7 @@ class Streamed:
 
     def _gathered(self, plan: Plan) -> tuple[Totals, ...]:
         """The same of sub-queries over units, whose rows have to stand side by side."""
-        gathered = Parts([UNIT])
+        gathered = UnitParts([UNIT])
         with contextlib.closing(self._decoded(tuple(self.schema.columns))) as batches:
             for rows in batches:
                 gathered.add(rows)

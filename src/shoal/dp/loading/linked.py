@@ -12,7 +12,7 @@ import polars as pl
 
 from shoal.dp.loading.cells import cells_of
 from shoal.dp.loading.load import decode, ids_of, in_order, load
-from shoal.dp.loading.parts import Parts
+from shoal.dp.loading.parts import UnitParts
 from shoal.dp.loading.shared import KeptFrames, SharedTable
 from shoal.dp.loading.sources import Source
 from shoal.dp.meaning.relation import KEY, UNIT, Catalog, Facts
@@ -40,11 +40,11 @@ class Linked:
 
     Parameters
     ----------
-    private : mapping of str to Parts
+    private : mapping of str to UnitParts
     public : mapping of str to polars.DataFrame
     """
 
-    private: Mapping[str, Parts]
+    private: Mapping[str, UnitParts]
     public: Mapping[str, pl.DataFrame]
 
     @cached_property
@@ -125,7 +125,7 @@ def _kept(
         return made
     frames = {} if made is None else {of[name]: frame for name, frame in made.whole.items()}
     found = kept.frames(list(of.values()), lambda: frames)
-    private = {name: Parts([UNIT] if way else []) for name, way in ways.items()}
+    private = {name: UnitParts([UNIT] if way else []) for name, way in ways.items()}
     for name, rows in private.items():
         rows.add(found[of[name]])
     return Linked(private, {name: found[of[name]] for name in given if name not in ways})
@@ -135,7 +135,7 @@ def _with_units(
     given: Mapping[str, Given],
     keys: Mapping[str, tuple[str, ...]],
     ways: Mapping[str, Link | str | None],
-) -> dict[str, Parts]:
+) -> dict[str, UnitParts]:
     """The private tables, each row with its unit, in an order that is each row's own affair."""
     private = {name: _private(given[name], keys[name], way) for name, way in ways.items()}
     for name, way in ways.items():
@@ -216,14 +216,14 @@ def _ways(
     return ways
 
 
-def _private(each: Given, keys: tuple[str, ...], way: Link | str | None) -> Parts:
+def _private(each: Given, keys: tuple[str, ...], way: Link | str | None) -> UnitParts:
     """A private table, by its units where its rows have them, else by the key that will give them."""
     if isinstance(way, Link):
-        rows = Parts(_on(way))
+        rows = UnitParts(_on(way))
         for part in _loaded(each, keys):
             rows.add(part.drop_nulls(_on(way)))
         return rows
-    rows = Parts([UNIT] if way else [])
+    rows = UnitParts([UNIT] if way else [])
     for part in _loaded(each, keys):
         rows.add(part.with_columns(pl.col(f"{way}{KEY}").alias(UNIT)).drop_nulls(UNIT) if way else part)
     return rows
@@ -233,14 +233,14 @@ def _on(link: Link) -> list[str]:
     return [f"{key}{KEY}" for key in link.key]
 
 
-def _owned(rows: Parts, others: Parts, link: Link) -> Parts:
+def _owned(rows: UnitParts, others: UnitParts, link: Link) -> UnitParts:
     """Rows with the units of those that they point to, as often as there are."""
     on = _on(link)
     if not rows.spilled and not others.spilled:
-        owners, found = others.whole().select(*on, UNIT).unique(), Parts([UNIT])
+        owners, found = others.whole().select(*on, UNIT).unique(), UnitParts([UNIT])
         found.add(rows.whole().join(owners, on=on, how="inner", nulls_equal=False))
         return found
-    owners_of, found = Parts(on, most=0), Parts([UNIT], most=0)
+    owners_of, found = UnitParts(on, most=0), UnitParts([UNIT], most=0)
     for part in others.parts():
         owners_of.add(part.select(*on, UNIT).drop_nulls(on).unique())
     for part, owners in zip(rows.parts(), owners_of.parts(), strict=True):

@@ -18,7 +18,7 @@ _BYTES = 1 << 26  # of rows that wait to be written
 _FULL = "The tables do not fit in memory, and the temporary folder (TMPDIR) has no room for their rows."
 
 
-class Parts:
+class UnitParts:
     """Rows that are taken in batch by batch and given back part by part, by a hash of some columns.
 
     Parameters
@@ -36,8 +36,8 @@ class Parts:
     Examples
     --------
     >>> import polars as pl
-    >>> from shoal.dp.loading.parts import Parts
-    >>> rows = Parts(["who"], most=2)
+    >>> from shoal.dp.loading.parts import UnitParts
+    >>> rows = UnitParts(["who"], most=2)
     >>> rows.add(pl.DataFrame({"who": ["a", "b", "a"], "x": [1, 2, 3]}))
     >>> rows.spilled, sorted(part.height for part in rows.parts())[-2:]
     (True, [1, 2])

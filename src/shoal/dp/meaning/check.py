@@ -159,7 +159,7 @@ def _check_names(found: Lowered) -> None:
     for name in names:
         if names.count(name) > 1:
             raise QueryError(
-                f"The figures and groups of a query must have different names. Got {name!r} twice."
+                f"The figures and groups of a query must have different names: name them apart by AS. Got {name!r} twice."
             )
         if len(name) > 4_000 or not _is_text(name):
             raise QueryError("The name of a figure must be a text of at most 4000 characters in UTF-8.")

@@ -18,8 +18,9 @@ from shoal.dp.meaning.kinds import Number, Truth
 from shoal.dp.meaning.relation import Catalog, Relation, single
 from shoal.dp.meaning.rowwise import Scope, compiled, condition, truth_number
 from shoal.dp.meaning.tables import relate, with_queries
-from shoal.dp.sql.expressions import Call, Expr, FigureOf, LabelOf, Literal, col, plain_name
+from shoal.dp.sql.expressions import Call, Compare, Expr, FigureOf, LabelOf, Literal, col, plain_name, subject
 from shoal.dp.sql.query import MADE, Aggregate, Order, Output, Query, group_names
+from shoal.dp.sql.shadows import check_shadowed
 from shoal.dp.sql.statement import InSelect, Table
 from shoal.dp.sql.tree import mapped, walk
 from shoal.errors import QueryError
@@ -99,11 +100,7 @@ def resolve(query: Query, schema: Schema, units: set[str] | None = None) -> Quer
         kept=None if query.kept is None else mapped(query.kept, change),
         ordered=tuple(replace(each, value=mapped(each.value, change)) for each in query.ordered),
     )
-    for group, label in zip(query.groups, query.labels, strict=False):
-        if label in schema.columns and group != label and label in (str(each) for each in schema.columns):
-            raise QueryError(
-                f"{label!r} is the name of a column and of {group} in this query: give it another name."
-            )
+    check_shadowed(query.by_name, schema.columns)
     return resolved
 
 
@@ -209,6 +206,7 @@ def _related(query: Query, schema: Schema, catalog: Catalog) -> tuple[Relation, 
     relation = relate(query.source or Table(catalog.main, "t"), catalog)
     if not relation.private:
         raise QueryError("The tables of this query are public: read them, and spend nothing.")
+    check_shadowed(query.by_name, {each.name for each in relation.columns})
     if query.condition is not None:
         relation, where = with_queries(relation, query.condition, catalog)
         query = replace(query, condition=where)
@@ -270,6 +268,15 @@ class _Work:
             isinstance(each, Call) and each.function == "/" for each in walk(node)
         ):
             self.said.append(numbers.DIVIDED)
+        for each in walk(node):
+            if isinstance(each, Compare) and each.operator not in ("=", "<>", "!="):
+                self._say_order(plain_name(subject(each.column)))
+
+    def _say_order(self, name: Any) -> None:
+        column = self.schema.columns.get(name) if isinstance(name, str) else None
+        said = f"{name} is compared in the order of its declared levels, not as a text"
+        if column is not None and column.kind == "ordered" and said not in self.said:
+            self.said.append(said)
 
     def figure(self, asked: Aggregate) -> Expr:
         """What stands for a figure, made of figures that get noise."""
@@ -283,6 +290,8 @@ class _Work:
         if asked.kind in MADE:
             return self._pair(asked)
         column = asked.column
+        if asked.kind in ("min", "max", "quantile"):
+            self._say_order(column)
         if asked.kind == "distinct":
             column = self._distinct(column)
         elif isinstance(column, Expr) or (asked.kind in ("sum", "avg") and self._is_truth(column)):

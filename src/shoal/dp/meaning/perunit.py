@@ -27,6 +27,7 @@ from shoal.dp.meaning.relation import (
 from shoal.dp.meaning.rowwise import compiled, condition, truth_number
 from shoal.dp.sql.expressions import Expr, FigureOf, as_predicate, col, subject
 from shoal.dp.sql.query import Aggregate
+from shoal.dp.sql.shadows import check_shadowed
 from shoal.dp.sql.statement import SubSelect
 from shoal.dp.sql.tree import mapped
 from shoal.errors import QueryError
@@ -53,6 +54,7 @@ def per_unit(source: SubSelect, inner: Relation, catalog: Catalog, alias: str) -
     groups = list(source.groups) or (
         [each.value for each in source.items if each.value is not None] if source.distinct else []
     )
+    check_shadowed(source.by_name, {each.name for each in inner.columns})
     known = [inner.find(each) if isinstance(each, col) else None for each in groups]
     if inner.private and not any(each is not None and each.origin for each in known):
         raise QueryError(

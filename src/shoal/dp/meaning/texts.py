@@ -170,9 +170,14 @@ def _start(text: str, size: int) -> str:
     return text[:size]
 
 
+def _one(letter: str, changed: str) -> str:
+    """A letter in the other case where that is one letter, as databases have it: ß stays."""
+    return changed if len(changed) == 1 else letter
+
+
 _CHANGED: dict[str, Callable[..., str]] = {
-    "UPPER": str.upper,
-    "LOWER": str.lower,
+    "UPPER": lambda text: "".join(_one(each, each.upper()) for each in text),
+    "LOWER": lambda text: "".join(_one(each, each.lower()) for each in text),
     "TRIM": lambda text: text.strip(" "),
     "LTRIM": lambda text: text.lstrip(" "),
     "RTRIM": lambda text: text.rstrip(" "),

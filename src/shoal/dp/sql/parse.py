@@ -10,7 +10,17 @@ from functools import lru_cache
 from typing import Any
 
 from shoal.dp.sql.calls import has_figure, quantile_of
-from shoal.dp.sql.expressions import And, Call, Expr, FigureOf, LabelOf, as_predicate, col, plain_name
+from shoal.dp.sql.expressions import (
+    And,
+    Call,
+    Expr,
+    FigureOf,
+    LabelOf,
+    Literal,
+    as_predicate,
+    col,
+    plain_name,
+)
 from shoal.dp.sql.query import Order, Output, Query, of_outputs
 from shoal.dp.sql.reader import Reader, Statement, asks_figure, key_text, referred, unaliased
 from shoal.dp.sql.statement import Item, SubSelect, Table
@@ -100,13 +110,19 @@ def _query(statement: Statement, tables: tuple[str, ...], qualified: bool) -> Qu
         if place is not None:
             labels[place] = labels[place] or item.alias
         else:
-            others = [each for each in items if each is not item]
-            outputs.append(Output(labelled(unaliased(item.value, others)), item.alias))
+            outputs.append(Output(labelled(_meant(item, items)), item.alias))
     if not any(has_figure(each.value) for each in outputs):
         _no_figures(outputs)
     having = None if statement.having is None else labelled(unaliased(statement.having, items))
+    meant = [replace(item, value=_meant(item, items)) for item in items]
     order = tuple(
-        Order(labelled(unaliased(referred(value, items), items)), descending, first)
+        Order(
+            labelled(
+                referred(value, meant) if isinstance(value, (col, Literal)) else unaliased(value, meant)
+            ),
+            descending,
+            first,
+        )
         for value, descending, first in statement.order
     )
     extra = [
@@ -134,7 +150,14 @@ def _query(statement: Statement, tables: tuple[str, ...], qualified: bool) -> Qu
         if isinstance(statement.source, Table) and statement.source.name.lower() in tables
         else statement.source,
         options=statement.options,
+        by_name=statement.by_name,
     )
+
+
+def _meant(item: Item, items: list[Item]) -> Any:
+    """What an item says, without the names of others in it."""
+    others = [each for each in items if each is not item]
+    return None if item.value is None else unaliased(item.value, others)
 
 
 def _expanded(item: Item) -> list[Item]:

@@ -128,7 +128,7 @@ class Parser(Cursor, ABC):
 
     def _is(self, left: Expr) -> Predicate:
         negative = self.skip("NOT")
-        if self.skip("NULL"):
+        if self.skip("NULL") or self.skip("UNKNOWN"):
             found: Predicate = left.is_null()
         elif self.at("TRUE") or self.at("FALSE"):
             wanted = self.take().word == "TRUE"  # never unknown, unlike a comparison

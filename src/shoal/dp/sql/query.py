@@ -157,6 +157,8 @@ class Query:
         What a text declares about privacy, to be held against the session.
     said : tuple of str, default ()
         Which reading was taken where dialects of SQL differ.
+    by_name : tuple of str, default ()
+        Names given by SELECT that other parts of the text use; refused where a column has the same name.
 
     Examples
     --------
@@ -182,6 +184,7 @@ class Query:
     source: Source | None = None
     options: tuple[tuple[str, Any], ...] = ()
     said: tuple[str, ...] = field(default=())
+    by_name: tuple[str, ...] = field(default=())
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Query) and str(self) == str(other)

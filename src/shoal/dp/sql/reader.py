@@ -8,6 +8,7 @@ from typing import Any
 
 from shoal.dp.sql.calls import CallParser, has_figure
 from shoal.dp.sql.expressions import Call, Expr, Literal, Predicate, col
+from shoal.dp.sql.shadows import names_used
 from shoal.dp.sql.statement import InSelect, Item, Join, Source, SubSelect, Table
 from shoal.dp.sql.tree import mapped, walk
 from shoal.dp.sql.words import RESERVED
@@ -29,6 +30,7 @@ class Statement:
     offset: int
     distinct: bool
     options: tuple[tuple[str, Any], ...]
+    by_name: tuple[str, ...] = ()  # names that SELECT gives and other parts use
 
 
 class Reader(CallParser):
@@ -37,23 +39,37 @@ class Reader(CallParser):
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.named: dict[str, Statement] = {}
+        self._grouped: list[Expr] = []  # what GROUP BY says, as written
 
     def statement(self) -> Statement:
         """A SELECT, with the sub-queries named before it."""
         return self.deeper(self._statement)
 
     def _statement(self) -> Statement:
+        outside, self.named = self.named, dict(self.named)  # names of this WITH hold in this statement alone
         if self.skip("WITH"):
-            if self.at("RECURSIVE"):
-                raise QueryError("WITH RECURSIVE is not answered: its work would depend on the rows.")
-            while True:
-                name = self.name("a name after WITH").lower()
-                self.expect("AS")
-                self.expect("(")
-                self.named[name] = self.statement()
-                self.expect(")")
-                if not self.skip(","):
-                    break
+            self._with()
+        found = self._select()
+        self.named = outside
+        return found
+
+    def _with(self) -> None:
+        if self.at("RECURSIVE"):
+            raise QueryError("WITH RECURSIVE is not answered: its work would depend on the rows.")
+        here = set()
+        while True:
+            name = self.name("a name after WITH").lower()
+            if name in here:
+                raise QueryError(f"Two queries of WITH are called {name!r}: give each a name of its own.")
+            here.add(name)
+            self.expect("AS")
+            self.expect("(")
+            self.named[name] = self.statement()
+            self.expect(")")
+            if not self.skip(","):
+                break
+
+    def _select(self) -> Statement:
         self.expect("SELECT")
         options = self._options()
         limit = self._top()
@@ -68,12 +84,30 @@ class Reader(CallParser):
         inside, self.inside = self.inside, True
         where = self._no_figure(self.expression) if self.skip("WHERE") else None
         self.inside = inside
+        self._grouped = []
         groups, sets = self._groups(items) if self.skip("GROUP", "BY") else ((), ())
+        grouped = self._grouped
         having = self.expression() if self.skip("HAVING") else None
         order = self._order() if self.skip("ORDER", "BY") else ()
         limit, offset = self._limit(limit)
+        used = [*(each for each in grouped if isinstance(each, col)), *([] if having is None else [having])]
+        used += [
+            each[0] for each in order if not isinstance(each[0], col)
+        ]  # alone it is what SELECT names, everywhere
+        by_name = names_used(used, items)
         return Statement(
-            tuple(items), source, where, groups, sets, having, order, limit, offset, distinct, options
+            tuple(items),
+            source,
+            where,
+            groups,
+            sets,
+            having,
+            order,
+            limit,
+            offset,
+            distinct,
+            options,
+            by_name,
         )
 
     def _no_figure(self, read: Any) -> Expr:
@@ -240,6 +274,7 @@ class Reader(CallParser):
         groups: list[Expr] = []
 
         def place(node: Expr) -> int:
+            self._grouped.append(node)
             node = referred(node, items)
             if key_text(node) not in names:
                 names[key_text(node)] = len(groups)
@@ -416,4 +451,5 @@ def sub_select(statement: Statement, alias: str) -> SubSelect:
         statement.having,
         statement.distinct,
         alias,
+        statement.by_name,
     )

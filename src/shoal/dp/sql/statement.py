@@ -76,6 +76,7 @@ class SubSelect(Source):
     having: Expr | None = None
     distinct: bool = False
     alias: str = ""
+    by_name: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         text = f"SELECT {'DISTINCT ' if self.distinct else ''}{', '.join(str(each) for each in self.items)} FROM {self.source}"  # noqa: S608 - read by our own parser
