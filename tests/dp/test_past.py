@@ -40,6 +40,37 @@ def test_a_repeated_answer_names_the_charge_that_paid_for_it(session):
     assert (again.epsilon, again.entry, again.value) == (0, first.entry, first.value)
 
 
+@pytest.mark.parametrize("currency", ["pure", "zcdp"])
+def test_a_workload_shows_its_figures_again(currency):
+    more = {} if currency == "pure" else {"currency": "zcdp", "delta": 1e-6}
+    columns = {
+        "x": Column("x", bounds=(0, 10), step=1),
+        "s": Column("s", kind="category", levels=("a;b", "it's")),
+    }
+    schema = Schema(columns, id="t", budget=50.0, **more)
+    rows = pl.DataFrame({"x": [1, 5, 9], "s": ["a;b", "it's", None]})
+    asked = ["SELECT s, COUNT(*) AS n FROM t GROUP BY s", "SELECT COUNT(*) FROM t WHERE s = 'a;b'", SECOND]
+    with Ledger() as ledger:
+        session = Session(rows, schema, ledger=ledger, data_version="1")
+        told = session.workload(asked, 1.0, analyst="ann")
+        left = session.remaining("ann")
+        found = held([session], "ann", told.entry).workload
+        assert [_numbers(each.value) for each in found.answers] == [
+            _numbers(each.value) for each in told.answers
+        ]
+        assert (found.strategy, found.guarantee, found.entry) == (told.strategy, told.guarantee, told.entry)
+        assert session.remaining("ann") == left
+        assert past([session], "ann")[0].workload == found
+        listed = past([session], "ann", figures=1000)[0]
+        assert listed.large
+        assert listed.workload is None
+        assert held([session], "bob", told.entry) is None
+
+
+def _numbers(value):
+    return [list(row.values())[-1] for row in value] if isinstance(value, list) else value
+
+
 def test_an_entry_is_found_by_its_name_and_its_number(session):
     answer = session.ask(FIRST, 1.0, analyst="ann")
     charge, released = find(session.ledger, answer.entry)

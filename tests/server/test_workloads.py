@@ -10,10 +10,11 @@ from scipy.stats import ks_2samp
 
 from shoal import Client, Session
 from shoal.dp import Ledger
+from shoal.dp.workload import statements
 from shoal.errors import BudgetError, ShoalError
 from shoal.server.config import Config
 from shoal.server.service import Service
-from shoal.server.workloads import Workload, answer_of, as_typed, forecast_of, statements
+from shoal.server.workloads import Workload, answer_of, as_typed, forecast_of
 
 from .conftest import House
 
@@ -127,7 +128,14 @@ def test_over_http_from_client_and_page(house, tokens):
         entry = found.entry
         again = page.get(f"/ask/survey?again={entry}").text
         assert ";\n" in again.split("<textarea")[1].split("</textarea>")[0]
-        assert page.get(f"/ask/survey/answers/{entry}").status_code == 200
+        kept = page.get(f"/ask/survey/answers/{entry}").text
+        assert "Answers to 2 questions together" in kept
+        assert "cannot be made again" not in kept
+        facts = page.get(f"/ask/survey/answers/{entry}.json").json()
+        assert facts["answer"]["answers"][0]["value"] == found.answers[0].value
+        lines = page.get(f"/ask/survey/answers/{entry}.csv").text.splitlines()
+        assert len(lines) == 1 + 5 + 10
+        assert page.get(f"/ask/survey/answers/{entry}.ipynb").status_code == 404
         wrong = page.post("/ask/survey", data=form | {"error": "30", "do": "ask"})
         assert "leave the wanted error empty" in wrong.text
     assert json.loads(found.to_json())["strategy"]

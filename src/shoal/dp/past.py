@@ -18,6 +18,7 @@ from shoal.dp.meaning.columns import UndeclaredGroupError
 from shoal.dp.mechanisms.currency import CurrencyAmount
 from shoal.dp.session import Session
 from shoal.dp.sql.parse import parse
+from shoal.dp.workload import WorkloadAnswer, asked_together, workload_again
 from shoal.errors import InputError, MissingExtraError, ShoalError
 
 try:
@@ -47,6 +48,8 @@ class Past:
         In which it was answered, where it can be made again.
     asked : CurrencyAmount, optional
         What was asked to be spent; less than what was charged where an answer counts several times.
+    workload : WorkloadAnswer, optional
+        In place of `answer`, where several queries were asked together.
     """
 
     entry: str
@@ -57,6 +60,7 @@ class Past:
     large: bool = False
     mode: str | None = None
     asked: CurrencyAmount | None = None
+    workload: WorkloadAnswer | None = None
 
 
 def past(
@@ -82,7 +86,8 @@ def past(
     before : str, optional
         Only what is older than the answer of this entry.
     figures : int, optional
-        Numbers that the list may hold in all; answers beyond it come without them, marked as large.
+        Numbers that the list may hold in all; answers beyond it come without them, marked as large. So do workloads then:
+        making one again takes as long as choosing its strategy did.
 
     Examples
     --------
@@ -144,10 +149,13 @@ def _charges_of(sessions: list[Session], analyst: str) -> sa.Select[Any]:
 def _past(sessions: list[Session], entry: Entry, analyst: str, most: float = math.inf) -> tuple[Past, int]:
     """A charge with its answer, unless that has more numbers than may be told here; and how many it has."""
     found = _again(sessions, entry, analyst, most)
-    currency, large = sessions[0].currency, found.answer is None and found.size > most
+    currency = sessions[0].currency
+    large = found.answer is None and found.workload is None and found.size > 0
     asked = CurrencyAmount(found.micro, currency) if found.micro else None
     spent = CurrencyAmount(entry.micro, currency)
-    made = Past(entry.name, entry.at, entry.body, spent, found.answer, large, found.mode, asked)
+    made = Past(
+        entry.name, entry.at, entry.body, spent, found.answer, large, found.mode, asked, found.workload
+    )
     return made, found.size
 
 
@@ -190,6 +198,7 @@ class _Again:
     size: int = 0
     mode: str | None = None
     micro: int = 0
+    workload: WorkloadAnswer | None = None
 
 
 def _again(sessions: list[Session], entry: Entry, analyst: str, most: float) -> _Again:
@@ -218,6 +227,9 @@ def _answered(session: Session, entry: Entry, body: str, analyst: str, most: flo
         return _Again(
             found, 0 if found is None else 1, session.mode, entry.micro // session.currency.times(times)
         )
+    together = asked_together(entry.body)
+    if together is not None:
+        return _workload(session, entry, together, receipt, analyst, most)
     query = parse(entry.body)
     try:
         charged = session._plan(query, entry.micro)
@@ -234,3 +246,16 @@ def _answered(session: Session, entry: Entry, body: str, analyst: str, most: flo
         return _Again()
     answer = session._answer(plan, receipt) if plan.size <= most else None
     return _Again(answer, plan.size, session.mode, micro)
+
+
+def _workload(
+    session: Session, entry: Entry, queries: list[str], receipt: Receipt, analyst: str, most: float
+) -> _Again:
+    """The answers of a workload; only that they are there, where a list has no room for all numbers."""
+    times = max(1, session.protected.times(entry.unit)) if session.protected else 1
+    micro = entry.micro // session.currency.times(times)
+    if most < math.inf:
+        return _Again(None, len(queries), session.mode, micro)
+    found = workload_again(session, queries, micro, analyst, entry.key, receipt)
+    size = 0 if found is None else len(queries)
+    return _Again(None, size, session.mode, micro, found)

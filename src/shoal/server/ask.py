@@ -16,7 +16,7 @@ from starlette.datastructures import FormData
 
 from shoal.dp.answering.answer import Answer
 from shoal.dp.past import Past
-from shoal.dp.workload import WorkloadAnswer
+from shoal.dp.workload import WorkloadAnswer, statements
 from shoal.errors import ParameterError, QueryError, ShoalError
 from shoal.schema import Schema
 from shoal.server import api, builder, charts, exports, pictures, shown, workloads
@@ -84,7 +84,7 @@ async def ask(request: Request, dataset: str) -> Response:
         if typed.built:
             typed = replace(typed, sql=typed.choice.sql(_schema(request, dataset)))
         word, who = service.currency(dataset).word, request.state.visitor.name
-        several = workloads.statements(typed.sql)
+        several = statements(typed.sql)
         if len(several) > 1 and not typed.built:
             wanted = _workload(several, typed, word)
             if wants_price:
@@ -139,7 +139,7 @@ def answer(request: Request, dataset: str, name: str) -> Response:
     if ending not in _ENDINGS or not _ENTRY.fullmatch(stem):
         raise UnknownError("There is no such file.")
     past = service.held(dataset, who, stem)
-    if past.answer is None:
+    if past.answer is None and (past.workload is None or ending == "ipynb"):
         raise UnknownError("This answer cannot be made again from the ledger; asking again is free.")
     return _file(_as(past, request, dataset, ending), f"answer-{stem}", ending)
 
@@ -172,7 +172,8 @@ def _answer_page(request: Request, dataset: str, past: Past) -> Response:
     names = request.app.state.names.of(request.state.visitor.name, dataset)
     return render(
         request, "answer.html.j2", dataset=dataset, past=past, called=names.get(past.entry, ""),
-        parts=_parts(past.answer), answer=past.answer, table=_table(past.answer), **_taken(request, dataset, past),
+        parts=_parts(past.answer), answer=past.answer, table=_table(past.answer), joint=past.workload,
+        together=[] if past.workload is None else shown.together(past.workload), **_taken(request, dataset, past),
     )  # fmt: skip
 
 

@@ -8,7 +8,8 @@ from typing import Any
 
 from shoal import __version__
 from shoal.dp.past import Past
-from shoal.server.shown import by_name, number, table_of, told_apart
+from shoal.dp.workload import WorkloadAnswer
+from shoal.server.shown import by_name, number, table_of, together, told_apart
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 LONG = ("entry", "at", "query", "group", "figure", "value", "low", "high", "cut_low", "cut_high")
@@ -16,11 +17,27 @@ LONG = ("entry", "at", "query", "group", "figure", "value", "low", "high", "cut_
 
 def csv_of(past: Past) -> str:
     """One answer as a tidy table: a row for each group; what it is of stands in the last columns."""
+    if past.workload is not None:
+        return _joint_csv(past, past.workload)
     assert past.answer is not None  # the caller has looked
     table = table_of(past.answer)
     proof = (past.entry, past.charged.value, past.answer.guarantee, past.query)
     names = told_apart([*table.headings, "entry", past.charged.word, "guarantee", "query"])
     return _lines([tuple(names), *((*row, *proof) for row in table.rows)])
+
+
+def _joint_csv(past: Past, found: WorkloadAnswer) -> str:
+    """Queries answered together: a row for each group of each, the group as JSON."""
+    proof = (past.entry, past.charged.value, found.guarantee)
+    rows: list[tuple[Any, ...]] = [
+        ("query", "group", "value", "low", "high", "entry", past.charged.word, "guarantee")
+    ]
+    for query, _, table in together(found):
+        for row in table.rows:
+            group = dict(zip(table.headings, row[: table.labels], strict=False))
+            keys = json.dumps(group, ensure_ascii=False) if group else None
+            rows.append((query, keys, *row[table.labels : table.labels + 3], *proof))
+    return _lines(rows)
 
 
 def long_csv(chosen: Iterable[Past], word: str) -> str:
@@ -47,13 +64,13 @@ def long_csv(chosen: Iterable[Past], word: str) -> str:
 
 def facts_of(past: Past) -> dict[str, Any]:
     """One answer as JSON has it: as it was given, and as a tidy table."""
-    found = past.answer
+    found, whole = past.answer, past.answer or past.workload
     return {
         "entry": past.entry,
         "query": past.query,
         "at": past.at,
         **past.charged.to_dict(),
-        "answer": found and found.to_dict(),
+        "answer": None if whole is None else whole.to_dict(),
         "table": found and table_of(found).to_dicts(),
     }
 

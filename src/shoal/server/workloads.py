@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from dataclasses import dataclass
 from typing import Any
@@ -15,7 +14,7 @@ from starlette.concurrency import run_in_threadpool
 from shoal.dp.budget import micro
 from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
 from shoal.dp.session import Session
-from shoal.dp.workload import WorkloadAnswer, WorkloadCost
+from shoal.dp.workload import WorkloadAnswer, WorkloadCost, asked_together
 from shoal.errors import QueryError
 from shoal.server import api
 from shoal.server.service import Service
@@ -23,9 +22,7 @@ from shoal.server.shown import number
 
 MOST_STATEMENTS = 1_000
 LONGEST_TOGETHER = 200_000  # characters
-_PIECES = re.compile(r"'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|;|[^'\";]+|.", re.DOTALL)
 _ONE_AT_A_TIME = threading.Lock()  # choosing a strategy takes a core for seconds where a workload is large
-_TOLD = re.compile(r"WORKLOAD (.*) BY [a-z ,x]+", re.DOTALL)
 
 
 class Workload(BaseModel):
@@ -81,28 +78,10 @@ class JointForecast:
         return self.cost.to_dict() | more
 
 
-def statements(text: str) -> list[str]:
-    """The statements of a text, parted by semicolons outside quotes.
-
-    Examples
-    --------
-    >>> from shoal.server.workloads import statements
-    >>> statements("SELECT COUNT(*) FROM t WHERE a = 'x;y'; SELECT COUNT(*) FROM t;")
-    ["SELECT COUNT(*) FROM t WHERE a = 'x;y'", 'SELECT COUNT(*) FROM t']
-    """
-    found = [""]
-    for piece in _PIECES.findall(text):
-        if piece == ";":
-            found.append("")
-        else:
-            found[-1] += piece
-    return [each.strip() for each in found if each.strip()]
-
-
 def as_typed(query: str) -> str:
     """What a past question of the log is in the editor: of a workload its statements, one a line."""
-    told = _TOLD.fullmatch(query)
-    return query if told is None else ";\n".join(statements(told[1]))
+    told = asked_together(query)
+    return query if told is None else ";\n".join(told)
 
 
 def forecast_of(service: Service, dataset: str, wanted: Workload, who: str) -> JointForecast:

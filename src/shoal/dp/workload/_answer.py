@@ -21,12 +21,13 @@ from shoal.dp.mechanisms.discrete_gaussian import normal_quantile
 from shoal.dp.mechanisms.discrete_laplace import CONFIDENCE
 from shoal.dp.sql.query import Query, group_names
 from shoal.dp.workload._domain import MOST_QUERIES, Counted, Domain, counted, domain_of
+from shoal.dp.workload._text import worded
 from shoal.dp.workload.strategy import Strategy, alone, choose_strategy
 from shoal.errors import ParameterError, QueryError
 
 if TYPE_CHECKING:
     from shoal.dp.answering.answer import Answer
-    from shoal.dp.ledger.claims import Claim
+    from shoal.dp.ledger.claims import Claim, Receipt
     from shoal.dp.session import Session
 
 QUANTILE = {"zcdp": normal_quantile(CONFIDENCE), "pure": 2.2}  # sums of Laplace noise stay within the second
@@ -163,9 +164,39 @@ def ask_workload(
     session._rows.ready()  # a source that cannot be reached is told before anything is charged
     with session.admit(sum(len(each.labels) for each in asked), analyst):
         receipt = session.ledger.once(claim, draw)
+    return _told(session, asked, strategy, receipt, micro)
+
+
+def workload_again(
+    session: Session, queries: Sequence[str], micro: int, analyst: str, key: str, receipt: Receipt
+) -> WorkloadAnswer | None:
+    """The answers that a stored body stands for; None where its key is of another session. Nothing is drawn or charged.
+
+    Parameters
+    ----------
+    session : Session
+    queries : sequence of str
+        As the ledger words them.
+    micro : int
+        What was asked to be spent.
+    analyst : str
+    key : str
+        Of the entry.
+    receipt : Receipt
+    """
+    asked, _, strategy = plan_workload(session, queries, micro)
+    claim = workload_claim(session, asked, strategy, micro, analyst)
+    return _told(session, asked, strategy, receipt, micro) if session.ledger.key_of(claim) == key else None
+
+
+def _told(
+    session: Session, asked: Sequence[Counted], strategy: Strategy, receipt: Receipt, micro: int
+) -> WorkloadAnswer:
+    protected = session.protected
+    assert protected is not None  # the queries were planned
     notes = ["answered together: sums of the answers agree"] if strategy.ways else []
     if protected.kind in ("column", "cell"):
-        notes.append(f"at most {rows} rows of a unit count; the intervals hold if none has more")
+        notes.append(f"at most {protected.rows} rows of a unit count; the intervals hold if none has more")
     told = session._told(protected.guarantee, receipt, None, None, tuple(notes))
     return _laid_out(asked, strategy, json.loads(receipt.body), told, micro)
 
@@ -175,8 +206,8 @@ def workload_claim(
 ) -> Claim:
     """What a workload asks the ledger for: one charge for all of it."""
     assert session.protected is not None  # the queries were planned
-    text = "WORKLOAD " + "; ".join(str(each.plan.lowered.asked.question) for each in asked)
-    return session._claim_for(f"{text} BY {strategy.name}", micro, session.protected, analyst)
+    text = worded([str(each.plan.lowered.asked.question) for each in asked], strategy.name)
+    return session._claim_for(text, micro, session.protected, analyst)
 
 
 def plan_workload(
