@@ -6,6 +6,7 @@ import json
 import re
 import sys
 from dataclasses import replace
+from html import unescape
 from xml.etree import ElementTree
 
 import numpy as np
@@ -355,3 +356,132 @@ def test_a_release_type_stands_in_the_rule_and_refuses_a_smaller_k():
     done = shoal.protect(survey(), k=11, method="mdav", release_type="public")
     assert "Release type public" in done.rule
     assert "--release-type public" in done.placed("a.csv", "b.csv").command()
+
+
+def test_the_index_names_every_file_verdict_and_note(saved):
+    made = dossier(saved / "run.json", saved / "named", targets=20)
+    index = unescape((saved / "named" / "index.html").read_text())
+    for name in made.files:
+        assert name == "index.html" or f'href="{name}"' in index, name
+    run = read_run(saved / "run.json")
+    for words in (
+        *run.facts["notes"],
+        "holding records out",
+        "people of 240 were drawn",
+        "k-anonymity",
+        "records at risk",
+    ):
+        assert words in index, words
+    assert ">hidden<" not in index
+
+
+@pytest.fixture(scope="module")
+def private(tmp_path_factory):
+    """A private answer and a release, with their dossiers."""
+    pytest.importorskip("opendp")
+    from shoal.dp import Session
+    from shoal.evidence import run_of_answer
+    from shoal.release import release_marginals
+
+    folder = tmp_path_factory.mktemp("private")
+    frame = survey(150).select("age", "region", "disease")
+    frame.write_csv(folder / "in.csv")
+    schema = Schema(
+        {
+            "age": Column("age", role="quasi", bounds=(0, 110), step=10),
+            "region": Column("region", kind="category", levels=("north", "south", "east")),
+            "disease": Column("disease", role="sensitive", kind="category", levels=("none", "flu")),
+        },
+        id="private", budget=4.0,
+    )  # fmt: skip
+    answer = Session(frame, schema).ask("SELECT region, COUNT(*) FROM t GROUP BY region", 1.0)
+    asked = {
+        "query": "SELECT region, COUNT(*) FROM t GROUP BY region",
+        "epsilon": 1.0,
+        "mode": "dp",
+        "analyst": "carla",
+    }
+    run_of_answer(answer.to_dict(), schema, asked, str(folder / "in.csv")).save(folder / "ask.json")
+    done = release_marginals(frame, schema, 1.0)
+    done.frame.write_csv(folder / "out.csv")
+    facts = {"stamp": done.guarantee, "epsilon": 1.0, "method": "marginals", "information_loss": 12.5}
+    request = {
+        "epsilon": 1.0,
+        "method": "marginals",
+        "order": "curve",
+        "analyst": "carla",
+        "neighbours": "add-remove",
+    }
+    run_of_release(facts, schema, request, str(folder / "in.csv"), str(folder / "out.csv")).save(
+        folder / "release.json"
+    )
+    for name in ("ask", "release"):
+        dossier(folder / f"{name}.json", folder / name, targets=20)
+    return folder
+
+
+def test_a_private_release_claims_nothing_that_is_not_so(private):
+    """Its cells are nobody's: no group's value, nothing published as it was, no seed, nobody's name."""
+    for name in ("public/index.html", "public/codebook.xml", "index.html"):
+        text = (private / "release" / name).read_text()
+        for words in (
+            "Published as it was",
+            "value of a group",
+            "carla",
+            "k-anonymity",
+            "seed",
+            "look alike",
+        ):
+            assert words not in text, (name, words)
+    assert "no cell is a record" in (private / "release" / "public" / "codebook.xml").read_text()
+    index = (private / "release" / "index.html").read_text()
+    assert "73.1 % right guesses about membership" in index
+    assert "holding records out" in index
+
+
+def test_a_private_answer_stands_in_its_dossier(private):
+    for name in ("index.html", "public/index.html"):
+        text = (private / "ask" / name).read_text()
+        assert "north" in text
+        assert "count, 95 %" in text
+        for words in ("Attacks were tried", "k-anonymity", "carla", "seed", "remaining"):
+            assert words not in text, (name, words)
+    assert "status none" in (private / "ask" / "index.html").read_text()
+
+
+def test_nothing_more_may_be_told_beside_a_private_release(private):
+    with pytest.raises(InputError, match="its guarantee would be none. Got 'loss'"):
+        dossier(private / "release.json", private / "told", allow=["loss"], targets=20)
+    assert not (private / "told").exists()
+
+
+@pytest.mark.parametrize(
+    ("stamp", "name"),
+    [
+        ("guarantee: epsilon-DP, add or remove one record", "Pure DP"),
+        ("guarantee: (epsilon + iota)-Pufferfish for the stated secrets and scenarios", "Pufferfish privacy"),
+        ("guarantee: for the stated coefficients, pairwise dependence only; one release",
+         "other: for the stated coefficients, pairwise dependence only; one release"),
+        ("guarantee: none (research reproduction)", "other: none (research reproduction)"),
+    ],
+)  # fmt: skip
+def test_the_registry_calls_nothing_dp_that_is_not(stamp, name):
+    run = run_of_release(
+        {"stamp": stamp, "epsilon": 1.0}, Schema({}, id="t"), {"epsilon": 1.0}, "in.csv", "out.csv"
+    )
+    told = registry_tiers(run)["tier_1"]["deployment"]
+    assert told["dp_flavor"]["name"] == name
+    assert told["privacy_loss"]["privacy_unit_description"] == stamp.removeprefix("guarantee: ")
+
+
+def test_the_codebook_says_what_steps_did(tmp_path):
+    """A sensitive column that a step changed is not published as it was."""
+    from shoal.evidence._pages import Evidence
+    from shoal.scenarios import release_type
+
+    run = replace(
+        run_of_release({}, Schema({}, id="t"), {}, "in.csv", "out.csv"), job="protect",
+        facts={"steps": [{"method": "pram", "columns": ["disease"]}, {"method": "noise", "columns": ["disease", "age"]}]},
+    )  # fmt: skip
+    done = Evidence(run, release_type(None)).treatments
+    assert done["disease"].startswith("Changed by pram, then noise;")

@@ -96,6 +96,8 @@ def ask(
     from shoal.errors import ParameterError
     from shoal.schema import Schema
 
+    if save_run is not None and mode == "heuristic":
+        raise ParameterError("'--save-run' keeps answers with a guarantee. Mode heuristic has none.")
     if save_run is not None:
         from shoal.io import check_apart, check_folder
 

@@ -2,16 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from shoal.io import Variable
 from shoal.schema import Column, Schema
 
 MOST_LEVELS = 60
+DRAWN = "Made under the guarantee: no cell is a record's own."
 
 
-def variables_of(published: pl.DataFrame, schema: Schema) -> list[Variable]:
+def variables_of(
+    published: pl.DataFrame, schema: Schema, *, done: Mapping[str, str] | None = None
+) -> list[Variable]:
     """What every column of a published table is.
+
+    Parameters
+    ----------
+    published : polars.DataFrame
+    schema : Schema
+    done : mapping of str to str, optional
+        What was done to a column, where its role does not say it.
 
     Examples
     --------
@@ -21,10 +33,13 @@ def variables_of(published: pl.DataFrame, schema: Schema) -> list[Variable]:
     >>> [each.discrete for each in variables_of(pl.DataFrame({"age": [20.5, 41.0], "town": ["A", "B"]}), Schema({}))]
     [False, True]
     """
-    return [_variable(published[name], schema.columns.get(name)) for name in published.columns]
+    told = done or {}
+    return [
+        _variable(published[name], schema.columns.get(name), told.get(name)) for name in published.columns
+    ]
 
 
-def _variable(cells: pl.Series, facts: Column | None) -> Variable:
+def _variable(cells: pl.Series, facts: Column | None, done: str | None) -> Variable:
     numeric = cells.dtype.is_numeric()
     discrete = not numeric or (facts is not None and facts.kind in ("category", "ordered", "boolean"))
     present = cells.drop_nulls()
@@ -41,7 +56,7 @@ def _variable(cells: pl.Series, facts: Column | None) -> Variable:
         low, high = float(present.min()), float(present.max())  # type: ignore[arg-type]
     return Variable(
         cells.name, "", numeric, discrete, facts is not None and facts.role == "weight", low, high, categories, (),
-        present.len(), cells.len() - present.len(), "" if facts is None else treatment(facts),
+        present.len(), cells.len() - present.len(), done or ("" if facts is None else treatment(facts)),
     )  # fmt: skip
 
 

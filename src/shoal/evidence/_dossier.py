@@ -11,7 +11,8 @@ from shoal import __version__, io
 from shoal.errors import InputError
 from shoal.evidence._attack import attack
 from shoal.evidence._codebook import variables_of
-from shoal.evidence._pages import Evidence, internal_page, methods_of, public_page
+from shoal.evidence._methods import methods_of
+from shoal.evidence._pages import Evidence, internal_page, public_page
 from shoal.evidence._registry import registry_tiers
 from shoal.evidence._run import Run, read_run
 from shoal.evidence._saved import SavedProtection
@@ -77,7 +78,7 @@ def dossier(
     control : path, optional
         People who are not in the published table; held out from the original if left open.
     allow : sequence of {"attacks", "indicators", "loss"}
-        What of the original may be told in the public part.
+        What of the original may be told in the public part; of private answers and releases nothing may.
     targets : int, default 2000
         People that the attacks look for.
     progress : callable, optional
@@ -110,6 +111,11 @@ def dossier(
     if unknown:
         raise InputError(f"What may be allowed in public is {', '.join(ALLOWED)}. Got {unknown[0]!r}.")
     kept = read_run(run)
+    if allow and kept.job != "protect":
+        raise InputError(
+            "Beside a private release or answer nothing else may be told of the table: its guarantee would be none. "
+            f"Got {allow[0]!r} to allow."
+        )
     found = _gather(kept, original, protected, control, targets, tell)
     target = io.make_folder(folder)
     tell("writing", 0, 0)
@@ -150,8 +156,7 @@ def _gather(
 
 def _write(found: Evidence, folder: Path, allow: tuple[str, ...]) -> list[str]:
     """All files, or none."""
-    texts = {"index.html": internal_page(found), "internal/run.json": _json(found.run.to_dict())}
-    texts["public/index.html"] = public_page(found, allow)
+    texts = {"internal/run.json": _json(found.run.to_dict()), "public/index.html": public_page(found, allow)}
     if found.attacks is not None:
         texts["internal/attacks.html"] = page(
             "Attacks on the published table", attack_sections(found.attacks), mark="Custodian only"
@@ -165,15 +170,17 @@ def _write(found: Evidence, folder: Path, allow: tuple[str, ...]) -> list[str]:
             }
         )
     if found.published is not None:
-        variables = variables_of(found.published, found.run.schema)
+        variables = variables_of(found.published, found.run.schema, done=found.treatments)
         texts["public/codebook.xml"] = io.ddi_codebook(
             found.run.schema.id, variables, n_records=found.published.height,
             file=Path(found.run.output or "").name, abstract=_abstract(found), producer=f"shoal {__version__}",
         )  # fmt: skip
     if found.run.job == "protect":
-        texts["public/methods.json"] = _json(methods_of(found))
+        texts["public/methods.json"] = _json(methods_of(found.run, found.limits))
     else:
         texts["public/registry.json"] = _json(registry_tiers(found.run))
+    reports = {"internal/report.html": "", "public/report.html": ""} if found.saved is not None else {}
+    texts["index.html"] = internal_page(found, [*texts, *reports])
     for name in ("internal", "public"):
         io.make_folder(folder / name)
     with io.together():
@@ -182,8 +189,7 @@ def _write(found: Evidence, folder: Path, allow: tuple[str, ...]) -> list[str]:
         if found.saved is not None:
             write_report(found.saved, folder / "internal" / "report.html")
             write_report(found.saved, folder / "public" / "report.html", public=True)
-            texts |= {"internal/report.html": "", "public/report.html": ""}
-    return sorted(texts)
+    return sorted(texts | reports)
 
 
 def _abstract(found: Evidence) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from shoal.evidence._private import promise
 from shoal.evidence._run import Run
 from shoal.typing import Json
 
@@ -42,12 +43,23 @@ def _product(run: Run) -> Json:
 
 
 def _flavour(run: Run) -> Json:
-    delta = run.facts.get("delta")
+    counted = run.request.get("neighbours") == "replace" or "number of records public" in promise(run)
     return {
-        "name": "Zero-concentrated DP" if delta else "Pure DP",
+        "name": _name(run),
         "data_domain": f"rows of {', '.join(run.schema.columns) or 'the table'}, bounds and levels declared",
-        "unprotected_quantities": "none: bounds, levels and limits are declared or bought",
-    }
+        "unprotected_quantities": "the number of records" if counted
+        else "none: bounds, levels and limits are declared or bought",
+    }  # fmt: skip
+
+
+def _name(run: Run) -> str:
+    """The kind of guarantee, as the answer itself words it: nothing is called DP that does not say so."""
+    words = promise(run)
+    if "Pufferfish" in words:
+        return "Pufferfish privacy"
+    if "DP" not in words:
+        return f"other: {words or 'none stated'}"
+    return "Zero-concentrated DP" if run.facts.get("delta") else "Pure DP"
 
 
 def _loss(run: Run) -> Json:
@@ -56,7 +68,7 @@ def _loss(run: Run) -> Json:
         parameters["delta"] = run.facts["delta"]
     return {
         "privacy_unit": str(run.schema.unit),
-        "privacy_unit_description": str(run.facts.get("stamp", "")),
+        "privacy_unit_description": promise(run),
         "privacy_parameters": parameters,
     }
 

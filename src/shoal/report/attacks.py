@@ -29,6 +29,8 @@ CRITERIA = {
 def rates_picture(results: Sequence[Attack]) -> Markup:
     """Each attack's rate with its interval, the naive guess as a bar beside it, the control group as a ring.
 
+    Where records were held out for the comparison, a diamond is the rate of the others, which the ring stands beside.
+
     Examples
     --------
     >>> from shoal.attacks import Attack, Rate
@@ -37,9 +39,9 @@ def rates_picture(results: Sequence[Attack]) -> Markup:
     >>> rates_picture([some])[:4]
     Markup('<svg')
     """
-    names = [clean(each.title, 48) for each in results]
+    names = [clean(each.title.replace("Finding the own row", "Own row"), 52) for each in results]
     with drawing():
-        axes = canvas(720, 60 + 24 * len(results), left=300, bottom=38, top=26, right=20)
+        axes = canvas(720, 60 + 24 * len(results), left=310, bottom=38, top=26, right=20)
         for row, each in enumerate(results):
             rate = each.rate
             axes.plot([100 * each.baseline.value], [row], "|", color=MUTED, markersize=13, markeredgewidth=2)
@@ -50,6 +52,9 @@ def rates_picture(results: Sequence[Attack]) -> Markup:
                 [100 * rate.low, 100 * rate.high], [row, row], color=AFTER, linewidth=3, solid_capstyle="butt"
             )
             axes.plot([100 * rate.value], [row], "o", color=AFTER, markersize=6)
+            if each.compared is not None and each.compared.value != rate.value:
+                axes.plot([100 * each.compared.value], [row], "D", markersize=5, markerfacecolor="none",
+                          markeredgecolor=AFTER, markeredgewidth=1.3)  # fmt: skip
         axes.set_yticks(range(len(results)), names)
         axes.tick_params(axis="y", labelcolor=INK)
         axes.invert_yaxis()
@@ -63,7 +68,17 @@ def rates_picture(results: Sequence[Attack]) -> Markup:
         axes.plot(
             [], [], "o", markerfacecolor="none", markeredgecolor=INK, markersize=9, label="control group"
         )
-        axes.legend(loc="lower left", bbox_to_anchor=(0, 1.0), ncols=3, labelcolor=INK)
+        if any(each.compared is not None and each.compared.value != each.rate.value for each in results):
+            axes.plot(
+                [],
+                [],
+                "D",
+                markerfacecolor="none",
+                markeredgecolor=AFTER,
+                markersize=5,
+                label="people of the split",
+            )
+        axes.legend(loc="lower right", bbox_to_anchor=(1.0, 1.0), ncols=4, labelcolor=INK)
         spoken = "; ".join(
             f"{name} {100 * each.rate.value:.3g} %" for name, each in zip(names, results, strict=True)
         )
@@ -83,7 +98,8 @@ def attack_sections(found: Attacks) -> list[Section]:
     why = table(["reason"], [[reason] for reason in found.reasons]) if found.reasons else Markup("")
     picture = figure(
         rates_picture(found.results),
-        "A rate well above the ring is about people in the table; a rate at the ring is what holds for everybody.",
+        "A rate well above the ring is about people in the table; a rate at the ring is what holds for everybody. Where "
+        "records were held out, the diamond is what the ring is compared with.",
         wide=True,
     )
     parts = [
@@ -107,33 +123,41 @@ def attack_sections(found: Attacks) -> list[Section]:
 
 
 def attack_table(results: Sequence[Attack]) -> Markup:
-    """The figures of some attacks."""
-    header = [
-        "attack",
-        "rate",
-        "95 %",
-        "naive guess",
-        "compared",
-        "control",
-        "beyond control",
-        "allowed",
-        "status",
-    ]
+    """The figures of some attacks; columns that none of them has are left out."""
+    columns: dict[str, list[str | Markup]] = {
+        "attack": [_titled(each) for each in results],
+        "rate (95\u00a0%)": [_with_interval(each) for each in results],
+        "naive guess": [_share(each.baseline.value) for each in results],
+        "people in it": [_share(None if each.compared is None else each.compared.value) for each in results],
+        "control group": [_share(None if each.control is None else each.control.value) for each in results],
+        "beyond control": [_share(None if each.excess is None else each.excess.value) for each in results],
+        "allowed": [_share(each.limit) for each in results],
+        "status": [_pill(each.colour) for each in results],
+    }
+    filled = {name: cells for name, cells in columns.items() if any(cells)}
+    return table(list(filled), zip(*filled.values(), strict=True))
 
-    def share(value: float | None) -> str:
-        return "" if value is None else f"{100 * value:.1f} %"
 
-    rows = []
-    for each in results:
-        told = each.to_dict()
-        words = {"green": "holds", "amber": "reported", "red": "fails"}[each.colour]
-        state = Markup('<span class="state {}">{}</span>').format(words, each.colour)
-        rows.append(
-            [each.title, share(each.rate.value), f"{100 * each.rate.low:.1f} to {100 * each.rate.high:.1f}",
-             share(each.baseline.value), share(told["compared"]), share(told["control"]), share(told["excess"]),
-             share(each.limit), state]
-        )  # fmt: skip
-    return table(header, rows)
+def _titled(attack: Attack) -> Markup:
+    words = Markup('<br><span class="quiet">{}</span>').format(attack.note) if attack.note else ""
+    return Markup("{}{}").format(attack.title, words)
+
+
+def _with_interval(attack: Attack) -> Markup:
+    """A rate over its interval, which is not broken."""
+    rate = attack.rate
+    return Markup('{}<br><span class="quiet role">{:.1f} to {:.1f}</span>').format(
+        _share(rate.value), 100 * rate.low, 100 * rate.high
+    )
+
+
+def _share(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:.1f} %"
+
+
+def _pill(colour: str) -> Markup:
+    words = {"green": "holds", "amber": "open", "red": "fails"}[colour]
+    return Markup('<span class="state {}">{}</span>').format(words, colour)
 
 
 def write_attacks(found: Attacks, path: str | Path) -> None:
