@@ -18,7 +18,6 @@ from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.dp.ledger.log import LOST, Filters, read_log
 from shoal.dp.past import Past
-from shoal.dp.workload import WorkloadAnswer
 from shoal.errors import LedgerError, ShoalError
 from shoal.server import releases as made_releases
 from shoal.server.accuracy import Forecast
@@ -220,6 +219,7 @@ def answers(
 
 def past_facts(past: Past) -> dict[str, Any]:
     """A past answer as JSON tells it: what was charged under its own name, epsilon or rho."""
+    found = past.answer or past.workload
     return {
         "entry": past.entry,
         "at": past.at,
@@ -228,12 +228,8 @@ def past_facts(past: Past) -> dict[str, Any]:
         "asked": None if past.asked is None else past.asked.to_dict(),
         "mode": past.mode,
         "large": past.large,
-        "answer": _facts(past.answer or past.workload),
+        "answer": None if found is None else found.to_dict(),
     }
-
-
-def _facts(found: Answer | WorkloadAnswer | None) -> dict[str, Any] | None:
-    return None if found is None else found.to_dict()
 
 
 def spending(request: Request, dataset: str) -> dict[str, Any]:

@@ -263,13 +263,13 @@ def _about_cut(plan: Plan, release: Sums | Mean, drawn: int) -> str:
     if isinstance(release, Mean):
         pull = float(release.steps.limits[drawn] * release.fixed.quantum)
         return (
-            f"what a {unit} adds above or below the average was cut at {pull:.6g}; the narrow interval is of that "
+            f"what a {unit} adds above or below the average was cut at {_readable(pull)}; the narrow interval is of that "
             "average only. How far the cut moved it is not known, so the full one may lie anywhere in the declared range"
         )
     limit = release.most if release.steps is None else drawn
-    what = f"what a {unit} adds was cut at that of {limit / release.sensitivity:.6g} rows"
+    what = f"what a {unit} adds was cut at that of {_readable(limit / release.sensitivity)} rows"
     if release.figure == "sum" and release.fixed is not None:
-        what = f"what a {unit} adds to the sum was cut at {float(limit * release.fixed.quantum):.6g}"
+        what = f"what a {unit} adds to the sum was cut at {_readable(float(limit * release.fixed.quantum))}"
     what += "; the narrow interval is of the cut figure only. "
     if lost is None:
         return what + "What was cut off is not known, so the full figure may lie anywhere beyond it"
@@ -278,9 +278,14 @@ def _about_cut(plan: Plan, release: Sums | Mean, drawn: int) -> str:
             what + f"The wide one is of the full figure, if no {unit} has more than {release.limit.rows} rows"
         )
     return what + (
-        f"The full figure may lie {_counted(release, lost):.6g} {'away' if release.signed else 'above'}: the wide "
+        f"The full figure may lie {_readable(_counted(release, lost))} {'away' if release.signed else 'above'}: the wide "
         f"interval allows for it, if no {unit} has more than {release.limit.rows} rows"
     )
+
+
+def _readable(number: float) -> str:
+    """Six digits; of a large number all, in groups of three."""
+    return f"{round(number):,}" if 1e5 <= abs(number) < 1e15 else f"{number:.6g}"
 
 
 def most_cut_off(release: Sums, limit: int, chance: float = float(BETA)) -> int:
