@@ -329,3 +329,53 @@ def test_the_command_spends_what_an_error_costs(run):
     assert "95 % within 60" in out
     assert "such questions" in out
     assert run(*words, "--error", 60)[0] == 0
+
+
+def test_a_workload_of_two_tables_from_an_address_costs_nothing_again(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.toml").write_text(
+        """
+[table]
+id = "people"
+unit = {column = "house", rows = 4}
+budget = 9.0
+[columns.region]
+kind = "category"
+levels = ["a;b", "c"]
+[links.v]
+from = "visits"
+to = "people"
+key = "person"
+"""
+    )
+    (tmp_path / "visits.toml").write_text('[table]\nid = "visits"\n[columns.cost]\nbounds = [0, 9]\n')
+    duckdb = pytest.importorskip("duckdb")
+    with duckdb.connect(tmp_path / "x.db") as con:
+        con.execute(
+            "CREATE TABLE people AS SELECT range AS person, range // 2 AS house, 'a;b' AS region FROM range(60)"
+        )
+        con.execute("CREATE TABLE visits AS SELECT range % 60 AS person, range % 10 AS cost FROM range(100)")
+    joined = "FROM visits v JOIN people p ON v.person = p.person"
+    (tmp_path / "q.sql").write_text(
+        f"SELECT COUNT(*) {joined} WHERE p.region = 'a;b'; SELECT COUNT(*) {joined} WHERE v.cost > 4;"
+    )
+    words = [
+        "workload",
+        "duckdb:///x.db?table=people",
+        "q.sql",
+        "--schema",
+        "people.toml",
+        "--epsilon",
+        2,
+        "--data-version",
+        "1",
+    ]
+    words += ["--table", "visits=duckdb:///x.db?table=visits:visits.toml"]
+    code, said, _ = run(*words)
+    assert code == 0
+    assert "guarantee: epsilon-DP, add or remove one house" in said
+    assert "epsilon 2.0, remaining 7.0" in said
+    assert "epsilon 0.0, remaining 7.0" in run(*words)[1]
+    code, _, wrong = run(*words[:-1], "visits")
+    assert code == 2
+    assert "NAME=FILE:SCHEMA" in wrong

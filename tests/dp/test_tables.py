@@ -18,6 +18,7 @@ from shoal.dp.loading import parts
 from shoal.dp.meaning import tables as joining
 from shoal.dp.meaning.relation import UNIT
 from shoal.dp.sql.parse import parse
+from shoal.dp.workload._answer import _kept, _rows, plan_workload
 from shoal.errors import InputError, QueryError, SchemaError
 from shoal.schema import Column, Link, Schema, Unit
 
@@ -61,14 +62,19 @@ people_rows = st.lists(st.tuples(ids, ids, st.integers(0, 9)), max_size=8)
 visit_rows = st.lists(st.tuples(ids, st.none() | st.integers(0, 9), st.sampled_from("ab")), max_size=8)
 
 
-def session_of(people, visits):
+def session_of(people, visits, schema=PEOPLE):
     persons = pl.DataFrame(
         people, schema={"person": pl.Int64, "house": pl.Int64, "age": pl.Int64}, orient="row"
     )
     went = pl.DataFrame(
         visits, schema={"person": pl.Int64, "cost": pl.Int64, "kind": pl.String}, orient="row"
     )
-    return Session(persons, PEOPLE, budget=100.0, tables={"visits": (went, VISITS), "kinds": (PUBLIC, KINDS)})
+    return Session(
+        persons,
+        schema,
+        budget=schema.budget or 100.0,
+        tables={"visits": (went, VISITS), "kinds": (PUBLIC, KINDS)},
+    )
 
 
 def rows_by_unit(session, source):
@@ -233,3 +239,68 @@ def test_rows_in_files_are_nameless_and_a_full_disk_is_one_sentence(tmp_path, mo
     monkeypatch.setattr(parts.pa.ipc, "new_stream", full)
     with pytest.raises(InputError, match="no room"):
         session_of([(1, 1, 3)], [(1, 2, "a")])
+
+
+ONE_FROM = [
+    (
+        "visits v JOIN people p ON v.person = p.person",
+        ["v.kind = 'a'", "v.cost > 4", "p.age >= 3 AND v.cost > 2"],
+    ),
+    ("visits", ["kind = 'a'", "cost > 4", "cost IS NULL"]),
+    ("people", ["age >= 3", "age < 7"]),
+    ("(SELECT house, COUNT(*) AS n FROM people GROUP BY house) q", ["n >= 2", "n >= 3"]),
+    (
+        "visits v JOIN kinds k ON v.kind = k.kind JOIN people p ON p.person = v.person",
+        ["k.dear", "v.kind IN ('a')"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("source", "conditions"), ONE_FROM)
+@pytest.mark.parametrize("held", [1 << 22, 0])
+def test_a_workload_over_joins_and_sub_queries_counts_what_its_queries_count(
+    source, conditions, held, monkeypatch
+):
+    monkeypatch.setattr(parts, "MOST_HELD", held)
+    monkeypatch.setattr(parts, "PARTS", 3)
+    rng = np.random.default_rng(9)
+    people = [(at, at // 4, int(rng.integers(0, 10))) for at in range(80)]
+    visits = [(int(rng.integers(0, 85)), int(rng.integers(0, 10)), "ab"[at % 2]) for at in range(100)]
+    schema = replace(PEOPLE, unit=Unit("house", 40), budget=1e6, per_analyst=1e6)
+    session = session_of(people, visits, schema)
+    asked = [f"SELECT COUNT(*) FROM {source} WHERE {each}" for each in conditions] + [
+        f"SELECT COUNT(*) FROM {source}"
+    ]
+    asked = [each for each in asked if "k.dear" not in each]
+    found = session.workload(asked, 5000.0)
+    assert [round(each.value) for each in found.answers] == [
+        session.ask(each, 5000.0).value for each in asked
+    ]
+    assert "one house" in found.guarantee
+    one_by_one = session.workload(asked[-1:], 5000.0)
+    assert round(one_by_one.answers[0].value) == round(found.answers[-1].value)
+
+
+def test_rows_of_a_workload_are_cut_within_each_unit(monkeypatch):
+    monkeypatch.setattr(joining, "LEAST_KEPT", 1)
+    rng = np.random.default_rng(3)
+    people = [(at, at // 4, int(rng.integers(0, 10))) for at in range(2000)]
+    visits = [(int(rng.integers(0, 2000)), int(rng.integers(0, 10)), "ab"[at % 2]) for at in range(9000)]
+
+    def kept(persons, went):
+        session = session_of(persons, went)
+        asked = [f"SELECT COUNT(*) FROM {JOINED_AGAIN[0]} WHERE a.cost > 4 AND p.age > 2"]
+        counted, domain, strategy = plan_workload(session, asked, 10**6)
+        rows = _kept(_rows(session, counted, domain), strategy.rows)
+        return {unit: sorted(map(str, part.rows())) for (unit,), part in rows.group_by(UNIT)}
+
+    before = kept(people, visits)
+    after = kept([row for row in people if row[1] != 7], [row for row in visits if not 28 <= row[0] < 32])
+    assert max(len(each) for each in before.values()) == 3
+    assert after == {unit: rows for unit, rows in before.items() if unit != "7"}
+
+
+def test_queries_of_a_workload_share_one_from():
+    session = session_of([(1, 1, 3)], [(1, 2, "a")])
+    with pytest.raises(QueryError, match="same FROM"):
+        session.workload(["SELECT COUNT(*) FROM people", "SELECT COUNT(*) FROM visits"], 1.0)

@@ -179,22 +179,15 @@ def _session(file: str, schema: Schema, mode: str, ledger: Ledger, given: Keywor
 
 @contextlib.contextmanager
 def opened_session(
-    file: Path,
-    path: Path,
-    schema: Schema,
-    mode: str,
-    ledger: str | None,
-    budget: float | None,
-    analyst: str,
+    file: str, path: Path, schema: Schema, mode: str, ledger: str | None, table: list[str], **given: Any
 ) -> Iterator[Session]:
-    """A session on the ledger beside its schema, or on the one that is named."""
+    """A session on the ledger beside its schema, or on the one that is named; `table` as of `shoal ask`."""
     from shoal.dp.ledger.ledger import Ledger
 
     where = ledger or str(path.with_suffix(".ledger.db"))
     opened = Ledger(where, secret=path.with_suffix(".ledger.secret") if "://" in where else None)
     try:
-        given: Keywords = {"budget": budget, "analyst": analyst, "tables": {}}
-        yield _session(str(file), schema, mode, opened, given)
+        yield _session(file, schema, mode, opened, {**given, "tables": _tables(table)})
     finally:
         opened.close()
 

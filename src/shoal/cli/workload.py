@@ -16,7 +16,9 @@ def register(app: typer.Typer) -> None:
 
 
 def workload(
-    file: Annotated[Path, typer.Argument(help="The private table.")],
+    file: Annotated[
+        str, typer.Argument(help="The private table: a file, a folder or an address, as of shoal ask.")
+    ],
     queries: Annotated[Path, typer.Argument(help="A text file with queries, ended by ';'.")],
     schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")],
     epsilon: Annotated[float | None, typer.Option(help="What to spend on all of them.")] = None,
@@ -29,6 +31,14 @@ def workload(
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file or URL; beside the schema if left out.")
     ] = None,
+    data_version: Annotated[
+        str | None,
+        typer.Option(help="The owner's word for this state of the table; answers are kept under it."),
+    ] = None,
+    table: Annotated[
+        list[str] | None,
+        typer.Option(help="A further table of the schema's links, as NAME=FILE:SCHEMA; may be repeated."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
 ) -> None:
     """Answer counting queries together: marginals, histograms and ranges, with less noise than one by one.
@@ -36,6 +46,7 @@ def workload(
     Example: shoal workload survey.csv queries.sql --schema survey.toml --epsilon 0.5
     """
     from shoal.cli.ask import figure_line, opened_session
+    from shoal.dp.workload import statements
     from shoal.errors import InputError, ParameterError
     from shoal.schema import Schema
 
@@ -47,8 +58,9 @@ def workload(
         raise InputError(f"No file {str(queries)!r}.") from None
     except (OSError, UnicodeDecodeError):
         raise InputError(f"{str(queries)!r} cannot be read as UTF-8 text.") from None
-    asked = [each.strip() for each in text.split(";") if each.strip()]
-    with opened_session(file, schema, Schema.from_toml(schema), mode, ledger, budget, analyst) as session:
+    asked, facts = statements(text), Schema.from_toml(schema)
+    given = {"budget": budget, "analyst": analyst, "data_version": data_version}
+    with opened_session(file, schema, facts, mode, ledger, table or [], **given) as session:
         found = session.workload(asked, epsilon, rho=rho)
     if as_json:
         print_json(found.to_dict())

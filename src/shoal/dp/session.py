@@ -291,6 +291,7 @@ class Session:
         ----------
         queries : sequence of str or Query
             Each one ``COUNT(*)``, with conditions on constants and GROUP BY declared levels: marginals, histograms, ranges.
+            All have the same FROM: one table, or one join or sub-query.
         epsilon, rho : float, optional
             What to spend on all of them; as of `ask`.
         analyst : str, optional

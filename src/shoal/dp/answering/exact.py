@@ -20,7 +20,7 @@ from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import Fixed, Ranks, Release, Sums
 from shoal.dp.meaning.check import has_codes, levels, number
 from shoal.dp.meaning.columns import scope_of
-from shoal.dp.meaning.relation import Frames, single, single_frame
+from shoal.dp.meaning.relation import CELL, UNIT, Frames, in_own_order, single, single_frame
 from shoal.dp.meaning.rowwise import condition
 from shoal.dp.sql.expressions import Predicate
 from shoal.schema import Schema
@@ -69,6 +69,16 @@ def rows_of(frame: pl.DataFrame | Frames, plan: Plan) -> pl.LazyFrame:
         unit = plan.protected.column if plan.protected.kind == "column" else None
         frame = single_frame(frame, single(plan.schema, unit, plan.protected.rows))
     return relation.make(frame)
+
+
+def related_rows(frame: pl.DataFrame | Frames, plan: Plan, names: Sequence[str]) -> pl.DataFrame:
+    """Some columns of the rows asked about, with their units, those of a unit in an order of its own."""
+    rows, relation = rows_of(frame, plan), plan.lowered.relation
+    if relation is not None and not relation.ordered:
+        rows = in_own_order(rows)
+    there = rows.collect_schema()
+    chosen = [*names, *(each for each in (UNIT, CELL) if each in there)]
+    return rows.select(chosen or there.names()[:1]).collect()  # without a column the number of rows is lost
 
 
 def partial(frame: pl.DataFrame | Frames, plan: Plan) -> Partial:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from shoal.dp.answering.exact import (
     finish_keys,
     partial,
     partial_keys,
+    related_rows,
 )
 from shoal.dp.answering.plan import Plan
 from shoal.dp.loading.linked import Given, Linked, load_linked
@@ -61,6 +62,10 @@ class Held:
     def exact(self, plan: Plan) -> tuple[Totals, ...]:
         """The exact whole numbers of a plan."""
         return compute(self.frame, plan)
+
+    def related(self, plan: Plan, names: Sequence[str]) -> pl.DataFrame:
+        """Some columns of the rows that a plan asks about, in memory, with their units."""
+        return related_rows(self.frame, plan, names)
 
     def keys(self, plan: Plan, column: str, most: int) -> tuple[list[Any], np.ndarray]:
         """The values of a column that are there, and the number of units of each."""
@@ -95,6 +100,11 @@ class Several:
         if not self.tables.spilled:
             return compute(self.tables.whole, plan)
         return finish(combine_apart((partial(each, plan) for each in self.tables.parts()), plan), plan)
+
+    def related(self, plan: Plan, names: Sequence[str]) -> pl.DataFrame:
+        """Some columns of the rows that a plan asks about, in memory, with their units."""
+        parts = self.tables.parts() if self.tables.spilled else [self.tables.whole]
+        return pl.concat([related_rows(each, plan, names) for each in parts])
 
     def keys(self, plan: Plan, column: str, most: int) -> tuple[list[Any], np.ndarray]:
         """The values of a column that are there, and the number of units of each."""
@@ -161,6 +171,10 @@ class Streamed:
             return compute(in_order(gathered.whole()), plan)
         parts = (partial(in_order(each), plan) for each in gathered.parts())
         return finish(combine_apart(parts, plan), plan)
+
+    def related(self, plan: Plan, names: Sequence[str]) -> pl.DataFrame:
+        """Some columns of the rows that a plan asks about, in memory, with their units."""
+        return related_rows(self.frame, plan, names)
 
     def keys(self, plan: Plan, column: str, most: int) -> tuple[list[Any], np.ndarray]:
         """The values of a column that are there, and the number of units of each."""

@@ -25,6 +25,7 @@ from shoal.dp.meaning.relation import (
     Known,
     Relation,
     check_names,
+    in_own_order,
     known_as,
     stored,
 )
@@ -243,7 +244,7 @@ def _joined(
     def side(relation: Relation, at: int, frames: Frames) -> pl.LazyFrame:
         rows = relation.make(frames)
         if both:  # of a unit so many rows at most, the first in an order of its own
-            rows = rows if relation.ordered else _in_order(rows)
+            rows = rows if relation.ordered else in_own_order(rows)
             rows = rows.filter(pl.int_range(pl.len()).over(UNIT) < most)
         return rows.with_columns(
             _join_value(pair[at], pair[1 - at]).alias(key) for key, pair in zip(keys, pairs, strict=True)
@@ -258,12 +259,6 @@ def _joined(
         return a.join(b, on=on, how=kind, coalesce=True, nulls_equal=False).drop(keys)  # type: ignore[arg-type]
 
     return make
-
-
-def _in_order(rows: pl.LazyFrame) -> pl.LazyFrame:
-    """Rows by a hash of each, so that which of a unit come first depends on that unit alone."""
-    hashed = rows.with_columns(pl.struct(pl.all()).hash(seed=1).alias("shoal:hash"))
-    return hashed.sort("shoal:hash").drop("shoal:hash")
 
 
 def _join_value(mine: Known, other: Known) -> pl.Expr:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Self
 
@@ -150,10 +150,9 @@ def ask_workload(
     asked, domain, strategy = plan_workload(session, queries, micro)
     protected = session.protected
     assert protected is not None  # the queries were planned
-    rows = protected.rows
 
     def draw() -> str:
-        frame = _kept(session._rows.frame, rows)
+        frame = _kept(_rows(session, asked, domain), strategy.rows)
         if strategy.ways:
             found = strategy.answers(domain.counts(frame), domain.matrix)
         else:
@@ -196,7 +195,7 @@ def _told(
     assert protected is not None  # the queries were planned
     notes = ["answered together: sums of the answers agree"] if strategy.ways else []
     if protected.kind in ("column", "cell"):
-        notes.append(f"at most {protected.rows} rows of a unit count; the intervals hold if none has more")
+        notes.append(f"at most {strategy.rows} rows of a unit count; the intervals hold if none has more")
     told = session._told(protected.guarantee, receipt, None, None, tuple(notes))
     return _laid_out(asked, strategy, json.loads(receipt.body), told, micro)
 
@@ -217,8 +216,6 @@ def plan_workload(
     if isinstance(queries, (str, Query)) or not queries:
         raise ParameterError("A workload is a list of at least one query.")
     session._least_of(micro)
-    if session.catalog is not None:
-        raise QueryError("A workload counts rows of one table. Got a session of several tables.")
     asked = []
     for each in queries:
         plan = session._plan(session._question(each), max(micro, budget.MICRO))
@@ -226,18 +223,33 @@ def plan_workload(
     groups = [len(each.labels) for each in asked]
     if sum(groups) > MOST_QUERIES:
         raise QueryError(f"A workload may ask for at most {MOST_QUERIES} counts. Got {sum(groups)}.")
-    domain = domain_of(session.schema, asked)
+    sources = list(dict.fromkeys(str(each.plan.lowered.asked.source) for each in asked))
+    if len(sources) > 1:
+        raise QueryError(
+            "The queries of a workload must all have the same FROM: ask those of another in a workload of their own."
+        )
+    relation = asked[0].plan.lowered.relation
+    domain = domain_of(session.schema if relation is None else asked[0].plan.schema, asked)
     protected = session.protected
     assert protected is not None  # the queries were planned
+    rows = protected.rows if relation is None else min(protected.rows, relation.rows)
     strategy = choose_strategy(
         domain.matrix if domain.fits and domain.axes else None,
         groups,
         session.currency.name,
         Fraction(micro, budget.MICRO),
-        protected.rows,
+        rows,
         [each.ordered for each in domain.axes],
     )
     return asked, domain, strategy
+
+
+def _rows(session: Session, asked: Sequence[Counted], domain: Domain) -> pl.DataFrame:
+    """The rows that all queries count: of the one table, or of the join or sub-query that they share."""
+    plan = asked[0].plan
+    if plan.lowered.relation is None:
+        return session._rows.frame
+    return session._rows.related(plan, [each.column.name for each in domain.axes])
 
 
 def _kept(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
@@ -253,7 +265,8 @@ def _one_by_one(frame: pl.DataFrame, asked: Sequence[Counted], strategy: Strateg
     for at, each in enumerate(asked):
         release = each.plan.releases[0]
         assert isinstance(release, Sums)  # a count
-        exact = cut_sums(release, compute(frame, each.plan)[0], None)
+        rows_are_there = replace(each.plan, lowered=replace(each.plan.lowered, relation=None))
+        exact = cut_sums(release, compute(frame, rows_are_there)[0], None)
         found.append(strategy.noise(at).add(exact))
     return np.concatenate(found).astype(np.float64)
 
