@@ -17,6 +17,7 @@ import shoal
 from shoal import cli
 from shoal.errors import InputError
 from shoal.evidence import dossier, read_run, registry_tiers, run_of_protection, run_of_release
+from shoal.evidence._saved import mismatches
 from shoal.io import Variable, ddi_codebook
 from shoal.schema import Column, Indicator, Schema
 
@@ -485,3 +486,33 @@ def test_the_codebook_says_what_steps_did(tmp_path):
     )  # fmt: skip
     done = Evidence(run, release_type(None)).treatments
     assert done["disease"].startswith("Changed by pram, then noise;")
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (
+            lambda f: f.with_columns(pl.col("age") + pl.int_range(pl.len()) / 1e6),
+            "it is not the table that was checked",
+        ),
+        (lambda f: f.head(200), "has 200 rows where the run protected 240"),
+        (lambda f: f.drop("income"), "lacks 'income', which the run checked"),
+    ],
+)
+def test_another_file_than_the_run_wrote_turns_the_dossier_red(saved, change, words):
+    run = read_run(saved / "run.json")
+    published = pl.read_csv(saved / "out.csv")
+    assert mismatches(run, published) == ()
+    assert words in mismatches(run, change(published))[0]
+    if words.startswith("it is"):
+        change(published).write_csv(saved / "swapped.csv")
+        made = dossier(run, saved / "swapped", protected=saved / "swapped.csv", targets=20)
+        assert made.status == "red"
+        assert words in made.reasons[0]
+
+
+def test_a_run_that_was_moved_finds_its_tables_beside_it(saved, tmp_path, monkeypatch):
+    for name in ("run.json", "in.csv", "out.csv"):
+        (tmp_path / name).write_bytes((saved / name).read_bytes())
+    monkeypatch.chdir("/")
+    assert dossier(tmp_path / "run.json", tmp_path / "dossier", targets=20).status in ("green", "amber")

@@ -222,3 +222,34 @@ def test_a_model_trained_there_is_not_asked_about_its_own_rows():
     )
     found = general(frame, frame, target="d")
     assert found.trained_there == pytest.approx(found.trained_here)
+
+
+@pytest.mark.parametrize(
+    ("formula", "words"),
+    [
+        ("income ~ age +* rent", "expected a noun"),
+        ("income ~ log(age)", "name 'log' is not defined"),
+        ("income ~ np.odd(age)", "odd"),
+    ],
+)
+@pytest.mark.parametrize("memory", [None, "1GB"])
+def test_a_formula_that_cannot_be_computed_writes_nothing(
+    tmp_path, monkeypatch, capsys, formula, words, memory
+):
+    import sys
+
+    from shoal import cli
+
+    survey(60).write_csv(tmp_path / "in.csv")
+    (tmp_path / "s.toml").write_text(f'[[indicators]]\nkind = "regression"\nformula = "{formula}"\n')
+    more = [] if memory is None else ["--memory", memory]
+    monkeypatch.setattr(
+        sys, "argv",
+        ["shoal", "protect", str(tmp_path / "in.csv"), "-k", "3", "-o", str(tmp_path / "out.csv"), "--method", "mdav",
+         "--schema", str(tmp_path / "s.toml"), *more],
+    )  # fmt: skip
+    with pytest.raises(SystemExit) as left:
+        cli.main()
+    assert left.value.code == 2
+    assert words in capsys.readouterr().err
+    assert not (tmp_path / "out.csv").exists()

@@ -15,7 +15,7 @@ from shoal.evidence._methods import methods_of
 from shoal.evidence._pages import Evidence, internal_page, public_page
 from shoal.evidence._registry import registry_tiers
 from shoal.evidence._run import Run, read_run
-from shoal.evidence._saved import SavedProtection
+from shoal.evidence._saved import SavedProtection, mismatches
 from shoal.report import page, write_report
 from shoal.report.attacks import attack_sections
 from shoal.scenarios import release_type
@@ -151,7 +151,8 @@ def _gather(
     tell("measuring what is kept", 0, 0)
     saved = SavedProtection(run, before, after) if run.job == "protect" else None
     kept = None if saved is None else saved.fitness
-    return Evidence(run, limits, after, saved, tried, kept, general(before, after, schema=run.schema))
+    other = () if saved is None else mismatches(run, after)
+    return Evidence(run, limits, after, saved, tried, kept, general(before, after, schema=run.schema), other)
 
 
 def _write(found: Evidence, folder: Path, allow: tuple[str, ...]) -> list[str]:

@@ -55,6 +55,7 @@ class Evidence:
     attacks: Attacks | None = None
     fitness: Fitness | None = None
     general: General | None = None
+    mismatches: tuple[str, ...] = ()
 
     @property
     def treatments(self) -> dict[str, str]:
@@ -81,13 +82,14 @@ class Evidence:
             return "none"
         told = [str(self.run.facts.get("status", "green"))]
         told += [] if self.attacks is None else [self.attacks.status]
+        told += ["red"] if self.mismatches else []
         return max(told, key=COLOURS.index)
 
     @property
     def reasons(self) -> tuple[str, ...]:
         if self.run.job == "ask":
             return ("a private answer stands by its guarantee; nothing was attacked",)
-        own = tuple(self.run.facts.get("reasons", ()))
+        own = (*self.mismatches, *self.run.facts.get("reasons", ()))
         return own + (() if self.attacks is None else self.attacks.reasons)
 
 

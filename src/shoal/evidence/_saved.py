@@ -31,6 +31,30 @@ class SavedFigures:
         return self.facts
 
 
+def mismatches(run: Run, published: pl.DataFrame) -> tuple[str, ...]:
+    """Where a file cannot be the table that the run checked: other rows, other columns, other classes.
+
+    Classes are compared in columns without missing cells, which several readings count differently.
+    """
+    left_out = int(run.facts.get("suppressed_records") or 0)
+    rows = run.facts.get("n_records")
+    if rows is not None and published.height not in (rows, rows - left_out):
+        return (f"the published file has {published.height:,} rows where the run protected {rows:,}",)
+    for each in run.facts.get("verdicts", ()):
+        absent = [name for name in each["quasi"] if name not in published.columns]
+        if absent:
+            return (f"the published file lacks {absent[0]!r}, which the run checked",)
+        cells = published.select(each["quasi"])
+        if cells.null_count().sum_horizontal()[0]:
+            continue
+        if cells.unique().height != each["n_classes"]:
+            return (
+                f"the published file has {cells.unique().height:,} classes on {', '.join(each['quasi'])} where the run found "
+                f"{each['n_classes']:,}: it is not the table that was checked",
+            )
+    return ()
+
+
 @dataclass(frozen=True)
 class SavedProtection:
     """What a report needs of a protection, from a saved run and its two tables.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.utility._estimates import Estimate, overlap, quantile, ratio, total
-from shoal.utility._formulas import columns_of
+from shoal.utility._formulas import check_formula, columns_of
 from shoal.utility._general import General, general
 from shoal.utility._indicators import Fitness, KeptFigure, check_indicators, figure_text, fitness
 from shoal.utility._models import guessed
@@ -13,6 +13,7 @@ __all__ = [
     "Fitness",
     "General",
     "KeptFigure",
+    "check_formula",
     "check_indicators",
     "columns_of",
     "figure_text",

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -55,44 +57,79 @@ def whole(cells: pl.Series) -> pl.Series:
     return cells.cast(pl.Int64) if fits else cells
 
 
+def check_formula(indicator: Indicator, table: pl.DataFrame) -> None:
+    """Raise a sentence where a formula cannot be laid out on these rows: before anything is done with it.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.schema import Indicator
+    >>> from shoal.utility import check_formula
+    >>> check_formula(Indicator("regression", formula="x ~ log(y)"), pl.DataFrame({"x": [1.0], "y": [2.0]}))
+    Traceback (most recent call last):
+    ...
+    shoal.errors.InputError: The formula 'x ~ log(y)' cannot be computed: name 'log' is not defined.
+    """
+    try:
+        import patsy
+        import statsmodels  # noqa: F401
+    except ImportError:
+        raise MissingExtraError("statsmodels", "stat") from None
+    formula, frame, _ = _laid_out(indicator, table, np.ones(table.height))
+    if len(frame):
+        with _in_words(indicator):
+            patsy.dmatrices(formula, frame)
+
+
 def coefficients(indicator: Indicator, table: pl.DataFrame, w: np.ndarray) -> dict[str, Estimate]:
     """The coefficients of a model on the records of a domain, with intervals that allow for unequal variances."""
     try:
-        import pandas as pd
         import statsmodels.api as sm
         import statsmodels.formula.api as smf
     except ImportError:
         raise MissingExtraError("statsmodels", "stat") from None
+    formula, frame, weight = _laid_out(indicator, table, w)
+    if len(frame) == 0:
+        return {}
+    weight = weight / weight.mean()
+    with warnings.catch_warnings(), _in_words(indicator):
+        warnings.simplefilter("ignore")  # separation and singular designs show in the intervals
+        model: Any
+        if indicator.kind == "logit":
+            model = smf.glm(formula, frame, family=sm.families.Binomial(), freq_weights=weight)
+        else:
+            model = smf.wls(formula, frame, weights=weight)
+        fitted = model.fit(cov_type="HC1") if indicator.kind == "regression" else model.fit(cov_type="HC0")
+    return {
+        str(name): Estimate.within(float(value), float(deviation))
+        for name, value, deviation in zip(fitted.params.index, fitted.params, fitted.bse, strict=True)
+    }
+
+
+def _laid_out(indicator: Indicator, table: pl.DataFrame, w: np.ndarray) -> tuple[str, Any, np.ndarray]:
+    """The formula as it is computed, the complete rows of its columns, and their weights."""
+    import pandas as pd
+
     assert indicator.formula is not None
     names = columns_of(indicator.formula)
     known = table.select(
         pl.col(name).fill_nan(None) if table[name].dtype.is_float() else name for name in names
     )
     kept = ~known.select(pl.any_horizontal(pl.all().is_null())).to_series().to_numpy() & (w > 0)
-    known, weight = known.filter(pl.Series(kept)), w[kept]
-    frame = pd.DataFrame({name: whole(known[name]).to_list() for name in names})
-    if len(frame) == 0:
-        return {}
+    known = known.filter(pl.Series(kept))
     formula = indicator.formula if indicator.kind == "regression" else _zero_or_one(indicator.formula, table)
-    weight = weight / weight.mean()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # separation and singular designs show in the intervals
-        try:
-            model: Any
-            if indicator.kind == "logit":
-                model = smf.glm(formula, frame, family=sm.families.Binomial(), freq_weights=weight)
-            else:
-                model = smf.wls(formula, frame, weights=weight)
-            fitted = (
-                model.fit(cov_type="HC1") if indicator.kind == "regression" else model.fit(cov_type="HC0")
-            )
-        except Exception as error:  # each of the libraries behind a formula has errors of its own
-            why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
-            raise InputError(f"The formula {indicator.formula!r} cannot be computed: {why}.") from None
-    return {
-        str(name): Estimate.within(float(value), float(deviation))
-        for name, value, deviation in zip(fitted.params.index, fitted.params, fitted.bse, strict=True)
-    }
+    return formula, pd.DataFrame({name: whole(known[name]).to_list() for name in names}), w[kept]
+
+
+@contextlib.contextmanager
+def _in_words(indicator: Indicator) -> Iterator[None]:
+    """Each of the libraries behind a formula has errors of its own: all are one sentence here."""
+    try:
+        yield
+    except Exception as error:
+        why = (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
+        why = why.removeprefix("Error evaluating factor: NameError: ")
+        raise InputError(f"The formula {indicator.formula!r} cannot be computed: {why}.") from None
 
 
 def _zero_or_one(formula: str, table: pl.DataFrame) -> str:

@@ -118,12 +118,15 @@ def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Colle
             f"'sensitive' in a schema. None has it, and {asked[0]!r} was asked for."
         )
     if settled.indicators:
-        from shoal.utility import check_indicators
+        from shoal.utility import check_formula, check_indicators
 
         gone = {*settled.names("identifier"), *settled.names("household")}
         check_indicators(
             settled.indicators, head.columns, [name for name in head.columns if name not in gone]
         )
+        for each in settled.indicators:
+            if each.formula is not None:
+                check_formula(each, table)
     return Roles(
         schema=settled,
         decoder=decoder,
