@@ -49,8 +49,9 @@ class House:
         shutil.copyfile(source, self.folder / "survey.csv")
         schema = source.with_suffix(".toml").read_text()
         lines = ["[server]", f'ledger = "{self.ledger}"', 'accounts = "accounts.db"', self.extra]
-        if "requests_per_minute" not in self.extra:
-            lines.append("requests_per_minute = 60000")
+        for name in ("requests_per_minute", "sign_ins_per_hour"):
+            if name not in self.extra:
+                lines.append(f"{name} = 60000")
         for name, (budget, own) in self.datasets.items():
             currency = '\ncurrency = "zcdp"\ndelta = 1e-6' if name in self.counted_in_rho else ""
             (self.folder / f"{name}.toml").write_text(

@@ -66,23 +66,22 @@ def test_an_error_is_the_same_class_as_at_home(house, tokens):
         Client("http://127.0.0.1:1", "shoal-x", "survey").ask("SELECT COUNT(*) FROM t", 1)
 
 
+def filled(path: str) -> str:
+    """A route's address, about things that are not there but for the data set."""
+    known = {"dataset": "survey", "name": "all.csv", "identity": "0" * 12, "stream": "0" * 32}
+    return re.sub(r"{(\w+)}", lambda found: known.get(found[1], "0" * 24), path)
+
+
 def test_every_route_lets_in_its_roles_and_nobody_else(house, tokens):
-    filled = {
-        "dataset": "survey",
-        "job": "0" * 24,
-        "name": "all.csv",
-        "identity": "0" * 12,
-        "draft": "0" * 24,
-        "stream": "0" * 32,
-    }
     # Of these only the refusals are tried: the server is shared, and they would close it to other tests.
     safe = {"/sign-out", "/owner/users", "/owner/users/revoke", "/owner/users/rotate", "/account/sessions"}
     safe |= {"/owner/access/{dataset}", "/owner/access/{dataset}/caps", "/api/v1/datasets/{dataset}/access"}
-    for way, role in itertools.product(WAYS, ["owner", "analyst", "auditor", None]):
+    tokens = tokens | {"agent": house.book.add("the-agent", "agent")}  # who asks by `shoal mcp` alone
+    for way, role in itertools.product(WAYS, ["owner", "analyst", "auditor", "agent", None]):
         allowed = way.roles is None or role in way.roles
         if allowed and way.path in safe:
             continue
-        path = way.path.format(**filled)
+        path = filled(way.path)
         with house.http(tokens.get(role)) as client:
             status = client.request(way.method, path).status_code
         if way.roles is None:
@@ -94,6 +93,20 @@ def test_every_route_lets_in_its_roles_and_nobody_else(house, tokens):
             assert status not in (401, 403, 405, 500), (way, role, status)
         else:
             assert status == 403, (way, role, status)
+
+
+def test_no_route_is_changed_by_a_cookie_alone(house, tokens):
+    for role in ("owner", "analyst", "auditor"):
+        with house.signed_in(tokens[role]) as browser:
+            del browser.headers["x-csrf-token"]
+            for way in WAYS:
+                if way.method == "GET" or way.roles is None or role not in way.roles:
+                    continue
+                path = filled(way.path)
+                for body in ({}, {"data": {"csrf": "guess", "sure": "survey"}}, {"json": {}}):
+                    told = browser.request(way.method, path, **body)
+                    assert told.status_code == 403, (way, role, told.status_code)
+                    assert "out of date" in told.text, (way, told.text)
 
 
 def test_a_cookie_alone_changes_nothing(house, tokens):

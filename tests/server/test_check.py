@@ -72,6 +72,13 @@ def test_a_key_that_is_not_the_certificates_is_said(folder):
     assert "belong together" in str(found.exception)
 
 
+def test_an_anchor_that_cannot_be_written_is_said(folder):
+    configure(folder, f'anchor = "{folder}/elsewhere/head.txt"')
+    found = check(folder, "--check")
+    assert found.exit_code == 0
+    assert "head.txt': its folder is not there" in " ".join(found.output.split())
+
+
 def test_cells_that_are_not_understood_are_told_to_the_owner(folder):
     table = pl.read_csv(folder / "s.csv", infer_schema=False)
     table = table.with_columns(

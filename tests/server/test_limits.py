@@ -51,7 +51,8 @@ def test_large_questions_wait_for_one_another_and_small_ones_do_not():
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
     house = wide_house(
-        tmp_path_factory.mktemp("wide"), "refusals_per_hour = 6\nmemory_megabytes = 6000"
+        tmp_path_factory.mktemp("wide"),
+        "refusals_per_hour = 6\nsign_ins_per_hour = 15\nmemory_megabytes = 6000",
     ).start()
     yield house
     house.stop()
@@ -78,6 +79,21 @@ def test_a_large_answer_is_given_and_is_in_lists_only_by_its_name(wide):
     with wide.signed_in(token) as client:
         opened = client.get(f"/ask/wide/answers/{answer['entry']}.json").json()
         assert opened["answer"]["value"] == answer["value"]
+
+
+def test_sign_ins_do_not_fill_the_ledger(wide):
+    token, auditor = wide.book.add("often", "analyst"), wide.book.add("aud", "auditor")
+    found = []
+    with wide.http(follow_redirects=False) as client:
+        client.get("/sign-in")
+        stamp = client.cookies["shoal_form"]
+        for _ in range(12):
+            found.append(client.post("/sign-in", data={"token": token, "stamp": stamp}).status_code)
+    assert found[:5] == [303] * 5
+    assert set(found[6:]) == {429}
+    with wide.http(auditor) as client:
+        rows = client.get("/api/v1/log/questions", params={"analyst": "often"}).json()["rows"]
+    assert len(rows) == found.count(303)
 
 
 def test_refusals_by_the_budget_do_not_fill_the_ledger(wide):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -14,7 +11,6 @@ from shoal.server.config import Config
 
 from .conftest import House, question
 
-ROOT = Path(__file__).parents[2]
 SECRET = "a-token-for-the-scraper-only"
 
 
@@ -110,18 +106,3 @@ def test_an_untrusted_client_cannot_name_another_address(house):
 def test_a_proxy_is_an_address(each):
     with pytest.raises(ParameterError, match="trusted_proxies"):
         Config().changed(trusted_proxies=(each,))
-
-
-def test_the_container_is_built_and_answers(tmp_path):
-    builder = next((shutil.which(each) for each in ("podman", "docker") if shutil.which(each)), None)
-    if builder is None or subprocess.run([builder, "info"], capture_output=True, check=False).returncode:
-        pytest.skip("no container builder is at hand (podman or docker with a daemon)")
-    words = [builder, "build", "-q", "-f", str(ROOT / "Containerfile"), str(ROOT)]
-    image = subprocess.run(words, capture_output=True, text=True, check=True, timeout=1500).stdout.strip()
-    told = subprocess.run(
-        [builder, "run", "--rm", image, "shoal", "serve", "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert "--behind-proxy" in told.stdout

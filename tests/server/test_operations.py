@@ -11,13 +11,17 @@ import signal
 import subprocess
 import sys
 import tempfile
+import textwrap
 import time
 from pathlib import Path
 
 import httpx
 import pytest
 
+from shoal.server.config import Config
 from shoal.server.folders import JOBS, TABLES, PrivateFolder, sweep
+from shoal.server.service import Service
+from shoal.server.shown import table_of
 
 from .conftest import House, free_port, question
 
@@ -259,6 +263,30 @@ def test_health_says_when_the_ledger_is_gone(tmp_path, postgres, cluster):
 def test_the_configuration_in_the_documentation_is_one_that_works(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
     house = House(tmp_path / "h")
-    house.path.write_text(page.split("```toml")[1].split("```")[0])
+    house.path.write_text("[server]" + page.split("```toml\n[server]")[1].split("```")[0])
     checked = shoal("serve", house.path, "--check")
     assert checked.returncode == 0, checked.stderr
+
+
+def test_the_six_steps_of_the_documentation_lead_to_an_own_table(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
+    steps = page.split("## Your own table")[1].split("\n## ")[0]
+    rows = ["Person;Alter (Jahre);Ort;Notiz"]
+    rows += [
+        f"P{each // 2};{20 + each % 60};{('Köln', 'São Paulo', 'k.A.')[each % 3]};x" for each in range(400)
+    ]
+    (tmp_path / "people.csv").write_text("\n".join(rows), encoding="utf-8")
+    guessed = shoal("schema", "people.csv", "-o", "guessed.toml", cwd=tmp_path)
+    assert guessed.returncode == 0, guessed.stderr
+    assert 'separator = ";"' in (tmp_path / "guessed.toml").read_text()
+    schema, config = (textwrap.dedent(each) for each in re.findall(r"```toml\n(.*?)```", steps, re.DOTALL))
+    (tmp_path / "people.toml").write_text(schema, encoding="utf-8")
+    (tmp_path / "shoal.toml").write_text(f"[server]\nport = {free_port()}\n{config}", encoding="utf-8")
+    checked = shoal("serve", "shoal.toml", "--check", cwd=tmp_path)
+    assert checked.returncode == 0, checked.stderr
+    assert "all is well" in checked.stdout
+    asked = 'SELECT COUNT(*), AVG("Alter (Jahre)") FROM people GROUP BY Ort'
+    service = Service(Config.from_toml(tmp_path / "shoal.toml"))
+    table = table_of(service.ask("people", asked, 1.0, None, "ann"))
+    service.close()
+    assert [row[0] for row in table.rows] == ["Köln", "São Paulo", "O'Fallon"]

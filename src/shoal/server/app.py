@@ -312,6 +312,8 @@ def make_app(config: Config, jobs: Path | None = None, loaded: Path | None = Non
         Buckets(config.requests_per_minute),
         Buckets(config.guesses_per_minute),
     )
+    per_hour = config.sign_ins_per_hour
+    app.state.sign_ins = Buckets(per_hour / 60, max(1, per_hour // 3))
     app.state.hashing = anyio.CapacityLimiter(HASHING)
     app.state.jobs, app.state.metrics = Jobs(jobs), metrics.Metrics()
     app.state.tables = tables.TableMaker()

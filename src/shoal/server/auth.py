@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import ipaddress
 from collections.abc import Awaitable, Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -105,7 +106,7 @@ async def prove(request: Request, token: str) -> Account | None:
     if accounts.is_proven(token):
         found: Account | None = await run_in_threadpool(accounts.find, token)
         return found
-    address = address_of(request)
+    address = network_of(address_of(request))
     async with request.app.state.hashing:
         if not failures.take(address):
             raise TooOftenError("Too many tokens that were not known; wait a minute and try again.")
@@ -118,6 +119,25 @@ async def prove(request: Request, token: str) -> Account | None:
 def address_of(request: Request) -> str:
     """Where a request comes from: the client that trusted proxies name, or who is connected."""
     return request.client.host if request.client else "?"
+
+
+def network_of(address: str) -> str:
+    """Whose guesses are counted together: an address, or of version 6 the network that one household has.
+
+    Examples
+    --------
+    >>> from shoal.server.auth import network_of
+    >>> network_of("10.0.0.7"), network_of("2001:db8::1:2:3:4"), network_of("?")
+    ('10.0.0.7', '2001:db8::/64', '?')
+    """
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if found.version == 4:
+        return str(found)
+    mapped = found.ipv4_mapped
+    return str(mapped) if mapped is not None else str(ipaddress.ip_network((found, 64), strict=False))
 
 
 async def _meant(request: Request, csrf: str) -> None:

@@ -28,6 +28,8 @@ def look_through(config: Config) -> list[str]:
         check_port(config)
     except ParameterError as error:  # the server to be checked may be running
         said.append(f"{error}")
+    if config.anchor is not None and not Path(config.anchor).parent.is_dir():
+        said.append(f"The ledger's head cannot be added to {config.anchor!r}: its folder is not there.")
     for name, facts in config.datasets.items():
         try:
             said += [f"{name}: {each}" for each in _look_at(facts, config)]

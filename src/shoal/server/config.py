@@ -174,6 +174,10 @@ class Config:
         default=60,
         description="refusals by the budget that one account may add to the ledger; more are not looked at",
     )
+    sign_ins_per_hour: Count = Field(
+        default=60,
+        description="sign-ins that one account may add to the ledger, a third of them at once; more are refused",
+    )
     most_figures: Count = Field(
         default=20_000,
         description="numbers in one answer: figures times groups; larger questions are refused",

@@ -30,6 +30,7 @@ from shoal.server.auth import (
     prove,
     same_origin,
 )
+from shoal.server.limits import TooOftenError
 from shoal.server.shown import number
 
 _HOMES = {"owner": "/owner", "analyst": "/ask", "auditor": "/audit"}
@@ -63,6 +64,8 @@ async def enter(request: Request, account: Account, response: Response, how: str
     """Open a session for an account that proved itself; the sign-in is in the ledger's log."""
     address, agent = address_of(request), request.headers.get("user-agent", "")
     request.state.account = account.name
+    if not request.app.state.sign_ins.take(account.id):  # each is an entry of the ledger
+        raise TooOftenError("You signed in too often; wait a few minutes and try again.")
     await run_in_threadpool(api.service_of(request).ledger.note, "sign-in", account.name, how)
     cookie = await run_in_threadpool(request.app.state.accounts.enter, account, address, agent)
     _set_cookie(request, response, COOKIE, cookie, VISIT_SECONDS)

@@ -35,6 +35,7 @@ _LOGS: dict[str, Any] = {
     },
     "loggers": {
         "shoal.server": {"handlers": ["err"], "level": "INFO", "propagate": False},
+        "shoal.dp": {"handlers": ["err"], "level": "WARNING", "propagate": False},
         # Its tracebacks and addresses could quote what people typed; ours say what is needed.
         "uvicorn": {"handlers": ["err"], "level": "WARNING", "propagate": False},
         "uvicorn.error": {"level": "CRITICAL"},

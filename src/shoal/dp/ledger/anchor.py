@@ -90,7 +90,7 @@ class Anchor:
         try:
             self.send(head())
         except LedgerError:
-            log.exception("The ledger's head could not be anchored.")
+            log.error("The ledger's head could not be anchored: the ledger was not reached.")
 
     def _deliver(self, head: Head) -> None:
         line = f"{self._line_of(head)}\n"
