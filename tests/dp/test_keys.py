@@ -63,7 +63,7 @@ def test_common_values_are_shown_and_rare_ones_are_not():
 
 def test_figures_conditions_and_declared_groups_beside_it():
     with Session(table(), schema()) as s:
-        text = "SELECT city, sex, AVG(age) AS age FROM t WHERE age < 50 GROUP BY city, sex HAVING age > 0 ORDER BY city, sex"
+        text = "SELECT city, sex, AVG(age) AS years FROM t WHERE age < 50 GROUP BY city, sex HAVING years > 0 ORDER BY city, sex"
         answer = s.ask(text, rho=1)
         assert [(each["city"], each["sex"]) for each in answer.value] == [
             ("Oslo", "f"), ("Oslo", "m"), ("Rome", "f"), ("Rome", "m"),

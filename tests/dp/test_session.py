@@ -455,7 +455,8 @@ def test_the_work_of_a_private_count_is_what_it_needs(survey, tmp_path, monkeypa
     for i in range(5):
         s.ask(count().where(col("age") > i), 0.1)
     assert steps.count("before-commit") == 10
-    assert (looks, len(draws)) == (["plain"] * 5, 5)
+    assert (looks.count("plain"), len(draws)) == (5, 5)
+    assert looks.count("lazy") in (0, 5)  # polars before 2 does the one by the other
 
 
 @pytest.mark.parametrize("kind", ["numpy", "pandas"])
