@@ -104,3 +104,11 @@ def test_a_control_group_needs_only_the_published_columns(tmp_path):
     others = pl.DataFrame({"a": np.arange(60) + 500, "b": np.arange(60)})
     write_pack(people.drop("name"), people, tmp_path, control=others, people=20)
     assert pl.read_csv(tmp_path / "tester" / "people.csv").columns == ["person", "a", "b"]
+
+
+def test_a_pack_that_is_out_is_not_drawn_again(pack):
+    folder, people = pack
+    key = (folder / "officer" / "key.csv").read_bytes()
+    with pytest.raises(InputError, match="must not hold a pack already"):
+        write_pack(people, people, folder)
+    assert (folder / "officer" / "key.csv").read_bytes() == key

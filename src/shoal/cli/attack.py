@@ -60,6 +60,8 @@ def attack(
     io.check_apart({"--report": report}, [protected, original, control, run, schema])
     if report is not None:
         io.check_folder(report)
+    if pack is not None:
+        evidence.check_pack(pack)
     facts = None if schema is None else Schema.from_toml(schema)
     kept = None if run is None else evidence.read_run(run)
     marks = facts.file if facts is not None else None if kept is None else kept.schema.file

@@ -129,6 +129,7 @@ def write_pack(
     Who is asked about is drawn from the system's randomness, so that no tester can draw the key again. Facts about
     people of the table and about others are written alike.
     """
+    check_pack(folder)
     tables = read_tables(protected, original, control, schema=schema, sensitive=listed(sensitive))
     after = Frame(protected).to_polars()
     before = decode_table(Frame(original).to_polars(), schema).select(tables.known)
@@ -160,6 +161,14 @@ def write_pack(
         io.write_table(key, target / files[5])
         io.write_text(_OFFICER, target / files[6])
     return tuple(files)
+
+
+def check_pack(folder: str | Path) -> None:
+    """Raise a sentence where a folder holds a key already: a tester may be at work on it, and a new one is another."""
+    if (Path(folder) / "officer" / "key.csv").exists():
+        raise InputError(
+            f"The folder {str(folder)!r} must not hold a pack already, since a new key would be another. Name another folder."
+        )
 
 
 def _drawn(
