@@ -1,6 +1,13 @@
-"""Run every benchmark: small sizes by default, the large ones with BENCH=full, one by name as argument.
+"""Run every benchmark: small sizes by default, the large ones with BENCH=full.
 
-What is found is kept in docs/benchmarks, from which `make docs` makes a page.
+    python -m benchmarks                      all, but for what was measured with this code before
+    python -m benchmarks large bounds         some
+    python -m benchmarks large:20000          one piece, though it was measured before
+    python -m benchmarks anneal:10-census     those whose names begin so
+    python -m benchmarks --list               what there is
+
+What is found is kept in docs/benchmarks piece by piece, from which `make docs` makes a page. A run that was broken off
+goes on where it was.
 """
 
 from __future__ import annotations
@@ -10,24 +17,50 @@ import os
 import pkgutil
 import sys
 import time
+from functools import partial
+from types import ModuleType
 
 import benchmarks
-from benchmarks._record import listening, record
+from benchmarks._record import Pieces, Record, measure
+
+
+def pieces_of(module: ModuleType, *, full: bool) -> Pieces:
+    """The pieces of a benchmark by name; one for all where it is not cut up."""
+    if hasattr(module, "pieces"):
+        return module.pieces(full)
+    return {"all": partial(module.run, full=full)}
 
 
 def main() -> None:
     full = os.environ.get("BENCH", "") == "full"
-    chosen = sys.argv[1:]
     names = [each.name for each in pkgutil.iter_modules(benchmarks.__path__) if not each.name.startswith("_")]
-    for name in chosen or [each for each in names if each != "server"]:
-        print(f"\n== {name}{' (full)' if full else ''}", flush=True)
-        start = time.perf_counter()
+    listing = sys.argv[1:] == ["--list"]
+    for asked in ([] if listing else sys.argv[1:]) or [each for each in names if each != "server"]:
+        name, _, only = asked.partition(":")
         module = importlib.import_module(f"benchmarks.{name}")
-        with listening() as printed:
-            rows = module.run(full=full) or []
+        pieces = pieces_of(module, full=full)
+        chosen = {
+            piece: run for piece, run in pieces.items() if f"{piece}-".startswith(f"{only}-" if only else "")
+        }
+        if not chosen:
+            sys.exit(f"{name} has no piece {only!r}. It has: {', '.join(pieces)}.")
+        if listing:
+            print(f"{name}: {', '.join(pieces)}")
+            continue
         title = (module.__doc__ or name).splitlines()[0].rstrip(".")
-        path = record(name, title, full=full, rows=rows, text=printed.getvalue())
-        print(f"-- {name}: {time.perf_counter() - start:.0f} s, kept in {path}", flush=True)
+        run_pieces(Record(name, title, full=full), chosen, again=only in chosen)
+
+
+def run_pieces(record: Record, pieces: Pieces, *, again: bool) -> None:
+    """Run what was not measured with this code yet, or all again."""
+    for piece, run in pieces.items():
+        print(f"\n== {record.path.stem}: {piece}", flush=True)
+        if record.holds(piece) and not again:
+            print(f"measured before, at {record.pieces[piece].commit}")
+            continue
+        start = time.perf_counter()
+        record.keep(measure(piece, run))
+        print(f"-- {time.perf_counter() - start:.0f} s, kept in {record.path}", flush=True)
 
 
 if __name__ == "__main__":

@@ -1,21 +1,27 @@
-"""Information loss of the annealing against the goals, and its speed.
+"""Information loss of the annealing against the goals: five seeds that the search was not tuned on.
 
-    python -m benchmarks.anneal [--seconds 10] [--seeds 3] [--tables census,tarragona,eia] [--k 3,5,10]
+    python -m benchmarks anneal                      the work of 10 s, k = 3
+    BENCH=full python -m benchmarks anneal           of 10 and 60 s, all k
+    python -m benchmarks anneal:60-census-10         one cell
 
-The load of the machine is printed beside each figure: a run against the clock on a busy machine makes fewer
-proposals. `--proposals` takes a number of them instead of seconds.
+The work is counted in proposals, those that two quiet cores make in so many seconds, so that a busy machine finds the
+same.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
 import time
+from functools import partial
 
 import numpy as np
 
+from benchmarks._record import Pieces, Row
 from shoal import datasets
 from shoal.microaggregation import Anneal
+from shoal.microaggregation._work import Shape
+
+SEEDS = range(101, 106)
 
 GOALS = {
     (10, "tarragona"): {3: 14.50, 4: 17.13, 5: 20.19, 10: 30.15, 25: 43.3},
@@ -27,69 +33,35 @@ GOALS = {
 }
 
 
-def table(name):
-    return datasets.load_eia() if name == "eia" else datasets.load(name)
+def pieces(full: bool) -> Pieces:
+    """A piece for each amount of work, table, k and seed: SECONDS-TABLE-K-SEED."""
+    return {
+        f"{seconds}-{table}-{k}-{seed}": partial(cell, seconds, table, k, seed, goal)
+        for (seconds, table), goals in GOALS.items()
+        if datasets.DATASETS[table].path is not None and (full or seconds == 10)
+        for k, goal in goals.items()
+        if full or k == 3
+        for seed in SEEDS
+    }
 
 
-def measure(X, k, seeds, **budget):
-    losses, rates, fitted = [], [], None
-    for seed in seeds:
-        cpu, wall = time.process_time(), time.perf_counter()
-        fitted = Anneal(k=k, random_state=seed, **budget).fit(X)
-        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-        losses.append(fitted.information_loss_)
-        rates.append(fitted.n_proposals_ / cpu / 1e6)
-    load = os.getloadavg()[0]
-    return (
-        np.array(losses),
-        f"start {fitted.start_loss_:.4f}  {np.mean(rates):.1f} M proposals/CPU s  {wall:.1f} s  load {load:.1f}",
+def cell(seconds: int, table: str, k: int, seed: int, goal: float) -> list[Row]:
+    """One search."""
+    X = (datasets.load_eia() if table == "eia" else datasets.load(table)).to_numpy().astype(np.float64)
+    shape = Shape(X.shape[0], k, X.shape[1])
+    proposals = round(2 * seconds / shape.seconds_per_proposal() / 100) * 100
+    Anneal(k=k, max_proposals=10_000).fit(X)  # compiles
+    started = time.process_time()
+    fitted = Anneal(k=k, max_proposals=proposals, random_state=seed).fit(X)
+    cpu = time.process_time() - started
+    print(
+        f"{table:10} k={k:<3} {seconds:3} s of two cores, seed {seed}: {fitted.information_loss_:.4f} (goal {goal})  "
+        f"{cpu:.1f} CPU s  load {os.getloadavg()[0]:.1f}",
+        flush=True,
     )
-
-
-def run(full: bool) -> None:
-    """The goals at 10 s, k = 3 and one seed; all k, three seeds and both limits if full."""
-    for seconds in (10, 60) if full else (10,):
-        main(
-            [
-                "--seconds",
-                str(seconds),
-                "--seeds",
-                "3" if full else "1",
-                "--k",
-                "3,4,5,10,25" if full else "3",
-            ]
-        )
-
-
-def main(words=None):
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seconds", type=float, default=10)
-    parser.add_argument("--proposals", type=float)
-    parser.add_argument("--seeds", type=int, default=3)
-    parser.add_argument("--first-seed", type=int, default=10, help="the search was tuned on 0 and 1")
-    parser.add_argument("--tables", default="census,tarragona,eia")
-    parser.add_argument("--k", default="3,4,5,10,25")
-    options = parser.parse_args(words)
-    budget = {"time_limit": options.seconds}
-    if options.proposals:
-        budget = {"max_proposals": int(options.proposals)}
-    Anneal(k=2, max_proposals=2_000).fit(np.random.default_rng(0).normal(size=(30, 2)))  # compiles
-    at_hand = [name for name in options.tables.split(",") if datasets.DATASETS[name].path is not None]
-    tables = {name: table(name) for name in at_hand}
-    for name, X in tables.items():
-        for k in map(int, options.k.split(",")):
-            losses, notes = measure(
-                X, k, range(options.first_seed, options.first_seed + options.seeds), **budget
-            )
-            goal = GOALS.get((int(options.seconds), name), {}).get(k)
-            verdict = (
-                "" if goal is None else f"goal {goal}  {'reached' if losses.mean() <= goal else 'missed'}"
-            )
-            print(
-                f"{name:10} k={k:<3} {losses.mean():.4f} +- {losses.std():.4f}  {verdict}  {notes}",
-                flush=True,
-            )
-
-
-if __name__ == "__main__":
-    main()
+    return [
+        {
+            "table": table, "k": k, "seconds": seconds, "seed": seed, "il": round(fitted.information_loss_, 5),
+            "goal": goal, "start": round(fitted.start_loss_, 4), "proposals": fitted.n_proposals_, "cpu_seconds": round(cpu, 1),
+        }
+    ]  # fmt: skip

@@ -1,15 +1,19 @@
 """Certificates: how far from optimal a partition can be at most, against CPU seconds.
 
 python -m benchmarks bounds
+BENCH=full python -m benchmarks bounds:100000-5
 """
 
 from __future__ import annotations
 
+import resource
 import time
+from functools import partial
 
 import numpy as np
 
-from shoal.bounds import information_loss_bound
+from benchmarks._record import Pieces, Row
+from shoal.bounds import forecast, information_loss_bound
 from shoal.microaggregation import Anneal
 
 
@@ -20,26 +24,29 @@ def clusters(n: int) -> np.ndarray:
     return centres[rng.integers(0, 40, n)] + rng.normal(size=(n, 10)) @ np.diag(np.linspace(0.2, 2, 10))
 
 
-def run(full: bool) -> list[dict]:
-    """Records of n, k, loss, bound, gap in per cent and CPU seconds."""
-    rows = []
-    information_loss_bound(clusters(6_000), 3, labels=np.arange(6_000) // 3)  # compiles
-    for n in (6_000, *([20_000, 100_000] if full else [])):
-        X = clusters(n)
-        for k in (3, 5):
-            labels = Anneal(k=k, random_state=0).fit(X).labels_
-            begun = time.process_time()
-            found = information_loss_bound(X, k, labels=labels)
-            seconds = time.process_time() - begun
-            print(
-                f"n={n:<7} k={k} loss {found.information_loss:.4f} % bound {found.bound:.4f} % gap {found.gap:.2f} % "
-                f"{seconds:8.1f} CPU s",
-                flush=True,
-            )
-            rows.append(
-                {
-                    "n": n, "k": k, "il": found.information_loss, "bound": found.bound, "gap": found.gap,
-                    "method": found.method, "cpu_seconds": round(seconds, 1),
-                }
-            )  # fmt: skip
-    return rows
+def pieces(full: bool) -> Pieces:
+    """A piece for each size and k, RECORDS-K: against the partition of the default search."""
+    sizes = (6_000, *([20_000, 100_000] if full else []))
+    return {f"{n}-{k}": partial(cell, n, k) for n in sizes for k in (3, 5)}
+
+
+def cell(n: int, k: int) -> list[Row]:
+    """Loss, bound, gap in per cent, CPU seconds beside the forecast, and the most memory in use."""
+    X = clusters(n)
+    information_loss_bound(clusters(6_000), 3, 0.1, labels=np.arange(6_000) // 3)  # compiles
+    labels = Anneal(k=k, random_state=0).fit(X).labels_
+    begun = time.process_time()
+    found = information_loss_bound(X, k, labels=labels)
+    seconds = time.process_time() - begun
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    print(
+        f"n={n:<7} k={k} loss {found.information_loss:.4f} % bound {found.bound:.4f} % gap {found.gap:.2f} % "
+        f"{seconds:8.1f} CPU s, {memory:.0f} MB; told before: {forecast(n, X.shape[1], k)}",
+        flush=True,
+    )
+    return [
+        {
+            "n": n, "k": k, "il": found.information_loss, "bound": found.bound, "gap": found.gap,
+            "method": found.method, "cpu_seconds": round(seconds, 1), "memory_mb": round(memory),
+        }
+    ]  # fmt: skip

@@ -13,10 +13,12 @@ import importlib.util
 import os
 import time
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import polars as pl
 
+from benchmarks._record import Pieces, Row
 from shoal import datasets
 from shoal.engine.columns import read_column
 from shoal.engine.encode import Encoder, standardise, sum_of_squares
@@ -27,7 +29,6 @@ from shoal.schema import Column
 
 K = 5
 GOALS = {20_000: 3.16, 100_000: 2.22, 1_000_000: 1.37}
-Row = dict[str, str | int | float]
 
 
 def clusters(n: int) -> np.ndarray:
@@ -36,23 +37,23 @@ def clusters(n: int) -> np.ndarray:
     return centres[g.integers(0, 40, n)] + g.normal(size=(n, 10)) @ np.diag(np.linspace(0.2, 2, 10))
 
 
-def run(full: bool) -> list[Row]:
-    """All methods at each size."""
+def pieces(full: bool) -> Pieces:
+    """A piece for each size, the rival, and Adult."""
+    sizes = (20_000, 100_000, *([1_000_000] if full else []))
+    found: Pieces = {str(n): partial(of_size, n) for n in sizes} | {"rival": rival}
+    if datasets.DATASETS["adult"].path is not None and full:
+        found["adult"] = adult
+    return found
+
+
+def of_size(n: int) -> list[Row]:
+    """The search, blocks with exchanges, and MDAV where it does not take long."""
     Anneal(k=K, max_proposals=70_000).fit(clusters(7_000))  # compiles
-    rows: list[Row] = []
-    print(
-        f"{'records':>9} {'method':<24} {'IL %':>8} {'CPU s':>8} {'us/record':>9} {'wall s':>7} {'load':>5}"
-    )
-    for n in (20_000, 100_000, 1_000_000) if full else (20_000, 100_000):
-        Z = standardise(clusters(n))
-        rows.append(_measured(Z, "anneal", lambda Z: Anneal(k=K, random_state=10).partition(Z)))
-        rows[-1]["goal"] = GOALS[n]
-        rows.append(_measured(Z, "blocks and exchanges", _blocks))
-        if n <= 100_000:
-            rows.append(_measured(Z, "mdav", lambda Z: MDAV(k=K).partition(Z)))
-    rows += _rival()
-    if full and datasets.DATASETS["adult"].path is not None:
-        rows.append(_adult())
+    Z = standardise(clusters(n))
+    rows = [_measured(Z, "anneal", lambda Z: Anneal(k=K, random_state=10).partition(Z)) | {"goal": GOALS[n]}]
+    rows.append(_measured(Z, "blocks and exchanges", _blocks))
+    if n <= 100_000:
+        rows.append(_measured(Z, "mdav", lambda Z: MDAV(k=K).partition(Z)))
     return rows
 
 
@@ -65,6 +66,7 @@ def _measured(Z: np.ndarray, name: str, method: Callable[[np.ndarray], np.ndarra
 
 
 def _told(n: int, name: str, loss: float, cpu: float, wall: float) -> Row:
+    """Printed and kept: records, method, % lost, CPU seconds, microseconds a record, wall seconds, load."""
     load = os.getloadavg()[0]
     print(
         f"{n:9,} {name:<24} {loss:8.4f} {cpu:8.1f} {1e6 * cpu / n:9.1f} {wall:7.1f} {load:5.1f}", flush=True
@@ -82,7 +84,7 @@ def _blocks(Z: np.ndarray) -> np.ndarray:
     return refine(Z, labels, 6)
 
 
-def _rival(n: int = 2_000) -> list[Row]:
+def rival(n: int = 2_000) -> list[Row]:
     """k-means with a smallest cluster size, where that package is installed; its time grows fast."""
     if not importlib.util.find_spec("k_means_constrained"):
         print("k-means-constrained: left out, since it is not installed")
@@ -91,15 +93,15 @@ def _rival(n: int = 2_000) -> list[Row]:
 
     Z = standardise(clusters(n))
 
-    def rival(Z: np.ndarray) -> np.ndarray:
+    def constrained(Z: np.ndarray) -> np.ndarray:
         fit = KMeansConstrained(n // K, size_min=K, size_max=2 * K - 1, n_init=1, random_state=0).fit(Z)
         return np.unique(fit.labels_, return_inverse=True)[1]
 
-    small = [_measured(Z, "k-means-constrained", rival)]
+    small = [_measured(Z, "k-means-constrained", constrained)]
     return [*small, _measured(Z, "anneal", lambda Z: Anneal(k=K, random_state=10).partition(Z))]
 
 
-def _adult() -> Row:
+def adult() -> list[Row]:
     """Adult with all its columns: what is lost as published, by means of numbers and modes of categories."""
     table = pl.DataFrame(datasets.load("adult"))
     columns = [
@@ -108,8 +110,15 @@ def _adult() -> Row:
     ]
     encoder = Encoder.fit(columns)
     Z, categories = encoder.transform(columns), encoder.modes(columns)
-    cpu, wall = time.process_time(), time.perf_counter()
-    labels = Anneal(k=K, random_state=10).partition(Z, categories)
-    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
-    loss = 100 * Mixed.of(Z, categories).loss(labels) / float(np.vdot(Z, Z))
-    return _told(Z.shape[0], "anneal, Adult", loss, cpu, wall)
+    mixed, total = Mixed.of(Z, categories), float(np.vdot(Z, Z))
+    rows = []
+    for name, method in (
+        ("anneal, Adult", lambda: Anneal(k=K, random_state=10).partition(Z, categories)),
+        ("blocks and exchanges, Adult", lambda: _blocks(Z)),
+        ("mdav, Adult", lambda: MDAV(k=K).partition(Z)),
+    ):
+        cpu, wall = time.process_time(), time.perf_counter()
+        labels = method()
+        cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
+        rows.append(_told(Z.shape[0], name, 100 * mixed.loss(labels) / total, cpu, wall))
+    return rows

@@ -6,10 +6,12 @@ python -m benchmarks methods
 from __future__ import annotations
 
 import time
+from functools import partial
 
 import numpy as np
 
 import shoal
+from benchmarks._record import Pieces, Row
 from shoal import datasets
 from shoal.microaggregation import Anneal
 
@@ -20,24 +22,24 @@ RIVALS = ("mdav", "imhm", "gsms-t2", "derivative-free", "kckw")
 LEFT_OUT = ("anneal", "univariate", "univariate-median", "brkga")
 
 
-def run(full: bool) -> list[dict]:
-    """Records of table, method, k, seconds and il; 10 s of annealing a table, 60 s if full."""
-    records = []
-    for table in ("census", "tarragona", "eia"):
-        if datasets.DATASETS[table].path is None:
-            print(f"{table}: not at hand (see `shoal datasets`)")
-            continue
-        X = (datasets.load_eia() if table == "eia" else datasets.load(table)).to_numpy().astype(np.float64)
-        names = RIVALS if table == "eia" else [name for name in shoal.methods() if name not in LEFT_OUT]
-        found = [(name, *_end(shoal.methods()[name](k=K), X)) for name in names]
-        found += [("anneal", *each) for each in _curve(X, 60.0 if full else 10.0)]
-        records += [
-            {"table": table, "method": name, "k": K, "seconds": round(seconds, 4), "il": round(loss, 5)}
-            for name, seconds, loss in found
-        ]
-        for name, seconds, loss in (*found[: len(names)], found[-1]):
-            print(f"{table:10} {name:16} k={K} {loss:9.4f} % {seconds:9.3f} s", flush=True)
-    return records
+def pieces(full: bool) -> Pieces:
+    """A piece for each table: the work of 10 s of annealing on two quiet cores, of 60 s if full."""
+    tables = [name for name in ("census", "tarragona", "eia") if datasets.DATASETS[name].path is not None]
+    return {table: partial(of_table, table, 60.0 if full else 10.0) for table in tables}
+
+
+def of_table(table: str, limit: float) -> list[Row]:
+    """Records of table, method, k, seconds and il."""
+    X = (datasets.load_eia() if table == "eia" else datasets.load(table)).to_numpy().astype(np.float64)
+    names = RIVALS if table == "eia" else [name for name in shoal.methods() if name not in LEFT_OUT]
+    found = [(name, *_end(shoal.methods()[name](k=K), X)) for name in names]
+    found += [("anneal", *each) for each in _curve(X, limit)]
+    for name, seconds, loss in (*found[: len(names)], found[-1]):
+        print(f"{table:10} {name:16} k={K} {loss:9.4f} % {seconds:9.3f} s", flush=True)
+    return [
+        {"table": table, "method": name, "k": K, "seconds": round(seconds, 4), "il": round(loss, 5)}
+        for name, seconds, loss in found
+    ]
 
 
 def _end(method, X) -> tuple[float, float]:

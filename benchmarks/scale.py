@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 from scipy.spatial import cKDTree
 
+from benchmarks._record import Pieces, Row
 from shoal.engine.encode import group_means, standardise, sum_of_squares
 from shoal.measures import dld
 from shoal.microaggregation import MDAV
@@ -45,21 +46,27 @@ SDCMICRO = {(50_000, 3): 22.9, (100_000, 3): 105.6, (100_000, 10): 33.2}
 Series = dict[str, list[tuple[int, float]]]
 
 
-def run(full: bool) -> list[dict]:
-    """Print all tables; with `full` up to a million records in kernels and ten million in files and on Spark.
+def pieces(full: bool) -> Pieces:
+    """With `full` up to a million records in kernels and ten million in files and on Spark.
 
-    What is returned is seconds over records, and the growth between the two largest sizes, for the picture.
+    What is kept is seconds over records, and the growth between the two largest sizes, for the picture.
     """
-    series = kernels(full)
-    others()
-    linkage(100_000 if full else 10_000)
-    rivals()
-    series |= files(full)
+    found: Pieces = {
+        "kernels": lambda: _rows(kernels(full)),
+        "others": lambda: _rows(others()),
+        "linkage": lambda: _rows(linkage(100_000 if full else 10_000)),
+        "rivals": lambda: _rows(rivals()),
+        "files": lambda: _rows(files(full)),
+    }
     if full:
-        series |= cluster((1_000_000, 10_000_000))
+        found["spark"] = lambda: _rows(cluster((1_000_000, 10_000_000)))
+    return found
+
+
+def _rows(series: Series | None) -> list[Row]:
     return [
         {"series": name, "n": n, "seconds": seconds, "exponent": _exponent(points[-2:])}
-        for name, points in series.items()
+        for name, points in (series or {}).items()
         for n, seconds in points
     ]
 
@@ -259,9 +266,3 @@ def _protect(path: Path, output: Path, engine: str, sender) -> None:
     figures = protect_file(path, output, k=5, method="mdav", engine=engine, **local).figures.to_dict()
     told = ("information_loss", "peak_memory", "cpu_seconds")
     sender.send({name: figures.get(name, 0) for name in told})
-
-
-if __name__ == "__main__":
-    import sys
-
-    run("--full" in sys.argv)

@@ -145,7 +145,24 @@ def _summary(rows: list[dict[str, Any]]) -> list[str]:
     names = set.intersection(*(set(row) for row in rows))
     if {"data", "method", "k", "published", "ours"} <= names:
         return _by_k(rows)
+    if {"table", "k", "seconds", "seed", "il"} <= names:
+        return _by_seed(rows)
     return _by_table(rows) if {"table", "method", "il", "seconds"} <= names else []
+
+
+def _by_seed(rows: list[dict[str, Any]]) -> list[str]:
+    """Mean, spread and number of seeds of a search, a line for each table, k and amount of work."""
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for row in rows:
+        cells.setdefault((row["table"], row["k"], row["seconds"]), []).append(row)
+    lines = ["| table | k | work, seconds of two cores | seeds | mean | spread | goal |", f"|{'---|' * 7}"]
+    for (table, k, seconds), own in cells.items():
+        losses = [each["il"] for each in own]
+        spread = f"{min(losses):.4f} to {max(losses):.4f}"
+        goal = "" if own[0].get("goal") is None else f"{own[0]['goal']:g}"
+        mean = sum(losses) / len(losses)
+        lines.append(f"| {table} | {k} | {seconds} | {len(own)} | {mean:.4f} | {spread} | {goal} |")
+    return [*lines, ""]
 
 
 def _by_k(rows: list[dict[str, Any]]) -> list[str]:
@@ -194,6 +211,8 @@ def _measured(title: str, facts: dict[str, Any]) -> list[str]:
         lines += [f"`{facts['command']}`", ""]
     if facts.get("machine"):
         lines += [", ".join(f"{name} {value}" for name, value in facts["machine"].items()) + ".", ""]
+    if facts.get("pieces"):
+        lines += [_commits(facts["pieces"]), ""]
     rows = facts.get("records") or facts.get("rows") or []
     if rows and "series" in rows[0]:  # drawn, on the page of what it measures
         rows = []
@@ -211,6 +230,19 @@ def _measured(title: str, facts: dict[str, Any]) -> list[str]:
     elif facts.get("text"):
         lines += ["```text", facts["text"].strip(), "```", ""]
     return [*lines, *(f"- {note}" for note in facts.get("notes", [])), ""]
+
+
+def _commits(pieces: list[dict[str, Any]]) -> str:
+    """Of which code the figures are, and how long they took."""
+    found: dict[str, list[str]] = {}
+    for each in pieces:
+        found.setdefault(each["commit"], []).append(each["name"])
+    seconds = sum(each["cpu_seconds"] for each in pieces)
+    parts = (
+        f"commit {commit}" + (f" ({', '.join(names)})" if len(found) > 1 else "")
+        for commit, names in found.items()
+    )
+    return f"Code: {'; '.join(parts)}. {seconds:.0f} CPU seconds."
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:

@@ -102,3 +102,24 @@ def test_the_benchmarks_page_shows_every_file(tmp_path):
     assert "| mdav | 1.235 | yes |" in page
     assert "## Printed" in page
     assert "a line" in page
+
+
+def test_the_benchmarks_page_says_of_which_code_each_piece_is(tmp_path):
+    piece = {"name": "a", "commit": "1234567", "cpu_seconds": 3.0}
+    facts = {"title": "A title", "pieces": [piece, {**piece, "name": "b"}], "records": [{"n": 1}]}
+    (tmp_path / "one.json").write_text(json.dumps(facts), encoding="utf-8")
+    assert "Code: commit 1234567. 6 CPU seconds." in generate.benchmarks_page(tmp_path)
+    facts["pieces"][1]["commit"] = "7654321"
+    (tmp_path / "one.json").write_text(json.dumps(facts), encoding="utf-8")
+    assert "commit 1234567 (a); commit 7654321 (b)" in generate.benchmarks_page(tmp_path)
+
+
+def test_seeds_of_a_search_are_shown_by_mean_and_spread(tmp_path):
+    rows = [
+        {"table": "census", "k": k, "seconds": 10, "seed": seed, "il": 4.0 + seed, "goal": 5.5}
+        for k in range(3, 13)
+        for seed in range(5)
+    ]
+    (tmp_path / "one.json").write_text(json.dumps({"title": "Search", "records": rows}), encoding="utf-8")
+    page = generate.benchmarks_page(tmp_path)
+    assert "| census | 3 | 10 | 5 | 6.0000 | 4.0000 to 8.0000 | 5.5 |" in page
