@@ -10,11 +10,22 @@ import pytest
 
 from shoal.engine.encode import standardise, sum_of_squares
 from shoal.engine.kernels import modes
+from shoal.engine.kernels.axes import blocks_of
 from shoal.engine.kernels.exchange import shift_cost, swap_cost
 from shoal.errors import InputError
-from shoal.microaggregation import CBFS, MDAV, VMDAV, Anneal, Univariate, partition_within, refine
+from shoal.microaggregation import (
+    CBFS,
+    MDAV,
+    VMDAV,
+    Anneal,
+    PathExchange,
+    Univariate,
+    partition_within,
+    refine,
+)
 from shoal.microaggregation import _global as module
 from shoal.microaggregation import _work as budget
+from shoal.microaggregation._combine import combine
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
 from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._starts import alike_apart
@@ -368,6 +379,96 @@ def test_small_tables_of_large_groups_are_searched_by_two_annealings():
     runs = [Anneal(k=10, max_proposals=400_000, random_state=3, n_threads=t).fit(X) for t in (1, 2)]
     np.testing.assert_array_equal(runs[0].labels_, runs[1].labels_)
     assert runs[0].information_loss_ < 0.97 * refined_loss(X, 10)
+
+
+@pytest.mark.parametrize("proposals", [397_700, 2_500_000])
+@pytest.mark.parametrize("n", [270, 301])
+def test_a_counted_run_is_repeated_by_its_proposals(n, proposals):
+    X = clusters(n)
+    first = Anneal(k=10, max_proposals=proposals, random_state=1).fit(X)
+    again = Anneal(k=10, max_proposals=first.n_proposals_, random_state=1, n_threads=1).fit(X)
+    np.testing.assert_array_equal(again.labels_, first.labels_)
+    assert again.n_proposals_ == first.n_proposals_ <= proposals
+
+
+def test_laps_by_the_clock_are_repeated_by_their_proposals():
+    X = clusters(160)
+    first = Anneal(k=10, time_limit=2.5, random_state=1).fit(X)
+    again = Anneal(k=10, max_proposals=first.n_proposals_, random_state=1, n_threads=1).fit(X)
+    np.testing.assert_array_equal(again.labels_, first.labels_)
+
+
+def test_laps_keep_what_is_better_part_by_part(monkeypatch):
+    """Never worse than the annealing they begin with; sizes are kept."""
+    X, losses = clusters(300), {}
+    for laps in (16, 10**9):
+        monkeypatch.setattr(module, "LAPS", laps)
+        proposals = 4_000_000 if laps == 16 else 2_000_000  # the first half is the same
+        found = Anneal(k=12, max_proposals=proposals, random_state=5).fit(X)
+        assert set(np.bincount(found.labels_)) <= set(range(12, 24))
+        losses[laps] = found.information_loss_
+    assert losses[16] <= losses[10**9]
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "k", "make"),
+    [
+        (300, 30, 10, lambda g, n, p: (g.normal(size=(20, p)) * 3)[g.integers(0, 20, n)] + g.normal(size=(n, p))),
+        (300, 100, 50, lambda g, n, p: np.exp(1.5 * g.normal(size=(n, p)))),
+    ],
+)  # fmt: skip
+def test_not_behind_path_and_exchange_where_groups_are_large(n, p, k, make):
+    """Clusters that share groups, and records that are all far apart: orders of the records find more there."""
+    X = make(np.random.default_rng(1_003 if k == 10 else 1_001), n, p)
+    fitted = Anneal(k=k, random_state=0).fit(X)
+    assert fitted.information_loss_ <= PathExchange(k=k).fit(X).information_loss_ * (1 + 1e-9)
+
+
+def test_without_time_for_a_sweep_the_start_is_that_of_parts_with_exchanges():
+    X = clusters(40_000)
+    Z = standardise(X)
+    fitted = Anneal(k=5, max_proposals=100, random_state=0).fit(X)
+    labels, following = np.empty(len(Z), np.int64), 0
+    for rows in blocks_of(Z, 2_000):
+        found = MDAV(k=5).partition(Z[rows])
+        labels[rows] = following + found
+        following += int(found.max()) + 1
+    parts = 100 * sum_of_squares(Z, refine(Z, labels, 6)) / np.sum(Z * Z)
+    assert fitted.information_loss_ <= parts * 1.0005
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_better_of_two_partitions_part_by_part(seed):
+    """Against all choices of parts, on partitions that differ in several places."""
+    rng = np.random.default_rng(seed)
+    Z, old = rng.normal(size=(60, 2)), np.repeat(np.arange(20), 3)
+    new = old.copy()
+    for at in range(0, 60, 12):  # within each dozen, exchanges of two of its groups
+        new[[at, at + 3]] = new[[at + 3, at]]
+        new[[at + 7, at + 10]] = new[[at + 10, at + 7]]
+    new = new[::1] + 5  # numbers not in use are no groups
+    labels, fallen = combine(old, new, group_losses(Z, old, 20), group_losses(Z, new, 30))
+    best = sum(
+        min(
+            sum_of_squares(Z[at : at + 6], part[at : at + 6] - part[at : at + 6].min()) for part in (old, new)
+        )
+        for at in range(0, 60, 6)
+    )
+    assert sum_of_squares(Z, labels) == pytest.approx(best)
+    assert fallen == pytest.approx(sum_of_squares(Z, old) - best)
+    assert set(np.bincount(labels)) == {3}
+    same, nothing = combine(old, old, *[group_losses(Z, old, 20)] * 2)
+    np.testing.assert_array_equal(same, old)
+    assert nothing == 0
+
+
+def group_losses(Z, labels, count):
+    return np.array(
+        [
+            ((Z[labels == g] - Z[labels == g].mean(axis=0)) ** 2).sum() if (labels == g).any() else 0.0
+            for g in range(count)
+        ]
+    )
 
 
 def refined_loss(X, k):

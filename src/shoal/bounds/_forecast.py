@@ -89,7 +89,8 @@ def forecast(n_records: int, n_columns: int, k: int, effort: str | float = "defa
     ('relaxation', 'ascent', 'cheap')
     """
     check_params("forecast", RULES, {"k": k, "effort": effort})
-    rows = n_records * (16 * min(n_records, NEIGHBOURS * k) + 160 * k + 24 * n_columns)
+    # Near records, and a pool of up to 25 groups a record, twice while it grows.
+    rows = n_records * (16 * min(n_records, NEIGHBOURS * k) + 500 * k + 1_000 + 24 * n_columns)
     cheap = BoundForecast(
         "cheap", max(1.0, 4e-6 * n_records * n_columns), 8 * n_records * (n_columns + 3 * k)
     )

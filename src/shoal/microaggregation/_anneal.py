@@ -17,6 +17,7 @@ from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
 from shoal.microaggregation._mixed import Mixed
+from shoal.microaggregation._path_exchange import along_path
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._search import Search
 from shoal.microaggregation._starts import first_partition
@@ -85,7 +86,11 @@ class Anneal(Microaggregator):
 
     A table of one column of numbers needs no search: its best partition is found in O(n log n).
 
-    On a smaller table two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
+    Where k is 10 or more, a small table is annealed in the same way, twice side by side; then the best partition is annealed
+    again and again, less hot, and what has become better is kept part by part. The partition of `PathExchange` is
+    taken up where it is better: orders find what goes together in tables of clusters.
+
+    On other small tables two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
     reheated, disjoint ones at the same time. With time enough and small k, several such runs are made.
 
     On tables of up to 5,000 records, where k is small for the time there is (for a thousand records k = 3
@@ -153,16 +158,16 @@ class Anneal(Microaggregator):
             return self._optimum(Z)
         shape = Shape.of(Z.shape[0], self.k, Z.shape[1], self._categories)
         whole = shape.one_block
-        with tell_compiling(self._tell_compiling):
-            _compile(whole)
-        Z = Z - Z.mean(axis=0)  # the kernels' float32 is finest around zero
+        with tell_compiling(lambda: self._tell_compiling(40 if shape.paths else 20)):
+            _compile(whole, shape.paths)
+        given, Z = Z, Z - Z.mean(axis=0)  # the kernels' float32 is finest around zero
         work = self._work(shape)
         mixed = Mixed.of(Z, self._categories)
         total = float(np.einsum("ij,ij->", Z, Z))
         report = _Report(self.progress, work, total)
         rng = np.random.default_rng(self.seed_)
         with ThreadPoolExecutor(self.n_threads or os.cpu_count() or 1) as workers:
-            labels, scale = self._first(Z, workers, mixed)
+            labels, scale = self._first(given, workers, mixed)  # ties fall as in the methods themselves
             self.start_loss_ = 100.0 * mixed.loss(labels) / total if total > 0 else 0.0
             if total > 0 and Z.shape[0] >= 2 * self.k:
                 search: Search | GlobalSearch | None = None
@@ -189,9 +194,9 @@ class Anneal(Microaggregator):
         self.n_proposals_ = 1
         return labels
 
-    def _tell_compiling(self) -> None:
+    def _tell_compiling(self, seconds: int) -> None:
         if self.progress is not None:
-            self.progress("compiling, once after the installation: about 20 s", 0.0, 1.0)
+            self.progress(f"compiling, once after the installation: about {seconds} s", 0.0, 1.0)
 
     def _work(self, shape: Shape) -> Work:
         if self.max_proposals is None and self.time_limit is None:
@@ -237,9 +242,11 @@ class Anneal(Microaggregator):
 
 
 @cache
-def _compile(whole: bool) -> None:
+def _compile(whole: bool, paths: bool) -> None:
     """Run every kernel once on a small table, so that the clock starts with all of them at hand."""
     Z = np.random.default_rng(0).normal(size=(24, 2))
+    if paths:
+        along_path(Z, 2)
     with ThreadPoolExecutor(1) as workers:
         labels = plain_mdav(Z, 2) if whole else start_in_blocks(Z, 2, workers)
         search = Search if whole else GlobalSearch

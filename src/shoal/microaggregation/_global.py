@@ -13,6 +13,7 @@ import numpy as np
 from shoal.engine.kernels.axes import blocks_of, random_cuts
 from shoal.engine.kernels.nearest import KernelRows, neighbour_lists
 from shoal.microaggregation._anneal_kernels import LOGS
+from shoal.microaggregation._combine import combine
 from shoal.microaggregation._global_kernels import (
     DISSOLVE,
     FOUND,
@@ -23,6 +24,7 @@ from shoal.microaggregation._global_kernels import (
     sweep,
 )
 from shoal.microaggregation._mixed import Mixed
+from shoal.microaggregation._path_exchange import along_path
 from shoal.microaggregation._refine import refine
 from shoal.microaggregation._regions import contributions
 from shoal.microaggregation._work import Report, Shape, Work
@@ -31,8 +33,8 @@ from shoal.microaggregation.fixed_size.plain import plain_mdav
 BLOCK = 2_000
 """Records of a block in which the first partition is made."""
 
-REFINING = 3
-"""Rounds of exchanges across the borders of these blocks."""
+REFINING = 6
+"""Rounds of exchanges across the borders of these blocks; as many as methods without a search get in parts."""
 
 LEAF = 1024
 """Records of a leaf of the tree: their neighbours are found by looking at all of them."""
@@ -64,6 +66,10 @@ HEATS, SMALL_HEATS = (0.9, 0.18), (1.3, 0.13)
 
 LONGEST = 1_000_000
 """Sweeps beyond which annealing brings nothing."""
+
+WARM, LAPS, SHORTEST, LONGEST_LAP = 0.7, 16, 300, 5_000
+"""First temperature of the laps that a small table is annealed again in; how many there would be in all the sweeps,
+half of which are for the first annealing; and the sweeps of a lap, at least and at most."""
 
 
 def screen(k: int) -> float:
@@ -116,7 +122,7 @@ class GlobalSearch:
         mixed: Mixed | None = None,
         scale: float | None = None,
     ) -> None:
-        self.k, self.first = k, labels
+        self.k, self.first, self.Z = k, labels, Z
         self.work, self.workers, self.rng, self.report = work, workers, rng, report
         mixed = Mixed.of(Z) if mixed is None else mixed
         n, p = mixed.numbers.shape
@@ -134,10 +140,12 @@ class GlobalSearch:
         floor = np.quantile(spread, 0.05)
         spread = np.maximum(spread, floor if floor > 0 else spread.mean() * 1e-3)
         heat = spread / spread.mean() if spread.mean() > 0 else np.ones(n)
-        small = Shape(n, k, p).small
+        self.shape = Shape(n, k, p, mixed.worth.size)
+        small = self.shape.small
         self.heats = SMALL_HEATS if small else HEATS
         self.table = RecordTable(*rows, near, (heat**0.5 if small else heat).astype(np.float32))
-        self.states = [self._build() for _ in range(CHAINS if small else 1)]
+        self.states = [self._build(self.first[self.order]) for _ in range(CHAINS if small else 1)]
+        self.best: KernelGroups | None = None
         self.begun = self.sse
         self.table.heat[:] *= np.float32((self.begun if scale is None else scale) / n)
 
@@ -153,11 +161,12 @@ class GlobalSearch:
         worth[:q] = mixed.worth
         return KernelRows(X, codes, worth)
 
-    def _build(self) -> KernelGroups:
+    def _build(self, labels: np.ndarray) -> KernelGroups:
+        """The state of labels in the order of the tree."""
         (n, p), q, k = self.table.X.shape, self.table.worth.size, self.k
         most = n // k
         groups = KernelGroups(
-            self.first[self.order].astype(np.int32),
+            labels.astype(np.int32),
             np.zeros(most, np.int32),
             np.empty((most, 2 * k - 1), np.int32),
             np.empty(n, np.int32),
@@ -170,21 +179,28 @@ class GlobalSearch:
         count_groups(self.table, groups)
         return groups
 
+    def _losses(self, groups: KernelGroups) -> np.ndarray:
+        """What is lost by each group: squared distances to its mean, and to modes of categories."""
+        added = contributions(self.table.X, groups.labels, groups.sizes.size)
+        differ = np.where(groups.sizes[:, None] > 0, groups.sizes[:, None] - groups.top, 0)
+        return np.bincount(groups.labels, added, groups.sizes.size) + differ @ self.table.worth.astype(
+            np.float64
+        )
+
     def _lost(self, groups: KernelGroups) -> float:
-        """What is lost by a partition: squared distances to means, and to modes of categories."""
-        lost = float(contributions(self.table.X, groups.labels, groups.sizes.size).sum())
-        differ = groups.sizes.sum() - groups.top.sum(axis=0, dtype=np.int64, where=groups.sizes[:, None] > 0)
-        return lost + float(differ @ self.table.worth.astype(np.float64))
+        """What is lost by a partition."""
+        return float(self._losses(groups).sum())
 
     @property
     def groups(self) -> KernelGroups:
         """The best partition as it is now."""
-        return self.states[0] if len(self.states) == 1 else min(self.states, key=self._lost)
+        known = self.states if self.best is None else [self.best, *self.states]
+        return known[0] if len(known) == 1 else min(known, key=self._lost)
 
     @property
     def sse(self) -> float:
         """What is lost by the best partition as it is now."""
-        return min(self._lost(groups) for groups in self.states)
+        return self._lost(self.groups)
 
     @property
     def labels(self) -> np.ndarray:
@@ -194,16 +210,37 @@ class GlobalSearch:
         return np.unique(labels, return_inverse=True)[1].reshape(-1)
 
     def run(self) -> None:
-        """Cool the table down, then let it settle."""
+        """Cool the table down and let it settle; a small one again and again, less hot, from the best so far."""
         n = self.order.size * len(self.states)  # proposals of a sweep
         per = self.work.whole_plan(self._speed, LONGEST * n, unit=LAST * n) // n
         if per < 1 or self.begun <= 0 or self.work.over():
             return
-        last = min(LAST, per)
-        levels = max(1, min((per - last) // SWEEPS, max(LEVELS, (per - last) * n // LEAST)))
-        sweeps = np.diff(np.linspace(0, per - last, levels + 1).astype(np.int64))
-        heats = np.geomspace(*self.heats, levels + 1) / self.k**0.5
-        for (warm, cold), count in zip(pairwise(heats), sweeps, strict=True):
+        if self.shape.worth_a_path(per * n):
+            self.best = self._build(along_path(self.Z, self.k)[self.order])
+        lap = min(per // LAPS, LONGEST_LAP) if len(self.states) > 1 else 0
+        if lap < SHORTEST:
+            self._cool(self.heats, per)
+            return
+        self._cool(self.heats, per // 2)
+        self.best, left = self.groups, per - per // 2
+        # Where the clock ends the run there are as many laps as it has time for.
+        while not self.work.over() and (left >= lap or self.work.code):
+            self.states = [self._build(self.best.labels) for _ in self.states]
+            self._cool((WARM, self.heats[1]), lap if left >= 2 * lap or self.work.code else left)
+            for groups in self.states:
+                losses = self._losses(self.best), self._losses(groups)
+                labels, fallen = combine(self.best.labels, groups.labels, *losses)
+                self.best = self._build(labels) if fallen > 0 else self.best
+            left -= lap
+
+    def _cool(self, heats: tuple[float, float], sweeps: int) -> None:
+        """Cool all states down between two temperatures in so many sweeps, then let them settle."""
+        n, last = self.order.size * len(self.states), min(LAST, sweeps)
+        levels = max(1, min((sweeps - last) // SWEEPS, max(LEVELS, (sweeps - last) * n // LEAST)))
+        counts = np.diff(np.linspace(0, sweeps - last, levels + 1).astype(np.int64))
+        for (warm, cold), count in zip(
+            pairwise(np.geomspace(*heats, levels + 1) / self.k**0.5), counts, strict=True
+        ):
             if self.work.over_after(last * n):
                 break
             self._level(warm, cold, int(count), FOUND, DISSOLVE)
@@ -217,7 +254,7 @@ class GlobalSearch:
         while self.work.proposals < TRIAL:
             self._level(hot, hot, 2, FOUND, DISSOLVE)
         speed = self.work.proposals / (time.perf_counter() - started)
-        self.states = [self._build() for _ in self.states]
+        self.states = [self._build(self.first[self.order]) for _ in self.states]
         self.work.proposals, self.rng = 0, rng
         return speed
 

@@ -97,6 +97,11 @@ class PathExchange(Microaggregator):
         return [first, *(method._partition(Z) for method in base), *others]
 
 
+def along_path(Z: np.ndarray, k: int) -> np.ndarray:
+    """The partition of `PathExchange`, which finds what goes together where exchanges of single records do not."""
+    return PathExchange(k)._partition(np.ascontiguousarray(Z))
+
+
 # Kernels
 
 

@@ -16,8 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.microaggregation._anneal_kernels import STEP
+from shoal.microaggregation._path_exchange import along_path
 from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
-from shoal.microaggregation._work import Report, Work
+from shoal.microaggregation._work import Report, Shape, Work
 
 if TYPE_CHECKING:
     from shoal.microaggregation._exact import RecordPrices, SolvedRegion
@@ -100,6 +101,9 @@ class Search:
         if self.scale <= 0 or self.work.over():
             return
         self.anneal(self.first, HOT, length // (32 * CHAINS))  # soon something good, if interrupted
+        # Where groups are large for the table the annealing is a third of all, or more.
+        if Shape(n, k, self.Z.shape[1]).worth_a_path(4 * length):
+            self._offer(along_path(self.Z, k))
         several = length >= MANY * n and not (self.work.exact and self.block.even)
         runs = RUNS.get(k, CHAINS) if several else CHAINS
         for _ in range(runs // CHAINS):

@@ -82,6 +82,16 @@ class Shape:
         """Proposals that the table gets by default."""
         return max(1, round(self.seconds() / self.seconds_per_proposal() / 100)) * 100
 
+    @property
+    def paths(self) -> bool:
+        """Whether orders of the records may show what single exchanges do not find: small tables, large groups."""
+        return self.small and not self.categories and self.k >= LARGE_GROUPS
+
+    def worth_a_path(self, proposals: float) -> bool:
+        """Whether path and exchange takes no more than a quarter of the time of so many proposals."""
+        seconds = self.n * (self.n / 1000) ** 0.3 * (5e-4 + 1e-6 * self.k * self.numbers)
+        return self.paths and 4 * seconds <= proposals * self.seconds_per_proposal()
+
     def part(self, n: int, proposals: int) -> int:
         """Proposals for n of the records where the whole has some: in proportion to the time they take."""
         seconds = proposals * self.seconds_per_proposal() * (n / self.n)
@@ -197,7 +207,9 @@ class Work:
     def whole_plan(self, speed: Callable[[], float], longest: int, *, unit: int) -> int:
         """Proposals for an annealing that is all there is: as many as were given, or as the seconds have room for."""
         if self.max_proposals is not None and self.max_proposals % 100 == 0:
-            return min(self.max_proposals, longest)
+            return min(
+                self.max_proposals + 99, longest
+            )  # a run of so many hundreds is repeated by their number
         return self.plan(lambda _: (1.0, False), speed, longest, unit=unit, steps=4.0)
 
     def over_after(self, proposals: int) -> bool:
