@@ -28,8 +28,9 @@ LARGEST_K = 15
 NEIGHBOURS = 8
 """Near records that dual ascent looks at, in k."""
 
-_ASCENT, _THREADED = 1.3e-4, 0.7
-"""CPU seconds of dual ascent for each record, in k^2, and what is left of them on two processors."""
+_ASCENT, _GROWTH, _THREADED = 1.2e-4, 0.3, 0.7
+"""CPU seconds of dual ascent for each of 20,000 records, in k^2; the power of n they grow by; and what is left of
+them on two processors."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def forecast(n_records: int, n_columns: int, k: int, effort: str | float = "defa
     """
     check_params("forecast", RULES, {"k": k, "effort": effort})
     # Near records, and a pool of up to 25 groups a record, twice while it grows.
-    rows = n_records * (16 * min(n_records, NEIGHBOURS * k) + 500 * k + 1_000 + 24 * n_columns)
+    rows = n_records * (16 * min(n_records, NEIGHBOURS * k) + 700 * k + 1_000 + 24 * n_columns)
     cheap = BoundForecast(
         "cheap", max(1.0, 4e-6 * n_records * n_columns), 8 * n_records * (n_columns + 3 * k)
     )
@@ -101,7 +102,8 @@ def forecast(n_records: int, n_columns: int, k: int, effort: str | float = "defa
         return BoundForecast("relaxation", seconds, 12 * n_records**2 + rows)
     if k > LARGEST_K or (effort == "default" and n_records > ASCENDED):
         return cheap
-    needed = _ASCENT * k * k * n_records * (1.0 if (os.cpu_count() or 1) == 1 else _THREADED)
+    each = _ASCENT * k * k * (n_records / 20_000) ** _GROWTH
+    needed = each * n_records * (1.0 if (os.cpu_count() or 1) == 1 else _THREADED)
     return BoundForecast("ascent", needed if isinstance(effort, str) else min(needed, seconds), rows)
 
 

@@ -79,7 +79,7 @@ class Ascent:
         self._around, self._time_left = around, time_left
         self._rng = np.random.default_rng(1)
         self.pi, self.value, self.cut = duals, math.fsum(duals), 0
-        self._groups = np.empty((0, around.k), np.int32)
+        self._groups = np.empty((0, around.k), np.int64)
         self._keys, self._costs = np.empty(0, np.uint64), np.empty(0)
         self._add(first_pool(around, labels, self._rng))
         by_place = duals[around.order]
@@ -151,7 +151,7 @@ class Ascent:
             q = self._costs - self._prices[self._groups].sum(axis=1)
             keep = q < np.partition(q, left)[left]
             self._groups, self._costs, self._keys = self._groups[keep], self._costs[keep], self._keys[keep]
-        groups = np.sort(groups, axis=1).astype(np.int32)
+        groups = np.sort(groups, axis=1).astype(np.int64)
         keys, first = np.unique(_keys(groups), return_index=True)
         fresh = first[~np.isin(keys, self._keys)]
         new = np.ascontiguousarray(groups[fresh])
