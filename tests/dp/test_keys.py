@@ -15,6 +15,7 @@ from shoal.dp.ledger.claims import DELTA, Caps
 from shoal.dp.mechanisms.discrete_gaussian import gaussian_radius
 from shoal.dp.mechanisms.keys import KeyChoice
 from shoal.dp.past import past
+from shoal.dp.pricing import Offer, keyed_plan
 from shoal.errors import BudgetError, QueryError, SchemaError
 from shoal.schema import Column, Keys, Schema, Unit
 
@@ -188,7 +189,7 @@ def test_the_same_keys_from_a_file(tmp_path):
     path = tmp_path / "trips.parquet"
     table().write_parquet(path)
     held, read = Session(table(), schema()), Session(path, schema())
-    plan = held._keyed(COMMON, _undeclared(held), None, 0.5, None)
+    plan = keyed_plan(held, COMMON, _undeclared(held), Offer(rho=0.5))
     one, two = (each._rows.keys(plan.plan, "city", 1) for each in (held, read))
     assert one[0] == two[0]
     assert one[1].tolist() == two[1].tolist()

@@ -94,7 +94,7 @@ REFUSED = {
     "SELECT a AS b, COUNT(*) FROM t GROUP BY b": "'b' is the name of a column and of something else in SELECT",
     "SELECT ABS(a) AS a, COUNT(*) FROM t GROUP BY a": "give it another name, or group by its position",
     "SELECT -a AS a, COUNT(*) AS n FROM t GROUP BY 1 ORDER BY -a": "give it another name",
-    "SELECT a, COUNT(*) AS b FROM t GROUP BY a HAVING b > 30": "give it another name",
+    "SELECT ABS(a) AS a, COUNT(*) AS n FROM t GROUP BY 1 HAVING a > 3": "give it another name",
     "WITH q AS (SELECT * FROM t WHERE a > 0), q AS (SELECT * FROM t) SELECT COUNT(*) FROM q": "Two queries of WITH",
     "SELECT SUM(CEIL(f)), SUM(CEILING(f)) FROM t": "name them apart by AS",
 }

@@ -282,7 +282,9 @@ def _show_cost(session: Session, query: str, spend: dict[str, float | None], as_
     for part in cost.parts:
         scale = f", noise scale {part['noise_scale']:.6g}" if "noise_scale" in part else ""
         scale += f", 95 % within {part['error']:.6g}" if "error" in part else ""
-        typer.echo(f"{part['figure']} ({part['release']}): {word} {part[word]}{scale}")
+        typer.echo(
+            f"{part['figure']} ({part['release']}): {word} {part['rho'] if word == 'rho' else part['epsilon']}{scale}"
+        )
     more = "" if cost.questions_left is None else f", about {cost.questions_left:,} such questions"
     typer.echo(f"in all {word} {cost.spent}, remaining {cost.remaining}{more}")
 

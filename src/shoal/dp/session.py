@@ -17,19 +17,11 @@ import numpy as np
 
 from shoal.dp import budget as millionths
 from shoal.dp.answering.answer import Answer
-from shoal.dp.answering.cost import Cost, parts_of
-from shoal.dp.answering.expected import amount_for
+from shoal.dp.answering.cost import Cost
 from shoal.dp.answering.figures import cautions
-from shoal.dp.answering.free import GAUSSIAN, LAPLACE, Bought, free_answer
-from shoal.dp.answering.frequent import ask_mode, asks_for_mode, mode_cost
-from shoal.dp.answering.keyed import (
-    KeyedPlan,
-    amount_with_keys,
-    ask_keyed,
-    keyed_claim,
-    keyed_parts,
-    plan_keyed,
-)
+from shoal.dp.answering.free import Bought
+from shoal.dp.answering.frequent import ask_mode, asks_for_mode
+from shoal.dp.answering.keyed import ask_keyed
 from shoal.dp.answering.noise import add_noise, as_released, released
 from shoal.dp.answering.plan import Plan, make_plan
 from shoal.dp.answering.rows import asked_rows
@@ -44,6 +36,7 @@ from shoal.dp.meaning.reading import read_query
 from shoal.dp.meaning.relation import CELL
 from shoal.dp.mechanisms.currency import Currency
 from shoal.dp.opening import LEAST, Admit, FewCellsWarning, at_once, caps_of, digest, named, unit_of
+from shoal.dp.pricing import Offer, amount_of, bought_before, cost_of, keyed_plan
 from shoal.dp.sql.query import Query
 from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected
 from shoal.errors import ParameterError
@@ -55,7 +48,6 @@ if TYPE_CHECKING:
     from shoal.dp.workload import WorkloadAnswer, WorkloadCost
 
 LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
-MOST_PARTS = 10_000  # releases of a query, so that an amount of so many can be split
 WEAKER = (
     "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
 )
@@ -209,27 +201,15 @@ class Session:
         try:
             asked = self._question(query)
         except UndeclaredGroupError as found:
-            return ask_keyed(self, self._keyed(query, found, epsilon, rho, error), who)
+            return ask_keyed(self, keyed_plan(self, query, found, Offer(epsilon, rho, error)), who)
         plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
-        free = self._free(query, plan, who)
+        free = bought_before(self, query, plan, who)
         if free is not None:
             return free
         self._rows.ready()
         with self.admit(plan.size, who):
             receipt = self.ledger.once(self._claim(plan, who), lambda: self._draw(plan))
             return self._answer(plan, receipt)
-
-    def _free(self, query: str | Query, plan: Plan, who: str) -> Answer | None:
-        """What releases answer for nothing, at least as exactly as the plan would."""
-        if not self.releases:
-            return None
-        quantile = LAPLACE if self.currency.pure else GAUSSIAN
-        widths = {
-            each["figure"]: quantile * each["noise_scale"] for each in parts_of(plan) if "noise_scale" in each
-        }
-        return free_answer(
-            self.releases, query, self.schema.id, who, self._version, widths, self.remaining(who)
-        )
 
     def cost(
         self,
@@ -244,38 +224,9 @@ class Session:
 
         Without `epsilon`, `rho` or `error` the split is shown for an epsilon of 1 each.
         """
-        who, epsilon = self._who(analyst), 1 if epsilon is rho is error is None else epsilon
-        total, parts, held, kept = 0, [], set(), self.ledger.unit(self.schema.id)
-        for each in [query] if isinstance(query, (str, Query)) else query:
-            if asks_for_mode(each):
-                micro = self._amount(epsilon, rho, error)
-                whole, shown, part = mode_cost(self, str(each), micro, who)
-                total += whole * self.currency.times(1 if kept is None else max(1, part))
-                parts.append(shown)
-                continue
-            try:
-                asked = self._question(each)
-            except UndeclaredGroupError as found:
-                keyed = self._keyed(each, found, epsilon, rho, error)
-                claim = keyed_claim(self, keyed, who)
-                fresh = claim.facts not in held and not self.ledger.has_received(claim)
-                total += keyed.micro if fresh else 0
-                held.add(claim.facts)
-                parts += keyed_parts(keyed, self.currency.word)
-                continue
-            plan = self._plan(asked, self._amount(epsilon, rho, error, asked))
-            if self._free(each, plan, who) is not None:
-                continue
-            claim = self._claim(plan, who)
-            if claim.facts not in held and not self.ledger.has_received(claim):
-                times = 1 if kept is None else max(1, plan.unit.times(kept))
-                total += plan.micro * self.currency.times(times)
-            held.add(claim.facts)
-            parts += parts_of(plan)
-        spent = None if self.currency.pure else millionths.epsilon(total)
-        left = self.ledger.remaining(self.schema.id, who, self.limit)
-        more = left // total if total else None
-        return Cost(self.currency.epsilon(total), millionths.epsilon(left), tuple(parts), spent, more)
+        offer = Offer(1 if epsilon is rho is error is None else epsilon, rho, error)
+        queries = [query] if isinstance(query, (str, Query)) else query
+        return cost_of(self, queries, offer, self._who(analyst))
 
     def workload(
         self,
@@ -481,42 +432,7 @@ class Session:
         error: float | None = None,
         query: Query | None = None,
     ) -> int:
-        """What to spend, in millionths of the data set's currency."""
-        if sum(each is not None for each in (epsilon, rho, error)) != 1:
-            raise ParameterError("'epsilon' must be given, or 'rho' or 'error' in its place, and not both.")
-        if error is not None:
-            if query is None:
-                raise ParameterError(
-                    "'error' is for COUNT and SUM: say with 'epsilon' what to spend on this."
-                )
-            return max(self._least, amount_for(self._plan(query, millionths.MICRO * MOST_PARTS), error))
-        if rho is None:
-            return self.currency.millionths(epsilon)
-        if self.currency.pure:
-            raise ParameterError(
-                f"Data set {self.schema.id!r} is counted in epsilon: 'epsilon' says what to spend, not 'rho'."
-            )
-        return millionths.micro(rho, "rho")
-
-    def _keyed(
-        self,
-        query: str | Query,
-        found: UndeclaredGroupError,
-        epsilon: float | None,
-        rho: float | None,
-        error: float | None,
-    ) -> KeyedPlan:
-        """The plan of a query by a column whose values nobody declared."""
-
-        def amount(asked: Query, keys: Keys) -> int:
-            if error is None:
-                return self._amount(epsilon, rho)
-            if epsilon is not None or rho is not None:
-                self._amount(epsilon, rho, error)
-            plan = self._plan(asked, millionths.MICRO * MOST_PARTS, keys)
-            return amount_with_keys(max(self._least, amount_for(plan, error)))
-
-        return plan_keyed(self, query, found, amount)
+        return amount_of(self, Offer(epsilon, rho, error), query)
 
     def _plan(self, query: Query, micro: int, keys: Keys | None = None) -> Plan:
         if self.protected is None:

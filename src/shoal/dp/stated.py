@@ -18,7 +18,7 @@ import polars as pl
 
 from shoal.dp import budget as millionths
 from shoal.dp.answering.answer import Answer
-from shoal.dp.answering.cost import Cost
+from shoal.dp.answering.cost import Cost, cost_part
 from shoal.dp.answering.exact import expression
 from shoal.dp.ledger.claims import Amount, Claim
 from shoal.dp.ledger.ledger import Ledger
@@ -211,14 +211,9 @@ class StatedSession(Session):
         noise = self.stated.noise(asked, self.schema, Fraction(micro, millionths.MICRO))[1]
         who = self._who(analyst)
         held = self.ledger.has_received(self._stated_claim(asked, micro, who))
-        part = {
-            "query": str(asked),
-            "figure": asked.aggregates[0].name,
-            "release": asked.aggregates[0].kind,
-            "epsilon": millionths.epsilon(micro),
-            "share": 1.0,
-            "noise_scale": float(noise),
-        }
+        one = asked.aggregates[0]
+        part = cost_part(str(asked), one.name, one.kind, "epsilon", micro, 1.0)
+        part["noise_scale"] = float(noise)
         left = self.remaining(who) if self.ledger.caps(self.schema.id) else millionths.epsilon(micro)
         return Cost(0.0 if held else millionths.epsilon(micro), left, (part,))
 

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TypedDict
 
 from shoal.dp import budget as millionths
 from shoal.dp.answering.expected import expected_error
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import Sums
 from shoal.dp.mechanisms.currency import WORDS
+
+
+class CostPart(TypedDict, total=False):
+    """What one release takes of a cost: `epsilon` or `rho`, and what is publicly known of its error."""
+
+    query: str
+    figure: str
+    release: str
+    epsilon: float
+    rho: float
+    delta: float
+    share: float
+    noise_scale: float
+    error: float
+    threshold: int
 
 
 @dataclass(frozen=True)
@@ -23,7 +38,7 @@ class Cost:
         the declared delta.
     remaining : float
         What this analyst can still spend: epsilon, or rho.
-    parts : tuple of dict
+    parts : tuple of CostPart
         Per release its query, figure, kind, epsilon (or rho), share of the query, and, where they do not depend on the
         data, noise scale and `error`: 95 % of the answers lie within it.
     rho : float, optional
@@ -34,7 +49,7 @@ class Cost:
 
     epsilon: float
     remaining: float
-    parts: tuple[dict[str, Any], ...]
+    parts: tuple[CostPart, ...]
     rho: float | None = None
     questions_left: int | None = None
 
@@ -49,17 +64,28 @@ class Cost:
         return self.spent <= self.remaining
 
 
-def parts_of(plan: Plan) -> list[dict[str, Any]]:
+def cost_part(query: str, figure: str, release: str, word: str, micro: int, share: float) -> CostPart:
+    """A part of a cost, counted in epsilon or rho."""
+    part: CostPart = {"query": query, "figure": figure, "release": release, "share": share}
+    if word == "rho":
+        part["rho"] = millionths.epsilon(micro)
+    else:
+        part["epsilon"] = millionths.epsilon(micro)
+    return part
+
+
+def parts_of(plan: Plan) -> list[CostPart]:
     """What each release of a plan takes of its cost, and the error to expect of it."""
     shown = []
     for aggregate, release in zip(plan.query.aggregates, plan.releases, strict=True):
-        part = {
-            "query": str(plan.lowered.asked),
-            "figure": aggregate.name,
-            "release": release.figure,
-            WORDS[release.currency]: millionths.epsilon(release.micro),
-            "share": release.micro / plan.micro,
-        }
+        part = cost_part(
+            str(plan.lowered.asked),
+            aggregate.name,
+            release.figure,
+            WORDS[release.currency],
+            release.micro,
+            release.micro / plan.micro,
+        )
         if isinstance(release, Sums) and release.steps is None and release.figure in ("count", "sum"):
             quantum = 1.0 if release.fixed is None else float(release.fixed.quantum)
             part["noise_scale"] = float(release.scale()) * quantum

@@ -18,6 +18,7 @@ import polars as pl
 
 from shoal.dp import budget
 from shoal.dp.answering.answer import Answer
+from shoal.dp.answering.cost import CostPart, cost_part
 from shoal.dp.answering.exact import expression
 from shoal.dp.answering.figures import labels_of
 from shoal.dp.meaning.check import has_codes, levels, number
@@ -115,19 +116,13 @@ def _rate(session: Session, micro: int, rows: int) -> Fraction:
     return choice_range(session.currency.name, Fraction(micro, budget.MICRO)) / rows
 
 
-def mode_cost(session: Session, text: str, micro: int, analyst: str) -> tuple[int, dict[str, Any], int]:
+def mode_cost(session: Session, text: str, micro: int, analyst: str) -> tuple[int, CostPart, int]:
     """What the answer would cost this analyst, how it is shown, and how often it counts in the unit that is kept."""
     asked, protected = read_mode(text, session), session.protected
     if protected is None:
         raise QueryError("'tau' must be declared or bought before anything is asked.")
     held = session.ledger.has_received(session._claim_for(str(asked), micro, protected, analyst))
-    part = {
-        "query": str(asked),
-        "figure": f"mode_{asked.column}",
-        "release": "mode",
-        session.currency.word: budget.epsilon(micro),
-        "share": 1.0,
-    }
+    part = cost_part(str(asked), f"mode_{asked.column}", "mode", session.currency.word, micro, 1.0)
     kept = session.ledger.unit(session.schema.id)
     return (0 if held else micro), part, 1 if kept is None else protected.times(kept)
 

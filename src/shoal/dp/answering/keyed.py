@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.dp import budget
 from shoal.dp.answering.answer import Answer
-from shoal.dp.answering.cost import parts_of
+from shoal.dp.answering.cost import CostPart, cost_part, parts_of
 from shoal.dp.answering.figures import cautions
 from shoal.dp.answering.noise import add_noise, as_released, released
 from shoal.dp.answering.plan import Plan
@@ -158,20 +158,16 @@ def keyed_answer(session: Session, keyed: KeyedPlan, receipt: Receipt) -> Answer
     return session._told(promise, receipt, laid.value, laid.interval, told, laid.cut, cautions(plan, noisy))
 
 
-def keyed_parts(keyed: KeyedPlan, word: str) -> list[dict[str, Any]]:
+def keyed_parts(keyed: KeyedPlan, word: str) -> list[CostPart]:
     """How the cost is split, for people to read."""
     first, rest = budget.split(keyed.micro, PARTS)
-    part = {
-        "query": str(keyed.plan.lowered.asked),
-        "figure": keyed.column,
-        "release": "keys",
-        word: budget.epsilon(first),
-        "delta": float(keyed.choice.delta),
-        "share": first / keyed.micro,
-        "noise_scale": keyed.choice.noise.scale,
-        "threshold": keyed.choice.threshold,
-    }
-    return [part, *({**each, "share": each["share"] * rest / keyed.micro} for each in parts_of(keyed.plan))]
+    part = cost_part(str(keyed.plan.lowered.asked), keyed.column, "keys", word, first, first / keyed.micro)
+    part["delta"], part["noise_scale"] = float(keyed.choice.delta), float(keyed.choice.noise.scale)
+    part["threshold"] = keyed.choice.threshold
+    others = parts_of(keyed.plan)
+    for each in others:
+        each["share"] *= rest / keyed.micro
+    return [part, *others]
 
 
 def _plan_of(session: Session, keyed: KeyedPlan, keys: tuple[Any, ...]) -> Plan:

@@ -90,11 +90,10 @@ class Reader(CallParser):
         having = self.expression() if self.skip("HAVING") else None
         order = self._order() if self.skip("ORDER", "BY") else ()
         limit, offset = self._limit(limit)
-        used = [*(each for each in grouped if isinstance(each, col)), *([] if having is None else [having])]
-        used += [
-            each[0] for each in order if not isinstance(each[0], col)
-        ]  # alone it is what SELECT names, everywhere
-        by_name = names_used(used, items)
+        others = [] if having is None else [having]
+        # A name alone in ORDER BY is what SELECT calls so, everywhere.
+        others += [each[0] for each in order if not isinstance(each[0], col)]
+        by_name = names_used(grouped, others, groups, items)
         return Statement(
             tuple(items),
             source,
