@@ -35,7 +35,7 @@ serve: $(FULL)  ## a demo server on loopback with the bundled survey; prints one
 test: $(FULL)  ## run the tests
 	$(BIN)/python -m pytest -n 2 -q
 
-test-lowest: $(FULL)  ## run the tests on the lowest versions that pyproject.toml declares, Python 3.11 (EXTRAS, TESTS: less)
+test-lowest: $(FULL)  ## run the tests on the lowest versions that pyproject.toml declares, Python 3.11 (EXTRAS, TESTS: fewer)
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv venv --quiet --clear --python 3.11 $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct -e '.[$(EXTRAS)]'
