@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.dp import Ledger, Session
-from shoal.dp.continual import Tree, best_tree, toeplitz, told
+from shoal.dp.continual import PeriodTree, best_tree, toeplitz, told
 from shoal.dp.continual._stream import Design, laplace_sum_quantile, laplace_sum_radius
 from shoal.errors import BudgetError, ParameterError, QueryError
 from shoal.schema import Column, Schema, Unit
@@ -42,7 +42,7 @@ def test_a_running_total_is_a_signed_sum_of_nodes(base, periods):
     levels = 1
     while (base**levels - 1) // (2 if base > 2 else 1) < periods:
         levels += 1
-    tree = Tree(periods, base, levels)
+    tree = PeriodTree(periods, base, levels)
     for period in range(1, periods + 1):
         held = np.zeros(base**levels, dtype=int)
         nodes = tree.nodes(period)
@@ -55,7 +55,7 @@ def test_a_running_total_is_a_signed_sum_of_nodes(base, periods):
 
 def test_the_tree_beats_the_binary_one():
     for periods in (12, 52, 365):
-        best, binary = best_tree(periods), Tree(periods, 2, periods.bit_length())
+        best, binary = best_tree(periods), PeriodTree(periods, 2, periods.bit_length())
         assert best.levels**2 * best.used < 0.3 * binary.levels**2 * binary.used
 
 

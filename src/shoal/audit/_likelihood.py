@@ -17,7 +17,7 @@ from shoal.dp.answering.noise import (
     rows_of_units,
 )
 from shoal.dp.answering.plan import Plan
-from shoal.dp.answering.releases import Mean, Ranks, Release, Steps, Sums
+from shoal.dp.answering.releases import LimitChoices, Mean, Ranks, Release, Sums
 from shoal.dp.answering.truncation import cut_scores
 from shoal.dp.mechanisms.currency import PURE
 
@@ -93,7 +93,7 @@ def _ranks(release: Ranks, totals: Totals) -> Likelihood:
     return likelihood
 
 
-def _log_shares(scores: np.ndarray, release: Sums | Ranks, steps: Steps) -> np.ndarray:
+def _log_shares(scores: np.ndarray, release: Sums | Ranks, steps: LimitChoices) -> np.ndarray:
     weights = np.log([float(each) for each in steps.weights])
     return _normalised(weights - float(release.score_rate) * scores)
 

@@ -21,7 +21,7 @@ import polars as pl
 
 from shoal.audit._game import Mechanism
 from shoal.dp.answering.noise import distances
-from shoal.dp.answering.releases import Grid, Limit, Ranks
+from shoal.dp.answering.releases import Candidates, Limit, Ranks
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.loading.sources import read_private
 from shoal.dp.mechanisms.selection import permute_and_flip
@@ -225,7 +225,7 @@ def timed(
 
 def _quantile_tables() -> list[np.ndarray]:
     """Distances of a median's candidates, without and with a person whose 300 rows all differ."""
-    release = Ranks("quantile", 1_000_000, "x", Grid(0.0, 1.0, 1001), Limit(300), 1, Fraction(1, 2))
+    release = Ranks("quantile", 1_000_000, "x", Candidates(0.0, 1.0, 1001), Limit(300), 1, Fraction(1, 2))
     heap, spread = np.zeros(1001, dtype=np.int64), np.zeros(1001, dtype=np.int64)
     heap[500] = 2000
     spread[np.arange(300) * 3] = 1

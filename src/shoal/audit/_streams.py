@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 
 from shoal.audit._game import Mechanism
-from shoal.dp.continual import Tree, toeplitz
+from shoal.dp.continual import PeriodTree, toeplitz
 from shoal.dp.mechanisms.discrete_gaussian import gaussian, gaussian_scale
 from shoal.dp.mechanisms.discrete_laplace import laplace
 
 PERIODS = 12
-TREE = Tree(PERIODS, 5, 2)  # two levels, as long streams have; so few periods alone would have one
+TREE = PeriodTree(PERIODS, 5, 2)  # two levels, as long streams have; so few periods alone would have one
 STAGES = (1_000, 4_000)
 _OTHERS = 3  # rows of each period
 
@@ -56,7 +56,7 @@ def streamed(
     return Mechanism(name, epsilon, sample, (*names, "the sum of all totals", "the likelihood ratio"))
 
 
-def _evidence(tree: Tree, shown: np.ndarray, period: int) -> np.ndarray:
+def _evidence(tree: PeriodTree, shown: np.ndarray, period: int) -> np.ndarray:
     """Log-likelihood ratio of all totals, but for its scale: the noise of each node that is used follows from them."""
     used = sorted({node for at in range(1, PERIODS + 1) for _, node in tree.nodes(at)})
     signs = np.zeros((PERIODS, len(used)))

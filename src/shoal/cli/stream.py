@@ -13,7 +13,7 @@ from shoal.cli._console import print_json
 from shoal.typing import Record
 
 if TYPE_CHECKING:
-    from shoal.dp.continual import Step
+    from shoal.dp.continual import PeriodTotal
     from shoal.dp.session import Session
 
 _Schema = Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")]
@@ -102,7 +102,7 @@ def show(name: _Name, schema: _Schema, ledger: _Ledger = None, as_json: _Json = 
     typer.echo(found[-1]["guarantee"])
 
 
-def _tell(step: Step) -> None:
+def _tell(step: PeriodTotal) -> None:
     for row in step.rows:
         typer.echo(_line(step.period, dict(row)))
 

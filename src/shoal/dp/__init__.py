@@ -1,7 +1,7 @@
 """Private answers about a table that stays in the house.
 
 - `Session`: the only way to the table; `ask`, `cost`, `buy_tau`
-- `AddRemoveRecord`, `AddRemoveUnit`, `Records`, `Cells`: whom an answer protects
+- `AddRemoveRecord`, `AddRemoveUnit`, `Records`, `AddRemoveCell`: whom an answer protects
 - `col`, `when`, `select`, `count`, `sum`, `mean`, `var`, `std`, `min`, `max`, `median`, `quantile`, `count_distinct`,
   `covar`, `corr`: queries as Python expressions
 - `Answer`: value, guarantee, epsilon, remaining, interval
@@ -17,10 +17,10 @@ from __future__ import annotations
 from typing import Any
 
 _WHERE = {
+    "AddRemoveCell": "unit",
     "AddRemoveRecord": "unit",
     "AddRemoveUnit": "unit",
     "Answer": "answering.answer",
-    "Cells": "unit",
     "Cost": "answering.cost",
     "DependentDP": "pufferfish",
     "FewCellsWarning": "opening",

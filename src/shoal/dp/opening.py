@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from shoal.dp.correlation import Grid, Model
 from shoal.dp.mechanisms.currency import Currency
-from shoal.dp.unit import Cells, Protected, read_by, resolve
+from shoal.dp.unit import AddRemoveCell, Protected, read_by, resolve
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
@@ -26,7 +26,7 @@ def unit_of(
 ) -> tuple[Model | None, Protected | None]:
     """The model and unit of a session; no unit where tau has to be bought first."""
     if unit is not None:
-        return (unit.model if isinstance(unit, Cells) else model), read_by(unit, schema)
+        return (unit.model if isinstance(unit, AddRemoveCell) else model), read_by(unit, schema)
     if mode != "correlated":
         return model, resolve(mode, schema)
     if model is None and schema.cells is not None:

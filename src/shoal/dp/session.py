@@ -38,7 +38,7 @@ from shoal.dp.mechanisms.currency import Currency
 from shoal.dp.opening import LEAST, Admit, FewCellsWarning, at_once, caps_of, digest, named, unit_of
 from shoal.dp.pricing import Offer, amount_of, bought_before, cost_of, keyed_plan
 from shoal.dp.sql.query import Query
-from shoal.dp.unit import ENDED, MODES, STATED, Cells, Protected
+from shoal.dp.unit import ENDED, MODES, STATED, AddRemoveCell, Protected
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
@@ -151,7 +151,7 @@ class Session:
         self._own = not isinstance(ledger, Ledger)
         self.ledger = ledger if isinstance(ledger, Ledger) else Ledger(ledger, _hook=_hook)
         self.catalog, self._rows = asked_rows(
-            frame, schema, tables, self.protected or Cells(self.model, 1), self.model
+            frame, schema, tables, self.protected or AddRemoveCell(self.model, 1), self.model
         )
         self._version = data_version or schema.version or random_word()
         others = [
@@ -324,9 +324,9 @@ class Session:
             return json.dumps(choose_tau(sizes, r, micro, self.currency.name))
 
         n_cells = self.model.n_cells
-        claim = self._claim_for(f"TAU r={r}", micro, Cells(self.model, 1), who)
+        claim = self._claim_for(f"TAU r={r}", micro, AddRemoveCell(self.model, 1), who)
         tau = int(json.loads(self.ledger.once(claim, draw).body))
-        self.protected = Cells(self.model, tau)
+        self.protected = AddRemoveCell(self.model, tau)
         return tau
 
     def close(self) -> None:

@@ -190,7 +190,7 @@ class Records(Protected):
 
 
 @dataclass(frozen=True)
-class Cells(Protected):
+class AddRemoveCell(Protected):
     """All rows of one cell of a public partition, of which at most tau count.
 
     Parameters
@@ -203,10 +203,10 @@ class Cells(Protected):
 
     Examples
     --------
-    >>> from shoal.dp import Cells
+    >>> from shoal.dp import AddRemoveCell
     >>> from shoal.dp.correlation import Grid
     >>> from shoal.schema import Column, Schema
-    >>> Cells(Grid(Schema({"age": Column("age", bounds=(0, 100))}), ("age",), 400), 4).guarantee
+    >>> AddRemoveCell(Grid(Schema({"age": Column("age", bounds=(0, 100))}), ("age",), 400), 4).guarantee
     'guarantee: epsilon-DP, add or remove all rows of one look-alike cell (grid(age), 401 cells, at most 4 counted per cell)'
     """
 
@@ -362,7 +362,7 @@ def resolve(
             raise ParameterError(
                 "Mode 'correlated' needs a public map to cells: declare 'cells', or give a model."
             )
-        return Cells(model, _whole("tau", tau))
+        return AddRemoveCell(model, _whole("tau", tau))
     raise ParameterError(f"'mode' must be one of {', '.join(MODES)}. Got {mode!r}.")
 
 

@@ -82,9 +82,9 @@ class Kernel:
             )(self.py_func)
             self._built = built  # before those that it calls, since kernels may call each other
             if hasattr(built, "_cache"):  # not where compiling is switched off
-                from shoal.engine.kept import Kept
+                from shoal.engine.kept import KeptCode
 
-                built._cache = Kept(self, _said)  # noqa: SLF001 - numba has no public way to name a cache
+                built._cache = KeptCode(self, _said)  # noqa: SLF001 - numba has no public way to name a cache
             for names, name, value in _named(self.py_func):
                 if isinstance(value, Kernel):
                     names[name] = value.build()

@@ -32,7 +32,7 @@ _stamps: dict[int, str] = {}
 _tidied: set[str] = set()
 
 
-class Kept(_Cache):
+class KeptCode(_Cache):
     """The files of one kernel, looked for when it is first called."""
 
     def __init__(self, kernel: Kernel, about_to_compile: Callable[[], None]) -> None:

@@ -30,7 +30,7 @@ from shoal.publish.result import Protection, original_cells
 from shoal.publish.stages import check
 from shoal.publish.stages.measure import MEASURED_RECORDS, Figures
 from shoal.publish.stages.release import hidden, shuffled
-from shoal.publish.stages.roles import Decided, Roles, settle_roles
+from shoal.publish.stages.roles import DecidedRoles, Roles, settle_roles
 from shoal.publish.stages.survey import ROW, kept_rows, weights_of
 from shoal.publish.status import Status, refuse_red
 
@@ -170,7 +170,7 @@ def needed_table(rows: Any, roles: Roles, names: Collection[str]) -> pl.DataFram
 
 def outcome_of(
     rows: Any,
-    settled: Decided,
+    settled: DecidedRoles,
     table: pl.DataFrame,
     new: Mapping[str, pl.Series],
     key: bytes | None,
@@ -209,7 +209,7 @@ def _parts() -> type[PartsRows]:
 
 def _in_memory(
     rows: MemoryRows,
-    settled: Decided,
+    settled: DecidedRoles,
     new: dict[str, pl.Series],
     key: bytes | None,
     households: pl.Series | None,
@@ -243,7 +243,7 @@ def _in_memory(
 
 def _in_parts(
     rows: PartsRows,
-    settled: Decided,
+    settled: DecidedRoles,
     table: pl.DataFrame,
     new: Mapping[str, pl.Series],
     key: bytes | None,

@@ -17,7 +17,7 @@ from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.ledger.claims import Caps
 from shoal.dp.ledger.entries import Entry
 from shoal.dp.ledger.ledger import Ledger
-from shoal.dp.ledger.log import MOST, STATES, Filters, Row, read_log
+from shoal.dp.ledger.log import MOST, STATES, Filters, LogRow, read_log
 from shoal.dp.ledger.signing import SigningKey, kept_head
 from shoal.dp.mechanisms.currency import WORDS
 from shoal.server import api, pages
@@ -124,12 +124,12 @@ def export(
     return StreamingResponse(write(), media_type=kind, headers=headers)
 
 
-def _all_shown(ledger: Ledger, rows: Iterable[Row]) -> list[dict[str, Any]]:
+def _all_shown(ledger: Ledger, rows: Iterable[LogRow]) -> list[dict[str, Any]]:
     words = Words(ledger)
     return [_shown(row, words.of(row.entry.dataset)) for row in rows]
 
 
-def _shown(row: Row, word: str) -> dict[str, Any]:
+def _shown(row: LogRow, word: str) -> dict[str, Any]:
     entry = row.entry
     return {
         "seq": entry.seq,

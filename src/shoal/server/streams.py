@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 
-from shoal.dp.continual import Step, is_paid, reopen
+from shoal.dp.continual import PeriodTotal, is_paid, reopen
 from shoal.dp.loading.sources import open_table
 from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
 from shoal.dp.session import Session
@@ -59,7 +59,7 @@ class Told:
     mode: str
     guarantee: str
     spent: CurrencyAmount
-    steps: tuple[Step, ...]
+    steps: tuple[PeriodTotal, ...]
 
     @property
     def headings(self) -> list[str]:
@@ -207,7 +207,9 @@ def _take(request: Request, dataset: str, stream: str, form: FormData) -> Told:
 
 
 def _told(service: Service, stream: str, facts: dict[str, Any], currency: Currency) -> Told:
-    steps = tuple(Step(at, tuple(each.told)) for at, each in enumerate(service.streams.periods(stream), 1))
+    steps = tuple(
+        PeriodTotal(at, tuple(each.told)) for at, each in enumerate(service.streams.periods(stream), 1)
+    )
     named = (str(facts["name"]), str(facts["question"]), int(facts["periods"]), str(facts["mode"]))
     return Told(stream, *named, str(facts["guarantee"]), CurrencyAmount(facts["millionths"], currency), steps)
 

@@ -26,7 +26,7 @@ from shoal.dp.meaning.check import level_text
 from shoal.dp.meaning.columns import UndeclaredGroupError
 from shoal.dp.mechanisms.keys import KeyChoice
 from shoal.dp.sql.query import Query
-from shoal.dp.unit import AddRemoveUnit, Cells, Protected
+from shoal.dp.unit import AddRemoveCell, AddRemoveUnit, Protected
 from shoal.errors import QueryError
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class KeyedPlan:
     def unit(self) -> Protected:
         """Whom it protects; a row of a unit counts as the unit taken out and put back."""
         unit = self.plan.unit
-        return replace(unit, per_row=2) if isinstance(unit, (AddRemoveUnit, Cells)) else unit
+        return replace(unit, per_row=2) if isinstance(unit, (AddRemoveUnit, AddRemoveCell)) else unit
 
 
 def plan_keyed(

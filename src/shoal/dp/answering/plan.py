@@ -13,14 +13,24 @@ from functools import cached_property, lru_cache
 import numpy as np
 
 from shoal.dp import budget
-from shoal.dp.answering.releases import LEAST_CHOSEN, Fixed, Grid, Limit, Matrix, Mean, Ranks, Release, Sums
+from shoal.dp.answering.releases import (
+    LEAST_CHOSEN,
+    Candidates,
+    Fixed,
+    Limit,
+    Matrix,
+    Mean,
+    Ranks,
+    Release,
+    Sums,
+)
 from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.meaning.check import Keys, check, levels
 from shoal.dp.meaning.lower import Lowered
 from shoal.dp.meaning.relation import CELL, UNIT, Catalog
 from shoal.dp.mechanisms.currency import EPSILON, Currency
 from shoal.dp.sql.query import Aggregate, Query
-from shoal.dp.unit import AddRemoveUnit, Cells, Protected
+from shoal.dp.unit import AddRemoveCell, AddRemoveUnit, Protected
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
 
@@ -82,7 +92,7 @@ class Plan:
     @property
     def unit(self) -> Protected:
         """Whom these releases protect, with what they count for one row of it: the unit to be charged in."""
-        if isinstance(self.protected, (AddRemoveUnit, Cells)):
+        if isinstance(self.protected, (AddRemoveUnit, AddRemoveCell)):
             return replace(self.protected, per_row=self.per_row)
         return self.protected
 
@@ -332,7 +342,7 @@ def from_low(bounds: tuple[float, float], most: int) -> Fixed:
     return Fixed(bounds, low, quantum, 0, most)
 
 
-def grid_of(column: Column) -> Grid:
+def grid_of(column: Column) -> Candidates:
     """The public grid of a column: its declared step, or a thousandth of its range."""
     low, high = finite_bounds(column)
     step = (
@@ -341,4 +351,4 @@ def grid_of(column: Column) -> Grid:
         else column.step
     )
     size = int(min((high - low) / step, 2.0 * MOST_POINTS) + 1e-9) + 1
-    return Grid(low, float(step), size)
+    return Candidates(low, float(step), size)

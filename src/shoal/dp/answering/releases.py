@@ -34,7 +34,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Grid:
+class Candidates:
     """Public candidates low, low + step, ... of a minimum, maximum or quantile."""
 
     low: float
@@ -62,7 +62,7 @@ class Limit:
 
 
 @dataclass(frozen=True)
-class Steps:
+class LimitChoices:
     """Limits that may be drawn, in rising order, with the share of epsilon that draws one.
 
     Parameters
@@ -85,14 +85,14 @@ class Steps:
 
 
 @lru_cache(maxsize=256)
-def steps_up_to(first: int, last: int, share: Fraction, bits: int) -> Steps:
+def steps_up_to(first: int, last: int, share: Fraction, bits: int) -> LimitChoices:
     """Limits first, 2 first, 4 first, ... below `last`, and `last` itself."""
     limits = []
     step = max(1, min(first, last))
     while step < last:
         limits.append(step)
         step *= 2
-    return Steps((*limits, last), share, bits)
+    return LimitChoices((*limits, last), share, bits)
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,7 @@ class Sums:
         return self.width == 1
 
     @cached_property
-    def steps(self) -> Steps | None:
+    def steps(self) -> LimitChoices | None:
         """The limits to draw from, if the limit is drawn."""
         if not self.limit.chosen:
             return None
@@ -225,7 +225,7 @@ class Mean:
         return self.fixed.most // (self.points - 1)
 
     @cached_property
-    def steps(self) -> Steps:
+    def steps(self) -> LimitChoices:
         """Limits of a unit's pull, in quanta; the share is that of the first draw, average and limit."""
         first = max(1, self.fixed.most // 8)
         return steps_up_to(first, min(self.limit.rows, 1 << 20) * self.fixed.most, MEAN_SHARE, 5)
@@ -260,7 +260,7 @@ class Ranks:
     figure : {"min", "max", "quantile"}
     micro : int
     column : str
-    grid : Grid
+    grid : Candidates
     limit : Limit
     groups : int
     share : Fraction, optional
@@ -270,7 +270,7 @@ class Ranks:
     figure: str
     micro: int
     column: str
-    grid: Grid
+    grid: Candidates
     limit: Limit
     groups: int
     share: Fraction | None = None
@@ -289,7 +289,7 @@ class Ranks:
         return self.limit.rows
 
     @cached_property
-    def steps(self) -> Steps | None:
+    def steps(self) -> LimitChoices | None:
         """The limits to draw from, if the limit is drawn."""
         if not self.limit.chosen or self.most < LEAST_CHOSEN["rank"]:
             return None

@@ -33,7 +33,7 @@ from shoal.dp.answering.exact import (
     related_rows,
 )
 from shoal.dp.answering.plan import Plan
-from shoal.dp.loading.linked import Given, Linked, load_linked
+from shoal.dp.loading.linked import GivenTable, Linked, load_linked
 from shoal.dp.loading.load import decode, in_order, load, protect_rows, with_units
 from shoal.dp.loading.parts import UnitParts
 from shoal.dp.loading.shared import shared_rows
@@ -257,7 +257,7 @@ def asked_rows(
         if protected.kind == "cell":
             raise ParameterError("Several tables are asked in modes 'dp' and 'group'. Got mode 'correlated'.")
         facts = {name: Schema.of(each) for name, (_, each) in tables.items()}
-        given = {name: Given(_opened(tables[name][0], facts[name]), facts[name]) for name in tables}
+        given = {name: GivenTable(_opened(tables[name][0], facts[name]), facts[name]) for name in tables}
         catalog, linked = load_linked(_opened(data, schema), schema, given, protected)
         return catalog, Several(schema.id, linked)
     if is_location(data):

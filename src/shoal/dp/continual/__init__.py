@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from shoal.dp.continual._state import State, state_of
-from shoal.dp.continual._stream import Step, Stream, is_paid, open_stream, reopen, told
+from shoal.dp.continual._stream import PeriodTotal, Stream, is_paid, open_stream, reopen, told
 from shoal.dp.continual._toeplitz import Toeplitz, toeplitz
-from shoal.dp.continual._tree import Tree, best_tree
+from shoal.dp.continual._tree import PeriodTree, best_tree
 
 __all__ = [
+    "PeriodTotal",
+    "PeriodTree",
     "State",
-    "Step",
     "Stream",
     "Toeplitz",
-    "Tree",
     "best_tree",
     "is_paid",
     "open_stream",

@@ -20,7 +20,7 @@ from shoal.dp.answering.rows import Held, asked_rows
 from shoal.dp.budget import MICRO
 from shoal.dp.continual._state import Period, State
 from shoal.dp.continual._toeplitz import Toeplitz, toeplitz
-from shoal.dp.continual._tree import Node, Tree, best_tree
+from shoal.dp.continual._tree import Node, PeriodTree, best_tree
 from shoal.dp.ledger.secret import random_word
 from shoal.dp.meaning.relation import UNIT
 from shoal.dp.mechanisms.discrete_gaussian import gaussian, gaussian_scale
@@ -41,7 +41,7 @@ _WIDEST = 1 << 50  # of a noise scale: sums of some hundred draws stay far withi
 
 
 @dataclass(frozen=True)
-class Step:
+class PeriodTotal:
     """The running total after a period.
 
     Parameters
@@ -101,7 +101,7 @@ class Stream:
         """Periods so far."""
         return len(self._state.periods(self._id))
 
-    def add(self, rows: Any, period: int | None = None) -> Step:
+    def add(self, rows: Any, period: int | None = None) -> PeriodTotal:
         """Take the rows of the next period in and tell the running total.
 
         Parameters
@@ -113,7 +113,7 @@ class Stream:
 
         Returns
         -------
-        Step
+        PeriodTotal
         """
         with self._state.change():
             before = self._state.periods(self._id)
@@ -129,11 +129,11 @@ class Stream:
             released, totals = self._noisy(now, so_far, [each.released for each in before])
             told = self._rows(now, totals, before[-1].totals if before else [0] * len(totals))
             self._state.add_period(self._id, now, Period(exact, released, totals, told))
-        return Step(now, tuple(told))
+        return PeriodTotal(now, tuple(told))
 
-    def steps(self) -> list[Step]:
+    def steps(self) -> list[PeriodTotal]:
         """All running totals told so far."""
-        return [Step(at, tuple(each.told)) for at, each in enumerate(self._state.periods(self._id), 1)]
+        return [PeriodTotal(at, tuple(each.told)) for at, each in enumerate(self._state.periods(self._id), 1)]
 
     def to_frame(self) -> pl.DataFrame:
         """The running totals as a table, a row per period and group."""
@@ -223,7 +223,7 @@ class Design:
     rows: int
 
     @cached_property
-    def shape(self) -> Tree | Toeplitz:
+    def shape(self) -> PeriodTree | Toeplitz:
         """The tree, or the weights of the past."""
         return best_tree(self.periods) if self.currency == "pure" else toeplitz(self.periods)
 
@@ -238,7 +238,7 @@ class Design:
     def scale(self) -> Fraction:
         """Of the noise of a node, or of a period: a scale, or the square of one."""
         spent = Fraction(self.millionths, MICRO)
-        if isinstance(self.shape, Tree):
+        if isinstance(self.shape, PeriodTree):
             return self.moved * self.shape.levels / spent
         return self.moved**2 * self.shape.squared / (2 * spent)
 
@@ -247,14 +247,14 @@ class Design:
         none = np.zeros(width, dtype=np.int64)
         found = (
             laplace(none, self.scale)
-            if isinstance(self.shape, Tree)
+            if isinstance(self.shape, PeriodTree)
             else gaussian(none, gaussian_scale(self.scale))
         )
         return [int(each) for each in found]
 
     def radius(self, period: int) -> int:
         """How far the total after a period lies from the exact one with at most 5 % probability."""
-        if isinstance(self.shape, Tree):
+        if isinstance(self.shape, PeriodTree):
             return laplace_sum_radius(float(self.scale), len(self.shape.nodes(period)))
         apart = self.shape.deviation(period) * math.sqrt(float(self.scale))
         return max(0, math.ceil(NormalDist().inv_cdf(0.975) * apart * 1.001 - 0.5))  # totals are rounded
@@ -337,7 +337,7 @@ def open_stream(
         "key": session.ledger.key_of(claim),
     }
     design = Design(plan, periods, spent, claim.cost.currency, protected.rows)
-    if (design.scale if isinstance(design.shape, Tree) else math.isqrt(int(design.scale))) > _WIDEST:
+    if (design.scale if isinstance(design.shape, PeriodTree) else math.isqrt(int(design.scale))) > _WIDEST:
         raise QueryError(
             "The noise of this stream leaves 64 bits: declare fewer rows of a unit, or spend more."
         )

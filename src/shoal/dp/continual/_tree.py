@@ -19,7 +19,7 @@ _BASES = (2, *range(3, 64, 2))
 
 
 @dataclass(frozen=True)
-class Tree:
+class PeriodTree:
     """A tree over a number of periods.
 
     Parameters
@@ -31,8 +31,8 @@ class Tree:
 
     Examples
     --------
-    >>> from shoal.dp.continual import Tree
-    >>> tree = Tree(13, 3, 3)
+    >>> from shoal.dp.continual import PeriodTree
+    >>> tree = PeriodTree(13, 3, 3)
     >>> tree.nodes(8)  # 9 - 1
     [(1, (2, 0)), (-1, (0, 8))]
     """
@@ -74,7 +74,7 @@ class Tree:
 
 
 @lru_cache(maxsize=64)
-def best_tree(periods: int) -> Tree:
+def best_tree(periods: int) -> PeriodTree:
     """The tree with the least mean variance of the running totals: levels^2 times the nodes used.
 
     References
@@ -88,12 +88,12 @@ def best_tree(periods: int) -> Tree:
     --------
     >>> from shoal.dp.continual import best_tree
     >>> best_tree(1), best_tree(365)
-    (Tree(periods=1, base=2, levels=1), Tree(periods=365, base=29, levels=2))
+    (PeriodTree(periods=1, base=2, levels=1), PeriodTree(periods=365, base=29, levels=2))
     """
     trees = []
     for base in _BASES:
         levels = 1
         while (base**levels - 1) // (2 if base > 2 else 1) < periods:
             levels += 1
-        trees.append(Tree(periods, base, levels))
+        trees.append(PeriodTree(periods, base, levels))
     return min(trees, key=lambda tree: (tree.levels**2 * tree.used, tree.base))

@@ -47,7 +47,7 @@ class ClosedError(BudgetError):
         self.of_team = of_team
 
 
-class Counted(Protocol):
+class CountedUnit(Protocol):
     """A unit as the ledger needs it (`shoal.dp.unit`)."""
 
     @property
@@ -121,7 +121,7 @@ class Claim:
         Whatever else tells this answer from others: schema, model, data version. The store's key is a keyed hash of
         question, cost, unit and state; no part of it may be computed from private rows.
     cost : Amount
-    unit : Counted
+    unit : CountedUnit
     limit : Caps, optional
         Tighter caps that a session was opened with; the ledger's own always hold.
     delta : int, default 0
@@ -133,7 +133,7 @@ class Claim:
     question: str
     state: str
     cost: Amount
-    unit: Counted
+    unit: CountedUnit
     limit: Caps | None = None
     delta: int = 0
 

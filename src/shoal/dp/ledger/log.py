@@ -72,7 +72,7 @@ class Filters:
 
 
 @dataclass(frozen=True)
-class Row:
+class LogRow:
     """One row of the log: an entry, and what became of its question."""
 
     entry: Entry
@@ -83,7 +83,7 @@ class Row:
 class Page:
     """Some rows, newest first, and the number before which the next page begins; None on the last."""
 
-    rows: tuple[Row, ...]
+    rows: tuple[LogRow, ...]
     older: int | None
 
 
@@ -152,8 +152,8 @@ def _conditions(filters: Filters, answered: Any) -> list[Any]:
     return wanted
 
 
-def _row(found: Any) -> Row:
+def _row(found: Any) -> LogRow:
     entry = Entry(*found[: len(FIELDS)])
     if entry.kind == "charge":
-        return Row(entry, "answered" if found[-1] else LOST)
-    return Row(entry, next(state for state, kind in _KINDS.items() if kind == entry.kind))
+        return LogRow(entry, "answered" if found[-1] else LOST)
+    return LogRow(entry, next(state for state, kind in _KINDS.items() if kind == entry.kind))

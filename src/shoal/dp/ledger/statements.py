@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from shoal.dp.ledger.entries import CLOSED_KEY, ENTRIES, HEAD, TEAM_CLOSED_KEY
 
 
-class Statement:
+class PreparedStatement:
     """A statement compiled once for each kind of database and run on the driver itself.
 
     Compiling, binding and wrapping cost several times what the statement does.
@@ -41,22 +41,22 @@ _HEAD = sa.select(HEAD.c.seq, HEAD.c.hash).where(HEAD.c.id == 1)
 _TOTALS = sa.select(ENTRIES.c.unit, ENTRIES.c.dataset_total, ENTRIES.c.ended, ENTRIES.c.analyst_total)
 _LAST = _TOTALS.where(*_is_of(dataset="d")).order_by(ENTRIES.c.seq.desc()).limit(1)
 _OF_KEY = sa.select(ENTRIES.c.seq, ENTRIES.c.body).where(*_is_of(dataset="d", key="k"))
-READ_HEAD = Statement(_HEAD)
-LOCK_HEAD = Statement(_HEAD.with_for_update())
-MOVE_HEAD = Statement(
+READ_HEAD = PreparedStatement(_HEAD)
+LOCK_HEAD = PreparedStatement(_HEAD.with_for_update())
+MOVE_HEAD = PreparedStatement(
     HEAD.update().where(HEAD.c.id == 1).values(seq=sa.bindparam("s"), hash=sa.bindparam("h"))
 )
-ADD = Statement(ENTRIES.insert())
-LAST_OF_DATASET = Statement(_LAST)
-LAST_OF_ANALYST = Statement(_LAST.where(*_is_of(analyst="a")))
-LAST_BODY = Statement(_OF_KEY.where(*_is_of(kind="w")).order_by(ENTRIES.c.seq.desc()).limit(1))
-STORED = Statement(_OF_KEY.where(ENTRIES.c.kind == "settle").order_by(ENTRIES.c.seq).limit(1))
-OWN = Statement(
+ADD = PreparedStatement(ENTRIES.insert())
+LAST_OF_DATASET = PreparedStatement(_LAST)
+LAST_OF_ANALYST = PreparedStatement(_LAST.where(*_is_of(analyst="a")))
+LAST_BODY = PreparedStatement(_OF_KEY.where(*_is_of(kind="w")).order_by(ENTRIES.c.seq.desc()).limit(1))
+STORED = PreparedStatement(_OF_KEY.where(ENTRIES.c.kind == "settle").order_by(ENTRIES.c.seq).limit(1))
+OWN = PreparedStatement(
     _OF_KEY.where(
         sa.or_(ENTRIES.c.kind == "settle", ENTRIES.c.kind == "receipt"), *_is_of(analyst="a")
     ).limit(1)
 )
-OWN_CHARGE = Statement(
+OWN_CHARGE = PreparedStatement(
     sa.select(ENTRIES.c.hash)
     .where(
         sa.or_(ENTRIES.c.kind == "charge", ENTRIES.c.kind == "receipt"),
@@ -65,7 +65,7 @@ OWN_CHARGE = Statement(
     .order_by(ENTRIES.c.seq)
     .limit(1)
 )
-IS_CLOSED = Statement(
+IS_CLOSED = PreparedStatement(
     sa.select(ENTRIES.c.key)
     .where(
         ENTRIES.c.kind == "refusal",
@@ -78,7 +78,7 @@ IS_CLOSED = Statement(
     .order_by(ENTRIES.c.key)
     .limit(1)
 )
-OTHER_UNIT = Statement(
+OTHER_UNIT = PreparedStatement(
     sa.select(ENTRIES.c.seq)
     .where(ENTRIES.c.kind == "charge", ENTRIES.c.unit != sa.bindparam("u"), *_is_of(dataset="d"))
     .limit(1)

@@ -14,8 +14,8 @@ import sqlalchemy as sa
 from shoal.dp.ledger import layout
 from shoal.dp.ledger.database import make_engine, reason_of, transaction
 from shoal.dp.ledger.entries import ENTRIES, START, Entry, Head
-from shoal.dp.ledger.statements import READ_HEAD, Statement
-from shoal.dp.ledger.writer import Known, Writer
+from shoal.dp.ledger.statements import READ_HEAD, PreparedStatement
+from shoal.dp.ledger.writer import Standings, Writer
 from shoal.errors import BudgetError, LedgerError
 
 _PIECE = 10_000
@@ -53,12 +53,12 @@ class Store:
         self._waiting: list[_Job] = []
         in_memory = isinstance(self.engine.pool, sa.StaticPool)  # one connection for all threads
         self._alone: Any = threading.Lock() if in_memory else contextlib.nullcontext()
-        self._known = Known()
+        self._known = Standings()
         driver: Any = self.engine.dialect.loaded_dbapi
         self._errors: tuple[type[Exception], ...] = (sa.exc.SQLAlchemyError, driver.Error)
         self._prepare()
 
-    def first(self, statement: Statement, **values: Any) -> Any:
+    def first(self, statement: PreparedStatement, **values: Any) -> Any:
         """The first row that a statement finds."""
         with self._reading() as connection:
             return statement.run(connection, values)

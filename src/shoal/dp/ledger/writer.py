@@ -58,7 +58,7 @@ _REMEMBERED = 100_000  # analysts whose totals are kept in memory
 
 
 @dataclass
-class Known:
+class Standings:
     """Where data sets and analysts stand, remembered from one transaction to the next.
 
     Right as long as the ledger's head is the one remembered: another process that wrote has moved it.
@@ -83,7 +83,7 @@ class Writer:
     """Adds entries within one transaction that holds the ledger's only write lock."""
 
     def __init__(
-        self, connection: sa.Connection, hook: Callable[[str], None], known: Known, slot: float
+        self, connection: sa.Connection, hook: Callable[[str], None], known: Standings, slot: float
     ) -> None:
         self.connection, self.hook, self._known = connection, hook, known
         self.head = Head(*LOCK_HEAD.run(connection))

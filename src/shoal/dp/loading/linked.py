@@ -15,7 +15,7 @@ from shoal.dp.loading.load import decode, ids_of, in_order, load
 from shoal.dp.loading.parts import UnitParts
 from shoal.dp.loading.shared import KeptFrames, SharedTable
 from shoal.dp.loading.sources import Source
-from shoal.dp.meaning.relation import KEY, UNIT, Catalog, Facts
+from shoal.dp.meaning.relation import KEY, UNIT, Catalog, TableFacts
 from shoal.dp.unit import Protected, ids_read
 from shoal.engine.frame import Frame
 from shoal.errors import SchemaError
@@ -23,15 +23,15 @@ from shoal.schema import Column, Link, Schema
 
 
 @dataclass(frozen=True)
-class Given:
+class GivenTable:
     """A further table as it was handed in."""
 
     data: Any
     schema: Schema
 
-    def opened(self) -> Given:
+    def opened(self) -> GivenTable:
         """With the cells of a table that processes share."""
-        return Given(self.data.cells, self.schema) if isinstance(self.data, SharedTable) else self
+        return GivenTable(self.data.cells, self.schema) if isinstance(self.data, SharedTable) else self
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class Linked:
 
 
 def load_linked(
-    data: Any, schema: Schema, tables: Mapping[str, Given], protected: Protected
+    data: Any, schema: Schema, tables: Mapping[str, GivenTable], protected: Protected
 ) -> tuple[Catalog, Linked]:
     """All tables of a session as the engine keeps them, each private row with its unit.
 
@@ -84,7 +84,7 @@ def load_linked(
         Rows whose unit is not found belong to nobody and are left out.
     """
     unit = protected.column if protected.kind == "column" else None
-    given = {name: each.opened() for name, each in {schema.id: Given(data, schema), **tables}.items()}
+    given = {name: each.opened() for name, each in {schema.id: GivenTable(data, schema), **tables}.items()}
     _check_links(schema.links, given, unit)
     public = {link.to_table for link in schema.links if link.public}
     keys = {name: _keys(name, schema.links, unit, each) for name, each in given.items()}
@@ -99,7 +99,7 @@ def load_linked(
 
     linked = make() if not isinstance(data, SharedTable) else _kept(data.kept, given, ways, protected, make)
     facts = {
-        name: Facts(
+        name: TableFacts(
             name,
             each.schema.columns,
             keys[name],
@@ -113,7 +113,7 @@ def load_linked(
 
 def _kept(
     kept: KeptFrames,
-    given: Mapping[str, Given],
+    given: Mapping[str, GivenTable],
     ways: Mapping[str, Link | str | None],
     protected: Protected,
     make: Callable[[], Linked],
@@ -132,7 +132,7 @@ def _kept(
 
 
 def _with_units(
-    given: Mapping[str, Given],
+    given: Mapping[str, GivenTable],
     keys: Mapping[str, tuple[str, ...]],
     ways: Mapping[str, Link | str | None],
 ) -> dict[str, UnitParts]:
@@ -145,7 +145,7 @@ def _with_units(
     return private
 
 
-def _check_links(links: tuple[Link, ...], given: Mapping[str, Given], unit: str | None) -> None:
+def _check_links(links: tuple[Link, ...], given: Mapping[str, GivenTable], unit: str | None) -> None:
     for link in links:
         for name in (link.from_table, link.to_table):
             if name not in given:
@@ -166,7 +166,7 @@ def _check_links(links: tuple[Link, ...], given: Mapping[str, Given], unit: str 
         )
 
 
-def _keys(name: str, links: tuple[Link, ...], unit: str | None, each: Given) -> tuple[str, ...]:
+def _keys(name: str, links: tuple[Link, ...], unit: str | None, each: GivenTable) -> tuple[str, ...]:
     found = [key for link in links if name in (link.from_table, link.to_table) for key in link.key]
     if unit is not None and unit in _names(each.data):
         found.append(unit)
@@ -177,7 +177,7 @@ def _names(data: Any) -> Sequence[str]:
     return data.columns if isinstance(data, (Source, pl.DataFrame)) else Frame(data).columns
 
 
-def _check_ids(keys: Mapping[str, tuple[str, ...]], given: Mapping[str, Given]) -> None:
+def _check_ids(keys: Mapping[str, tuple[str, ...]], given: Mapping[str, GivenTable]) -> None:
     """One key is read in one way: ids that differ between two tables would be two units where one is meant."""
     seen: dict[str, tuple[str, str]] = {}
     for name, of_table in keys.items():
@@ -192,7 +192,7 @@ def _check_ids(keys: Mapping[str, tuple[str, ...]], given: Mapping[str, Given]) 
 
 
 def _ways(
-    given: Mapping[str, Given],
+    given: Mapping[str, GivenTable],
     keys: Mapping[str, tuple[str, ...]],
     public: Collection[str],
     links: tuple[Link, ...],
@@ -216,7 +216,7 @@ def _ways(
     return ways
 
 
-def _private(each: Given, keys: tuple[str, ...], way: Link | str | None) -> UnitParts:
+def _private(each: GivenTable, keys: tuple[str, ...], way: Link | str | None) -> UnitParts:
     """A private table, by its units where its rows have them, else by the key that will give them."""
     if isinstance(way, Link):
         rows = UnitParts(_on(way))
@@ -248,7 +248,7 @@ def _owned(rows: UnitParts, others: UnitParts, link: Link) -> UnitParts:
     return found
 
 
-def _loaded(each: Given, keys: tuple[str, ...]) -> Generator[pl.DataFrame]:
+def _loaded(each: GivenTable, keys: tuple[str, ...]) -> Generator[pl.DataFrame]:
     """The declared columns of a table and its keys; a source is decoded batch by batch."""
     missing = [key for key in keys if key not in _names(each.data)]
     if missing:

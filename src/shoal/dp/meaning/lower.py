@@ -21,7 +21,7 @@ from shoal.dp.meaning.tables import relate, with_queries
 from shoal.dp.sql.expressions import Call, Compare, Expr, FigureOf, LabelOf, Literal, col, plain_name, subject
 from shoal.dp.sql.query import MADE, Aggregate, Order, Output, Query, group_names
 from shoal.dp.sql.shadows import check_shadowed
-from shoal.dp.sql.statement import InSelect, Table
+from shoal.dp.sql.statement import InSelect, NamedTable
 from shoal.dp.sql.tree import mapped, walk
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema
@@ -203,7 +203,7 @@ def _asks_within(query: Query) -> bool:
 def _related(query: Query, schema: Schema, catalog: Catalog) -> tuple[Relation, Query, Schema, set[str]]:
     """A query over the columns of its source, each under its place in the rows."""
     _check_size(query)
-    relation = relate(query.source or Table(catalog.main, "t"), catalog)
+    relation = relate(query.source or NamedTable(catalog.main, "t"), catalog)
     if not relation.private:
         raise QueryError("The tables of this query are public: read them, and spend nothing.")
     check_shadowed(query.by_name, {each.name for each in relation.columns})

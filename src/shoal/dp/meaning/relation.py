@@ -18,7 +18,7 @@ Frames = Mapping[str, pl.DataFrame]
 
 
 @dataclass(frozen=True)
-class Facts:
+class TableFacts:
     """What is public about one table.
 
     Parameters
@@ -44,12 +44,12 @@ class Catalog:
     """The tables of a session, their links, and the column that is the unit."""
 
     main: str
-    tables: Mapping[str, Facts]
+    tables: Mapping[str, TableFacts]
     links: tuple[Link, ...] = ()
     unit: str | None = None
     rows: int = 1
 
-    def find(self, name: str) -> Facts:
+    def find(self, name: str) -> TableFacts:
         """A table by its name in any case; the first one is also called t or data."""
         wanted = name.lower()
         if wanted in ("t", "data") and wanted not in (each.lower() for each in self.tables):
@@ -155,7 +155,7 @@ def check_names(names: list[str]) -> None:
 def single(schema: Schema, unit: str | None, rows: int) -> Catalog:
     """The catalog of a session with one table."""
     keys = () if unit is None else (unit,)
-    return Catalog(schema.id, {schema.id: Facts(schema.id, schema.columns, keys)}, (), unit, rows)
+    return Catalog(schema.id, {schema.id: TableFacts(schema.id, schema.columns, keys)}, (), unit, rows)
 
 
 def single_frame(frame: pl.DataFrame, catalog: Catalog) -> dict[str, pl.DataFrame]:

@@ -20,10 +20,10 @@ from shoal.dp.meaning.relation import (
     KEY,
     UNIT,
     Catalog,
-    Facts,
     Frames,
     Known,
     Relation,
+    TableFacts,
     check_names,
     in_own_order,
     known_as,
@@ -32,26 +32,26 @@ from shoal.dp.meaning.relation import (
 from shoal.dp.meaning.rowwise import compiled, condition
 from shoal.dp.meaning.texts import looked_up
 from shoal.dp.sql.expressions import And, Compare, Expr, FigureOf, Test, as_predicate, col, subject
-from shoal.dp.sql.statement import InSelect, Item, Join, Source, SubSelect, Table
+from shoal.dp.sql.statement import FromItem, InSelect, Item, Join, NamedTable, SubSelect
 from shoal.dp.sql.tree import mapped, walk
 from shoal.errors import QueryError
 
 LEAST_KEPT = 64  # rows of a unit that enter a join, at least, whatever is declared
 
 
-def relate(source: Source, catalog: Catalog) -> Relation:
+def relate(source: FromItem, catalog: Catalog) -> Relation:
     """The rows that a FROM names, each with its unit; or the reason why they have none.
 
     Parameters
     ----------
-    source : Source
+    source : FromItem
     catalog : Catalog
 
     Returns
     -------
     Relation
     """
-    if isinstance(source, Table):
+    if isinstance(source, NamedTable):
         return _scan(source, catalog)
     if isinstance(source, Join):
         return _join(source, catalog)
@@ -59,7 +59,7 @@ def relate(source: Source, catalog: Catalog) -> Relation:
     return _sub_select(source, catalog)
 
 
-def _scan(source: Table, catalog: Catalog) -> Relation:
+def _scan(source: NamedTable, catalog: Catalog) -> Relation:
     facts = catalog.find(source.name)
     alias = source.alias or source.name
     columns = []
@@ -83,7 +83,7 @@ def _scan(source: Table, catalog: Catalog) -> Relation:
     return Relation(tuple(columns), make, not facts.public, catalog.rows, ordered=True)
 
 
-def _origin(facts: Facts, name: str, catalog: Catalog) -> str:
+def _origin(facts: TableFacts, name: str, catalog: Catalog) -> str:
     """Which id a key column holds: that of the unit, or that of the table it points to."""
     if facts.public:
         return ""
@@ -224,8 +224,8 @@ def _check_record(
         )
 
 
-def _unique(pairs: list[tuple[Known, Known]], catalog: Catalog, public: Source) -> bool:
-    if not isinstance(public, Table):
+def _unique(pairs: list[tuple[Known, Known]], catalog: Catalog, public: FromItem) -> bool:
+    if not isinstance(public, NamedTable):
         return False
     facts = catalog.find(public.name)
     return facts.public and any(

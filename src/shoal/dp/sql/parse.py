@@ -23,7 +23,7 @@ from shoal.dp.sql.expressions import (
 )
 from shoal.dp.sql.query import Order, Output, Query, of_outputs
 from shoal.dp.sql.reader import Reader, Statement, asks_figure, key_text, referred, unaliased
-from shoal.dp.sql.statement import Item, SubSelect, Table
+from shoal.dp.sql.statement import Item, NamedTable, SubSelect
 from shoal.dp.sql.tree import mapped, walk
 from shoal.errors import QueryError
 
@@ -147,7 +147,7 @@ def _query(statement: Statement, tables: tuple[str, ...], qualified: bool) -> Qu
         most=statement.limit,
         skipped=statement.offset,
         source=None
-        if isinstance(statement.source, Table) and statement.source.name.lower() in tables
+        if isinstance(statement.source, NamedTable) and statement.source.name.lower() in tables
         else statement.source,
         options=statement.options,
         by_name=statement.by_name,
@@ -197,7 +197,7 @@ def _no_figures(outputs: list[Output]) -> None:
 def _one_table(statement: Statement) -> Statement:
     """Where there is one table, its name before a column says nothing."""
     source = statement.source
-    if not isinstance(source, Table):
+    if not isinstance(source, NamedTable):
         return statement
     names = {(source.alias or source.name).lower()}
 

@@ -29,7 +29,7 @@ from shoal.dp.sql.expressions import (
     name_text,
     plain_name,
 )
-from shoal.dp.sql.statement import Source
+from shoal.dp.sql.statement import FromItem
 from shoal.dp.sql.tree import walk
 from shoal.errors import QueryError
 
@@ -151,7 +151,7 @@ class Query:
     ordered : tuple of Order, default ()
     most, skipped : int, optional
         How many groups are shown, and how many before them are not.
-    source : Source, optional
+    source : FromItem, optional
         Left open, the one table of the session.
     options : tuple of (str, value), default ()
         What a text declares about privacy, to be held against the session.
@@ -181,7 +181,7 @@ class Query:
     ordered: tuple[Order, ...] = ()
     most: int | None = None
     skipped: int = 0
-    source: Source | None = None
+    source: FromItem | None = None
     options: tuple[tuple[str, Any], ...] = ()
     said: tuple[str, ...] = field(default=())
     by_name: tuple[str, ...] = field(default=())

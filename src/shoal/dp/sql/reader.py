@@ -9,7 +9,7 @@ from typing import Any
 from shoal.dp.sql.calls import CallParser, has_figure
 from shoal.dp.sql.expressions import Call, Expr, Literal, Predicate, col
 from shoal.dp.sql.shadows import names_used
-from shoal.dp.sql.statement import InSelect, Item, Join, Source, SubSelect, Table
+from shoal.dp.sql.statement import FromItem, InSelect, Item, Join, NamedTable, SubSelect
 from shoal.dp.sql.tree import mapped, walk
 from shoal.dp.sql.words import RESERVED
 from shoal.errors import QueryError
@@ -20,7 +20,7 @@ class Statement:
     """A SELECT as it was read."""
 
     items: tuple[Item, ...]
-    source: Source | None
+    source: FromItem | None
     where: Expr | None
     groups: tuple[Expr, ...]
     sets: tuple[tuple[int, ...], ...]
@@ -191,7 +191,7 @@ class Reader(CallParser):
 
     # FROM
 
-    def _from(self) -> Source:
+    def _from(self) -> FromItem:
         found = self._primary()
         while True:
             if self.at(","):
@@ -227,7 +227,7 @@ class Reader(CallParser):
             return "INNER"
         return None
 
-    def _primary(self) -> Source:
+    def _primary(self) -> FromItem:
         if self.skip("("):
             if not (self.at("SELECT") or self.at("WITH")):
                 found = self._from()
@@ -244,7 +244,7 @@ class Reader(CallParser):
         alias = self._alias()
         if name.lower() in self.named:
             return sub_select(self.named[name.lower()], alias or name)
-        return Table(name, alias)
+        return NamedTable(name, alias)
 
     def _alias(self) -> str:
         if self.skip("AS"):

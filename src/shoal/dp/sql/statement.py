@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from shoal.dp.sql.expressions import Expr, Predicate, enclosed, name_text
 
 
-class Source:
+class FromItem:
     """A table, a join of two, or a sub-query."""
 
 
 @dataclass(frozen=True, eq=False)
-class Table(Source):
+class NamedTable(FromItem):
     """A table by its name, and what the query calls it."""
 
     name: str
@@ -23,20 +23,20 @@ class Table(Source):
 
 
 @dataclass(frozen=True, eq=False)
-class Join(Source):
+class Join(FromItem):
     """Rows of two sources side by side.
 
     Parameters
     ----------
-    left, right : Source
+    left, right : FromItem
     how : {"INNER", "LEFT", "RIGHT", "FULL"}
     on : Expr, optional
     using : tuple of str, default ()
         Columns of equal names, in place of `on`.
     """
 
-    left: Source
-    right: Source
+    left: FromItem
+    right: FromItem
     how: str
     on: Expr | None = None
     using: tuple[str, ...] = ()
@@ -66,11 +66,11 @@ class Item:
 
 
 @dataclass(frozen=True, eq=False)
-class SubSelect(Source):
+class SubSelect(FromItem):
     """A query whose rows are asked about: filtered, computed, or one for each unit."""
 
     items: tuple[Item, ...]
-    source: Source
+    source: FromItem
     where: Expr | None = None
     groups: tuple[Expr, ...] = ()
     having: Expr | None = None

@@ -16,7 +16,7 @@ from shoal import privacy
 from shoal.errors import GuaranteeError
 from shoal.privacy import Verdict
 from shoal.publish.stages.distances import distances_of
-from shoal.publish.stages.roles import Decided
+from shoal.publish.stages.roles import DecidedRoles
 from shoal.schema.steps import CONDITIONS
 
 # A class on the protected columns, on all that are not sensitive, a row's household, whether a protected cell is
@@ -43,7 +43,9 @@ class Exposure:
     attributes: Mapping[str, float]
 
 
-def class_rows(published: pl.DataFrame, plan: Decided, households: pl.Series | None = None) -> pl.DataFrame:
+def class_rows(
+    published: pl.DataFrame, plan: DecidedRoles, households: pl.Series | None = None
+) -> pl.DataFrame:
     """The classes of published rows, with what is counted in them; equal rows are added up."""
     roles = plan.roles
     sensitive = [pl.col(name) for name in roles.sensitive]
@@ -64,7 +66,7 @@ def added(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
     return whole.group_by(pl.exclude(ROWS)).agg(pl.col(ROWS).sum())
 
 
-def verdicts_of(published: pl.DataFrame, classes: pl.DataFrame, plan: Decided) -> tuple[Verdict, ...]:
+def verdicts_of(published: pl.DataFrame, classes: pl.DataFrame, plan: DecidedRoles) -> tuple[Verdict, ...]:
     """The models on a published table in memory."""
     ground, levels = distances_of(plan.roles)
     found = privacy.check(
@@ -74,7 +76,7 @@ def verdicts_of(published: pl.DataFrame, classes: pl.DataFrame, plan: Decided) -
     return (*found, *of_households(classes, plan))
 
 
-def verdicts_of_classes(classes: pl.DataFrame, plan: Decided) -> tuple[Verdict, ...]:
+def verdicts_of_classes(classes: pl.DataFrame, plan: DecidedRoles) -> tuple[Verdict, ...]:
     """The same on classes that were counted while batches were written."""
     sensitive = list(plan.roles.sensitive)
     ground, levels = distances_of(plan.roles)
@@ -96,7 +98,7 @@ def verdicts_of_classes(classes: pl.DataFrame, plan: Decided) -> tuple[Verdict, 
     return (*named, *of_households(classes, plan))
 
 
-def _demands(plan: Decided) -> dict[str, float | None]:
+def _demands(plan: DecidedRoles) -> dict[str, float | None]:
     """What was asked of the sensitive columns."""
     return {name: getattr(plan.request, name) for name in CONDITIONS}
 
@@ -110,7 +112,7 @@ def refuse_broken(verdicts: Iterable[Verdict]) -> None:
             )
 
 
-def exposure_of(classes: pl.DataFrame, plan: Decided) -> Exposure:
+def exposure_of(classes: pl.DataFrame, plan: DecidedRoles) -> Exposure:
     """What all published columns together give away."""
     sensitive = list(plan.roles.sensitive)
     by = classes.group_by(OPEN).agg(
@@ -127,7 +129,7 @@ def exposure_of(classes: pl.DataFrame, plan: Decided) -> Exposure:
     )
 
 
-def of_households(classes: pl.DataFrame, plan: Decided) -> tuple[Verdict, ...]:
+def of_households(classes: pl.DataFrame, plan: DecidedRoles) -> tuple[Verdict, ...]:
     """How many households share the protected columns, where there are households."""
     if HOME not in classes.columns:
         return ()

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from shoal import risk
-from shoal.publish.stages.roles import Decided
+from shoal.publish.stages.roles import DecidedRoles
 from shoal.publish.stages.survey import weights_of
 from shoal.typing import Json
 
@@ -52,12 +52,12 @@ class Identification:
         return asdict(self)
 
 
-def is_measured(n_records: int, plan: Decided) -> bool:
+def is_measured(n_records: int, plan: DecidedRoles) -> bool:
     """Whether the keys of so many records are held at once; the same wherever rows live."""
     return n_records * len(plan.roles.known) <= MOST_KEYS
 
 
-def keys_of(rows: pl.DataFrame, plan: Decided, households: pl.Series | None = None) -> pl.DataFrame:
+def keys_of(rows: pl.DataFrame, plan: DecidedRoles, households: pl.Series | None = None) -> pl.DataFrame:
     """What the risk is measured on: a number for each quasi-identifier of each row, its weight and its household.
 
     Parameters
@@ -79,7 +79,7 @@ def keys_of(rows: pl.DataFrame, plan: Decided, households: pl.Series | None = No
     return rows.select(keys).with_columns(kept)
 
 
-def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> Identification | None:
+def identification(before: pl.DataFrame, after: pl.DataFrame, plan: DecidedRoles) -> Identification | None:
     """The same of a table in memory, its rows decoded and as published; None where it is too large."""
     if not is_measured(before.height, plan):
         return None
@@ -87,7 +87,7 @@ def identification(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> 
     return identification_of(keys_of(before, plan), keys_of(after, plan, home), plan)
 
 
-def identification_of(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) -> Identification:
+def identification_of(before: pl.DataFrame, after: pl.DataFrame, plan: DecidedRoles) -> Identification:
     """Figures of re-identification on the original and on the published table, and what brings the risk.
 
     Parameters
@@ -110,7 +110,9 @@ def identification_of(before: pl.DataFrame, after: pl.DataFrame, plan: Decided) 
     )
 
 
-def _figures(table: pl.DataFrame, plan: Decided, suda_size: int, fraction: float | None) -> dict[str, float]:
+def _figures(
+    table: pl.DataFrame, plan: DecidedRoles, suda_size: int, fraction: float | None
+) -> dict[str, float]:
     roles = plan.roles
     found = risk.measure(table, roles.known, weights=roles.weight, households=roles.household)
     figures = {name: value for name, value in found.to_dict().items() if name != "source"}

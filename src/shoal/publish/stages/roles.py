@@ -84,7 +84,7 @@ class Roles:
         return {fact.name.removeprefix(RAW): fact for fact in self.raw}
 
 
-class Decided(Protocol):
+class DecidedRoles(Protocol):
     """What the checks go by: the request and what every column is."""
 
     @property

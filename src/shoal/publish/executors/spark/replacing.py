@@ -30,7 +30,7 @@ from shoal.publish.executors.spark.arrow import (
 from shoal.publish.result import original_cells
 from shoal.publish.stages import check
 from shoal.publish.stages.release import hidden
-from shoal.publish.stages.roles import Decided, Roles
+from shoal.publish.stages.roles import DecidedRoles, Roles
 from shoal.publish.stages.survey import ROW, kept_rows
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class Replaced:
     Parameters
     ----------
     rows : SparkRows
-    settled : Decided
+    settled : DecidedRoles
     table : polars.DataFrame
         As `needed_columns` gave it.
     new : mapping of str to polars.Series
@@ -62,7 +62,7 @@ class Replaced:
     """
 
     def __init__(
-        self, rows: SparkRows, settled: Decided, table: pl.DataFrame, new: Mapping[str, pl.Series], key: bytes | None,
+        self, rows: SparkRows, settled: DecidedRoles, table: pl.DataFrame, new: Mapping[str, pl.Series], key: bytes | None,
         households: pl.Series | None,
     ) -> None:  # fmt: skip
         self.rows, self.settled, self.key = rows, settled, key
