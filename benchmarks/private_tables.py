@@ -1,13 +1,15 @@
-"""Private tables: mean total variation of 1-, 2- and 3-way tables, beside AIM, MST and PrivBayes in one run.
+"""Private tables: mean total variation of 1-, 2- and 3-way tables, beside AIM, MST and PrivBayes on the same positions.
 
 Tables are read from the folder in SHOAL_DATA; rivals run in the environment whose interpreter SHOAL_RIVALS names
-(`pip install dpmm`), each for at most SHOAL_RIVAL_SECONDS of CPU (900). All work on the same positions.
+(`pip install dpmm`), each for at most SHOAL_RIVAL_SECONDS of CPU (900). SHOAL_TABLES names the tables to measure, by commas, and
+SHOAL_EPSILONS the epsilons; rows about others are kept from the last run.
 
     SHOAL_DATA=data SHOAL_RIVALS=/tmp/rivals/bin/python python -m benchmarks private_tables
 """
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import subprocess
@@ -20,6 +22,7 @@ import numpy as np
 import polars as pl
 
 from benchmarks._private_tables import tables
+from benchmarks._record import FOLDER
 from shoal.release import release_marginals, utility
 from shoal.release.marginals._plan import make_plan
 from shoal.release.marginals._release import load_codes
@@ -27,25 +30,41 @@ from shoal.schema import Column, Schema
 
 DELTA = 1e-9
 EPSILONS = (0.1, 1.0, 10.0)
+RUNS = 3
 RIVALS = (("mst", 80.0), ("privbayes", 80.0), ("aim", 80.0))
 RANGED = {"age": (17, 90), "education_num": (1, 16), "hours_per_week": (1, 99)}
 
 
 def run(full: bool = False) -> list[dict]:
     folder = Path(os.environ.get("SHOAL_DATA", "data"))
+    named = os.environ.get("SHOAL_TABLES", "adult,sdc_survey,ccc").split(",")
+    usual = ",".join(map(str, EPSILONS if full else (1.0,)))
+    epsilons = [float(each) for each in os.environ.get("SHOAL_EPSILONS", usual).split(",")]
     rows = []
     for name, (frame, schema) in tables(folder).items():
-        codes, sizes, names = _coded(frame, schema)
-        rng = np.random.default_rng(0)
-        resampled = _distances(codes, codes[rng.integers(0, len(codes), len(codes))], sizes)
-        rows.append(_told(name, "resampled", None, resampled, 0.0))
-        for epsilon in EPSILONS if full else (1.0,):
-            for delta in (DELTA, None):
-                rows.append(_ours(name, frame, schema, epsilon, delta, codes, sizes))
-        rows += _rivals(name, codes, sizes, names, EPSILONS if full else (1.0,))
-        if name == "adult":
-            rows += [_ranges(frame, delta) for delta in (DELTA, None)]
-    return rows
+        if name in named:
+            rows += _of_table(name, frame, schema, epsilons)
+    return sorted(_kept(rows) + rows, key=lambda each: (each["table"], each["epsilon"] or 0, each["method"]))
+
+
+def _of_table(name: str, frame: pl.DataFrame, schema: Schema, epsilons: list[float]) -> list[dict]:
+    codes, sizes, names = _coded(frame, schema)
+    rng = np.random.default_rng(0)
+    resampled = _distances(codes, codes[rng.integers(0, len(codes), len(codes))], sizes)
+    rows = [_told(name, "resampled", None, [resampled], 0.0)]
+    for epsilon in epsilons:
+        for delta in (DELTA, None):
+            rows.append(_ours(name, frame, schema, epsilon, delta, codes, sizes))
+    rows += _rivals(name, codes, sizes, names, epsilons)
+    return rows + ([_ranges(frame, delta) for delta in (DELTA, None)] if name == "adult" else [])
+
+
+def _kept(rows: list[dict]) -> list[dict]:
+    """Rows of the last run about what was not measured now."""
+    path = FOLDER / "private_tables.json"
+    old = json.loads(path.read_text())["records"] if path.exists() else []
+    now = {(each["table"], each["method"], each["epsilon"]) for each in rows}
+    return [each for each in old if (each["table"], each["method"], each["epsilon"]) not in now]
 
 
 def _coded(frame: pl.DataFrame, schema: Schema) -> tuple[np.ndarray, list[int], list[str]]:
@@ -58,12 +77,13 @@ def _coded(frame: pl.DataFrame, schema: Schema) -> tuple[np.ndarray, list[int], 
 
 
 def _ours(name, frame, schema, epsilon, delta, codes, sizes) -> dict:
-    start = time.process_time()
-    out = release_marginals(frame, schema, epsilon, delta=delta, workload="tables", rows=len(codes))
-    seconds = time.process_time() - start
-    ours, _, _ = _coded(out.frame, schema)
+    runs, start = [], time.process_time()
+    for _ in range(1 if epsilon > 1 and len(codes) > 10_000 else RUNS):
+        out = release_marginals(frame, schema, epsilon, delta=delta, workload="tables", rows=len(codes))
+        runs.append(_distances(codes, _coded(out.frame, schema)[0], sizes))
+    seconds = (time.process_time() - start) / len(runs)
     kind = "shoal, pure" if delta is None else "shoal, zCDP"
-    return _told(name, kind, epsilon, _distances(codes, ours, sizes), seconds)
+    return _told(name, kind, epsilon, runs, seconds)
 
 
 def _rivals(name: str, codes: np.ndarray, sizes: list[int], names: list[str], epsilons) -> list[dict]:
@@ -90,7 +110,7 @@ def _rivals(name: str, codes: np.ndarray, sizes: list[int], names: list[str], ep
                     continue
                 kept = np.load(target)
                 apart = _distances(codes, kept["codes"], sizes)
-                found.append(_told(name, method, epsilon, apart, float(kept["seconds"])))
+                found.append(_told(name, method, epsilon, [apart], float(kept["seconds"])))
     return found
 
 
@@ -133,13 +153,17 @@ def _ranges(frame: pl.DataFrame, delta: float | None, runs: int = 5) -> dict:
     }
 
 
-def _told(table: str, method: str, epsilon: float | None, means: list[float], seconds: float) -> dict:
-    said = " / ".join(f"{each:.4f}" for each in means)
+def _told(table: str, method: str, epsilon: float | None, runs: list[list[float]], seconds: float) -> dict:
+    means = np.mean(runs, axis=0)
+    least, most = min(each[2] for each in runs), max(each[2] for each in runs)
+    said = " / ".join(f"{each:.4f}" for each in means) + (
+        f" ({least:.4f} to {most:.4f})" if len(runs) > 1 else ""
+    )
     print(
         f"{table:<11}{method:<13}{'' if epsilon is None else epsilon!s:<5}{said}  {seconds:.1f} CPU s",
         flush=True,
     )
     return {
         "table": table, "method": method, "epsilon": epsilon, "one": means[0], "two": means[1], "three": means[2],
-        "seconds": seconds,
+        "least": least, "most": most, "runs": len(runs), "seconds": seconds,
     }  # fmt: skip

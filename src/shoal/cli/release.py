@@ -25,7 +25,13 @@ def register(app: typer.Typer) -> None:
 
 
 def release(
-    file: Annotated[Path, typer.Argument(help="The private table.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            help="The private table: a file, a folder of Parquet files, duckdb:///FILE?table=NAME or "
+            "postgresql://USER@HOST/DATABASE?table=NAME."
+        ),
+    ],
     epsilon: Annotated[float, typer.Option(help="What to spend.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
     schema: Annotated[
@@ -129,7 +135,8 @@ def release(
 
     schema = schema or _beside(file)
     check_apart(
-        {"--output": output, "--picture": picture, "--report": report, "--save-run": save_run}, [file, schema]
+        {"--output": output, "--picture": picture, "--report": report, "--save-run": save_run},
+        [schema] if "://" in file else [Path(file), schema],
     )
     check_writable(output)
     for each in (picture, report, save_run):
@@ -176,10 +183,11 @@ def release(
     show_release(facts, as_json)
 
 
-def _beside(file: Path) -> Path:
+def _beside(given: str) -> Path:
     """The schema beside a table, where none is named."""
     from shoal.errors import ParameterError
 
+    file = Path(given.partition("?")[0])
     found = file.with_suffix(".toml")
     if not found.exists():
         raise ParameterError(
@@ -193,7 +201,7 @@ def _beside(file: Path) -> Path:
 class _Wanted:
     """What all methods of `shoal release` take."""
 
-    file: Path
+    file: str
     schema: Schema
     epsilon: float
     output: Path
@@ -232,12 +240,12 @@ def _refuse_with_households(given: Keywords) -> None:
 
 
 def _households(wanted: _Wanted, delta: float | None, bins: Any, shared: list[str], rows: int | None) -> Json:
-    from shoal.dp.loading.sources import read_private
+    from shoal.dp.loading.sources import whole_table
     from shoal.io import write_table
     from shoal.release import release_households
 
     out = release_households(
-        read_private(wanted.file, wanted.schema),
+        whole_table(wanted.file, wanted.schema),
         wanted.schema,
         wanted.epsilon,
         shared=shared,
@@ -281,11 +289,11 @@ def _marginals(
     mode: str,
     shown: _Shown,
 ) -> Json:
-    from shoal.dp.loading.sources import read_private
+    from shoal.dp.loading.sources import whole_table
     from shoal.io import write_table
     from shoal.release import release_marginals, utility
 
-    frame = read_private(wanted.file, wanted.schema)
+    frame = whole_table(wanted.file, wanted.schema)
     out = release_marginals(
         frame,
         wanted.schema,
@@ -372,11 +380,11 @@ def _sets(text: str) -> Any:
 def _microaggregated(
     wanted: _Wanted, k: int | None, method: str, association: str, order: str, shares: dict[str, int] | None
 ) -> Json:
-    from shoal.dp.loading.sources import read_private
+    from shoal.dp.loading.sources import whole_table
     from shoal.io import write_table, write_text
     from shoal.release import SmallGroupsWarning, release_table, utility_picture
 
-    frame = read_private(wanted.file, wanted.schema)
+    frame = whole_table(wanted.file, wanted.schema)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always", SmallGroupsWarning)
         out = release_table(

@@ -18,6 +18,7 @@ import polars as pl
 from shoal.dp import budget as micros
 from shoal.dp.ledger.claims import Amount, Caps, Claim
 from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.loading.sources import whole_table
 from shoal.dp.unit import ENDED, ReplaceRecord
 from shoal.errors import ParameterError, SchemaError
 from shoal.params import AnyOf, Constraint, Interval, Options, Unset, check_params
@@ -116,7 +117,8 @@ def release_table(
 
     Parameters
     ----------
-    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    frame : pandas.DataFrame, polars.DataFrame, pyarrow.Table, path or address
+        A table, or where it is, as `shoal.dp.Session` takes it: a file, a folder of Parquet files, a database, a Spark table.
     schema : Schema or path
         Declares the bounds or levels of every released column.
     k : int or None
@@ -175,6 +177,7 @@ def release_table(
     (4, 0.5, 0.5)
     """
     schema = Schema.of(schema)
+    frame = whole_table(frame, schema)
     _check(schema, k, method, association, order)
     codes, table, _ = coded_table(frame, schema, columns)
     plan = make_plan(codes, len(table), k, epsilon, method, association, shares, order)

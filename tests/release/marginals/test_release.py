@@ -1,5 +1,6 @@
 """A table released through marginals: from the schema to rows, charged once, and what is refused."""
 
+import contextlib
 import dataclasses
 import json
 from fractions import Fraction
@@ -18,9 +19,10 @@ from shoal.dp.accounting import rho_of_epsilon
 from shoal.errors import BudgetError, ParameterError, SchemaError
 from shoal.release import release_marginals
 from shoal.release.marginals._axes import axis
+from shoal.release.marginals._choice import candidates, divide
 from shoal.release.marginals._measure import MIDDLE, POOR, RICH, measure
 from shoal.release.marginals._mixture import draw, fit
-from shoal.release.marginals._residuals import count_table
+from shoal.release.marginals._residuals import count_table, moved
 from shoal.release.marginals._spend import Measurement, Purse, residuals_of
 from shoal.schema import Column, Rule, Schema, Unit
 
@@ -65,30 +67,75 @@ def test_a_release_is_charged_once_and_kept():
         release_marginals(table(), schema(), 999.5, ledger=ledger)
 
 
+@contextlib.contextmanager
+def choices_paid():
+    """What selections are paid with while this lasts: scores with noise, and short lists."""
+    paid = []
+    with pytest.MonkeyPatch.context() as patched:
+        for name in ("noisy_scores", "choose"):
+            plain = getattr(Purse, name)
+
+            def noted(self, *words, plain=plain):
+                paid.append(self.amount)
+                return plain(self, *words)
+
+            patched.setattr(Purse, name, noted)
+        yield paid
+
+
 @pytest.mark.parametrize("currency", ["pure", "zcdp"])
 @settings(max_examples=15, deadline=None)
-@given(st.integers(1, 3), st.booleans(), st.integers(0, 1000))
-def test_what_is_measured_costs_no_more_than_the_purse(currency, rows, replaced, seed):
+@given(st.integers(1, 3), st.booleans(), st.sampled_from([3, 30, 300]), st.integers(0, 1000))
+def test_what_is_measured_and_chosen_costs_no_more_than_the_purse(currency, rows, replaced, amount, seed):
     rng = np.random.default_rng(seed)
     sizes = (2, 3, 1, 4)
     codes = np.column_stack([rng.integers(0, size, 300) for size in sizes])
     codes[:, 1] = np.where(rng.random(300) < 0.8, codes[:, 0], codes[:, 1])
-    purse = Purse(currency, Fraction(3), rows, replaced)
-    spent = Fraction(0)
-    for each in measure(codes, sizes, purse):
+    purse = Purse(currency, Fraction(amount), rows, replaced)
+    with choices_paid() as paid:
+        found = measure(codes, sizes, purse)
+    spent = sum(paid, Fraction(0))
+    for each in found:
         scale = Fraction(each.scale)
         if each.kind == "table":
             spent += Fraction(rows * (2 if replaced else 1)) / scale
         elif scale:
-            from shoal.release.marginals._residuals import moved
-
             spent += Fraction(rows**2 * moved(each.key, sizes, replaced)) / (2 * scale**2)
-    assert spent <= purse.amount * Fraction(93, 100)  # the scores cost the rest
+    assert spent <= purse.amount
 
 
 def test_every_division_adds_up_to_the_same():
-    assert {sum(vars(each).values()) for each in (POOR, MIDDLE, RICH)} == {100}
+    assert {each.weights for each in (POOR, MIDDLE, RICH)} == {100}
     assert {each.total for each in (POOR, MIDDLE, RICH)} == {1}
+
+
+@pytest.mark.parametrize("currency", ["zcdp", "pure"])
+def test_little_budget_goes_to_single_columns_alone(currency):
+    codes = np.random.default_rng(0).integers(0, 3, (400, 6))
+    found = measure(codes, (3,) * 6, Purse(currency, Fraction(1, 10_000)))
+    assert {len(each.key) for each in found} == {0, 1}
+
+
+@pytest.mark.parametrize("currency", ["zcdp", "pure"])
+def test_what_no_pair_is_worth_goes_to_single_columns_once_more(currency):
+    sizes, purse = (3, 3, 3), Purse(currency, Fraction(1))
+    keys, errors = candidates(sizes), np.full(3, 5.0)
+    nothing = divide(keys, np.zeros(3), errors, sizes, purse, purse)
+    assert (nothing.singles, nothing.chosen) == (1, ())
+    much = divide(keys, np.array([9e5, 0, 9e5]), np.zeros(3), sizes, purse, purse)
+    assert much.singles == 0
+    assert set(much.chosen) == {(0, 1), (1, 2)}
+
+
+def test_a_second_round_learns_what_the_first_has_not_said():
+    rng = np.random.default_rng(0)
+    codes = np.repeat(
+        rng.integers(0, 4, (40_000, 1)), 5, axis=1
+    )  # a chain: each pair follows from its neighbours
+    found = measure(codes, (4,) * 5, Purse("zcdp", Fraction(1, 200)))
+    pairs = [each.key for each in found if len(each.key) == 2]
+    assert len(pairs) >= 4
+    assert {at for key in pairs for at in key} == set(range(5))
 
 
 def test_measurements_read_back_as_written():
@@ -253,3 +300,38 @@ def test_declared_impossible_combinations_are_not_drawn():
     assert out.frame.height == 500
     with pytest.raises(Exception, match="zip"):
         release_marginals(table(), schema(rules=(Rule(impossible="zip = 3"),)), 1.0)
+
+
+def test_sources_are_released_like_files(tmp_path, monkeypatch):
+    duckdb = pytest.importorskip("duckdb")
+    monkeypatch.chdir(tmp_path)
+    assert CliRunner().invoke(app, ["datasets", "--copy", "."]).exit_code == 0
+    cells = pl.read_csv("survey.csv", infer_schema=False)
+    (tmp_path / "folder").mkdir()
+    cells[:400].write_parquet("folder/a.parquet")
+    cells[400:].write_parquet("folder/b.parquet")
+    with duckdb.connect("s.duckdb") as made:
+        made.execute("CREATE TABLE survey AS SELECT * FROM read_csv('survey.csv', all_varchar=true)")
+    for place, where in enumerate(("survey.csv", "folder", "duckdb:///s.duckdb?table=survey")):
+        words = ["release", where, "--epsilon", "1", "--schema", "survey.toml", "-o", f"{place}.csv"]
+        done = CliRunner().invoke(app, [*words, "--columns", "age,sex", "--ledger", f"{place}.db"])
+        assert done.exit_code == 0, done.output
+        assert abs(pl.read_csv(f"{place}.csv").height - 1_000) < 300
+        out = release_marginals(where, load_survey_schema(), 1.0, columns=["sex"], marginals=1)
+        assert abs(out.model.total - 1_000) < 300
+    missing = CliRunner().invoke(
+        app, ["release", "nothing.csv", "--epsilon", "1", "--schema", "survey.toml", "-o", "x.csv"]
+    )
+    assert str(missing.exception) == "No file 'nothing.csv'."
+    assert not (tmp_path / "x.csv").exists()
+
+
+def test_more_positions_than_the_fit_can_hold_are_refused_before_the_charge():
+    wide = {name: Column(name, bounds=(0, 2_999), step=1, breaks=tuple(range(1, 3_000))) for name in "abcd"}
+    ledger, facts = Ledger(), Schema(wide, id="wide", budget=10.0)
+    rows = pl.DataFrame({name: [1, 2, 3] for name in "abcd"})
+    with pytest.raises(ParameterError, match=r"^The columns .* at most 8192 .* Got 1\d+: declare wider bins"):
+        release_marginals(rows, facts, 1.0, ledger=ledger)
+    assert ledger.spent("wide") == 0
+    out = release_marginals(rows, facts, 1.0, columns=["a", "b"], ledger=ledger, rows=20)
+    assert out.frame.height == 20

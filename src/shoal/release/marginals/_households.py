@@ -16,6 +16,7 @@ from shoal.dp import budget as micros
 from shoal.dp.ledger.claims import Amount, Claim
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.secret import random_word
+from shoal.dp.loading.sources import whole_table
 from shoal.dp.meaning.relation import UNIT
 from shoal.dp.unit import ENDED, AddRemoveUnit
 from shoal.errors import ParameterError
@@ -80,7 +81,8 @@ def release_households(
 
     Parameters
     ----------
-    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    frame : pandas.DataFrame, polars.DataFrame, pyarrow.Table, path or address
+        A table, or where it is, as `shoal.dp.Session` takes it: a file, a folder of Parquet files, a database, a Spark table.
         A row for each person.
     schema : Schema or path
         Its unit, or its group, names the household's column and how many persons of one are counted at most.
@@ -125,6 +127,7 @@ def release_households(
     ('guarantee: epsilon-DP, add or remove one flat', 5)
     """
     schema = Schema.of(schema)
+    frame = whole_table(frame, schema)
     persons, whole = _plans(schema, epsilon, delta, columns, bins, shared)
     if households is not None and (isinstance(households, bool) or households < 1):
         raise ParameterError(f"'households' must be an int of at least 1. Got {households!r}.")

@@ -3,13 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
-from shoal.release.marginals._mixture import fit, simplex
+from shoal.release.marginals._choice import (
+    are_visible,
+    best_prefix,
+    candidates,
+    cells,
+    divide,
+    exchange,
+    freedom,
+    noise_allowed,
+    single_errors,
+    total_of,
+    widest,
+)
+from shoal.release.marginals._mixture import ITERATIONS, fit, simplex
 from shoal.release.marginals._residuals import (
     Key,
     Residuals,
@@ -22,11 +35,9 @@ from shoal.release.marginals._residuals import (
 )
 from shoal.release.marginals._spend import Measurement, Purse, residuals_of
 
-MOST_CELLS = 1 << 20  # of a marginal that may be chosen
 MOST_SETS = 6_000  # marginals that may be asked for
 _SINGLE = 30.0  # how much the variance of single columns counts beside that of larger sets
 LISTED = {"zcdp": 60, "pure": 20}  # triples on the short list
-_NOISE_LEFT = 0.5  # of the noise on a measured marginal, about so much survives the fit
 
 
 @dataclass(frozen=True)
@@ -40,9 +51,12 @@ class Shares:
     single : int
         On single columns.
     scores, pairs : int
-        On how much pairs of columns depend, and on the pairs chosen.
+        On how far pairs of columns are from what is known, and on the pairs chosen.
     errors, triples : int
         On how wrong the model then is about triples, and on the triples chosen; 0 for none.
+    rounds : int
+        In how many equal parts pairs are chosen, each after the model has learnt from those before. In pure differential
+        privacy halves lose more than they teach: there it is one.
     """
 
     total: int = 1
@@ -51,13 +65,19 @@ class Shares:
     pairs: int = 43
     errors: int = 0
     triples: int = 0
+    rounds: int = 1
+
+    @property
+    def weights(self) -> int:
+        """All weights together."""
+        return sum(vars(self).values()) - self.rounds
 
     def part(self, purse: Purse, name: str) -> Purse:
         """What one of them gets."""
-        return purse.part(Fraction(getattr(self, name), sum(vars(self).values())))
+        return purse.part(Fraction(getattr(self, name), self.weights))
 
 
-POOR, MIDDLE, RICH = Shares(), Shares(1, 34, 6, 59), Shares(1, 13, 3, 46, 4, 33)
+POOR, MIDDLE, RICH = Shares(), Shares(1, 34, 6, 59, rounds=2), Shares(1, 13, 3, 46, 4, 33, rounds=2)
 
 
 def shares_for(total: float, purse: Purse) -> Shares:
@@ -95,13 +115,13 @@ def measure_asked(codes: np.ndarray, asked: Sequence[Key], sizes: Sizes, purse: 
     """
     keys = [*keys_of(len(sizes), (1,)), *asked]
     if purse.currency == "pure":
-        parts = purse.split([math.sqrt(_cells(key, sizes)) for key in keys])
+        parts = purse.split([math.sqrt(cells(key, sizes)) for key in keys])
         public = [Measurement((), "residual", 0.0, count_table(codes, (), sizes))] if purse.replaced else []
         return public + [
             part.measure(count_table(codes, key, sizes), key, sizes)
             for part, key in zip(parts, keys, strict=True)
         ]
-    weights = {key: _cells(key, sizes) * (_SINGLE if len(key) == 1 else 1.0) for key in keys}
+    weights = {key: cells(key, sizes) * (_SINGLE if len(key) == 1 else 1.0) for key in keys}
     scales = optimal_scales(weights, sizes, purse.amount, purse.rows, purse.replaced)
     return [
         Measurement(key, "residual", scale, noisy_residual(count_table(codes, key, sizes), scale))
@@ -109,60 +129,28 @@ def measure_asked(codes: np.ndarray, asked: Sequence[Key], sizes: Sizes, purse: 
     ]
 
 
-def total_of(residuals: Residuals) -> float:
-    """The number of records as measured."""
-    return max(1.0, float(residuals[()].values))
-
-
-def candidates(sizes: Sizes) -> list[Key]:
-    """Pairs that may be measured."""
-    return [
-        key for key in keys_of(len(sizes), (2,)) if freedom(key, sizes) and _cells(key, sizes) <= MOST_CELLS
-    ]
-
-
-def freedom(key: Key, sizes: Sizes) -> int:
-    """Free numbers of a residual."""
-    return math.prod(sizes[at] - 1 for at in key)
-
-
-def _cells(key: Key, sizes: Sizes) -> int:
-    return math.prod(sizes[at] for at in key)
-
-
 def dependence(codes: np.ndarray, keys: Sequence[Key], residuals: Residuals, sizes: Sizes) -> np.ndarray:
     """How far each pair is from independent columns, in whole numbers; one record moves each by at most 1."""
     total = total_of(residuals)
     single = [simplex(reconstruct((at,), residuals, sizes) / total) for at in range(len(sizes))]
-    scores = []
-    for first, second in keys:
-        expected = np.rint(total * np.outer(single[first], single[second])).astype(np.int64)
-        scores.append(int(np.abs(count_table(codes, (first, second), sizes) - expected).sum()))
-    return np.array(scores, dtype=np.int64)
+    expected = ((key, total * np.outer(*(single[at] for at in key))) for key in keys)
+    return _distances(codes, expected, sizes)
 
 
-def best_prefix(keys: Sequence[Key], scores: np.ndarray, sizes: Sizes, purse: Purse) -> list[Key]:
-    """The pairs worth measuring: where what is learnt outweighs the noise that all of them must share."""
-    power, outer = _exchange(purse)
-    worth = np.array([freedom(key, sizes) ** power for key in keys])
-    order = np.argsort(-scores / worth, kind="stable")
-    gained = np.cumsum(np.maximum(scores[order], 0))
-    noise = _NOISE_LEFT * _lone_noise(purse) * np.cumsum(worth[order]) ** outer
-    net = gained - noise
-    best = int(np.argmax(net)) + 1 if len(net) and net.max() > 0 else 0
-    return [keys[at] for at in order[:best]]
-
-
-def _exchange(purse: Purse) -> tuple[float, float]:
-    """The power of its free numbers in which a marginal shares a purse, and the power of their sum in the noise."""
-    return (0.5, 2.0) if purse.currency == "pure" else (2 / 3, 1.5)
+def _distances(codes: np.ndarray, expected: Iterable[tuple[Key, np.ndarray]], sizes: Sizes) -> np.ndarray:
+    """How far tables are from what is expected of them, in whole numbers; one record moves each by at most 1."""
+    found = [
+        int(np.abs(count_table(codes, key, sizes) - np.rint(each).astype(np.int64)).sum())
+        for key, each in expected
+    ]
+    return np.array(found, dtype=np.int64)
 
 
 def measure_sets(codes: np.ndarray, chosen: Sequence[Key], sizes: Sizes, purse: Purse) -> list[Measurement]:
     """The sets chosen, each with the share that makes their mean total variation least."""
     if not chosen:
         return []
-    power = _exchange(purse)[0]
+    power = exchange(purse)[0]
     parts = purse.split([freedom(key, sizes) ** power for key in chosen])
     return [
         part.measure(count_table(codes, key, sizes), key, sizes)
@@ -187,15 +175,54 @@ def measure(codes: np.ndarray, sizes: Sizes, purse: Purse, seed: int = 0) -> lis
     if not keys:
         return measure_single(codes, sizes, purse)
     bought = [POOR.part(purse, "total").measure(count_table(codes, (), sizes), (), sizes)]
-    shares = shares_for(total_of(residuals_of(bought)), purse)
+    total = total_of(residuals_of(bought))
+    shares = shares_for(total, purse)
+    if not are_visible(len(keys), total, shares.part(purse, "scores")):
+        return bought + measure_single(codes, sizes, purse.part(1 - Fraction(shares.total, shares.weights)))
     bought += measure_single(codes, sizes, shares.part(purse, "single"))
-    known = residuals_of(bought)
-    noisy = shares.part(purse, "scores").noisy_scores(dependence(codes, keys, known, sizes))[0]
-    for_pairs = shares.part(purse, "pairs")
-    bought += measure_sets(codes, best_prefix(keys, noisy, sizes, for_pairs), sizes, for_pairs)
+    bought += _pairs(codes, keys, sizes, purse, shares, bought, seed)
     if shares.triples and len(sizes) > 2:
         bought += _triples(codes, sizes, purse, shares, bought, seed)
     return bought
+
+
+def _pairs(
+    codes: np.ndarray,
+    keys: Sequence[Key],
+    sizes: Sizes,
+    purse: Purse,
+    shares: Shares,
+    known: Sequence[Measurement],
+    seed: int,
+) -> list[Measurement]:
+    """Pairs that are furthest from what is known, round by round; what they are not worth goes to single columns."""
+    bought: list[Measurement] = []
+    spent, even = shares.part(purse, "single"), [1.0] * (1 if purse.currency == "pure" else shares.rounds)
+    rounds = zip(
+        shares.part(purse, "scores").split(even), shares.part(purse, "pairs").split(even), strict=True
+    )
+    for for_scores, purse_of_round in rounds:
+        residuals = residuals_of([*known, *bought])
+        scores = for_scores.noisy_scores(_unexplained(codes, keys, residuals, sizes, seed))
+        errors = single_errors(residuals, sizes, seed)
+        found = divide(keys, scores, errors, sizes, spent, purse_of_round)
+        if found.singles:
+            again = purse_of_round.part(found.singles)
+            bought += measure_single(codes, sizes, again)
+            spent = spent.with_amount(spent.amount + again.amount)
+        bought += measure_sets(codes, found.chosen, sizes, purse_of_round.part(1 - found.singles))
+    return bought
+
+
+def _unexplained(
+    codes: np.ndarray, keys: Sequence[Key], residuals: Residuals, sizes: Sizes, seed: int
+) -> np.ndarray:
+    """How far each pair is from what is known: from independent columns first, then from a quick fit."""
+    if all(len(key) < 2 for key in residuals):
+        return dependence(codes, keys, residuals, sizes)
+    total = total_of(residuals)
+    mixture = fit(total, residuals, sizes, seed, iterations=ITERATIONS // 2)
+    return _distances(codes, ((key, total * mixture.marginal(key)) for key in keys), sizes)
 
 
 def _triples(
@@ -209,37 +236,16 @@ def _triples(
     """Triples that the model fitted so far gets most wrong: a short list by the exponential mechanism, then scores."""
     known = residuals_of(bought)
     total, for_triples = total_of(known), shares.part(purse, "triples")
-    keys = [
-        key for key in keys_of(len(sizes), (3,)) if 0 < freedom(key, sizes) <= _widest(total, for_triples)
-    ]
+    keys = [key for key in keys_of(len(sizes), (3,)) if 0 < freedom(key, sizes) <= widest(total, for_triples)]
     if not keys:
         return []
     mixture = fit(total, known, sizes, seed)
-    wrong = [
-        int(
-            np.abs(
-                count_table(codes, key, sizes) - np.rint(total * mixture.marginal(key)).astype(np.int64)
-            ).sum()
-        )
-        for key in keys
-    ]
+    wrong = _distances(codes, ((key, total * mixture.marginal(key)) for key in keys), sizes)
     count = min(len(keys), LISTED[purse.currency])
     each = for_triples.part(Fraction(1, count))
-    noise = [math.ceil(_NOISE_LEFT * _lone_noise(each) * freedom(key, sizes)) for key in keys]
+    noise = np.array([noise_allowed(key, sizes, each) for key in keys])
     first, second = shares.part(purse, "errors").split([1, 1])
-    listed = first.choose(np.array(wrong) - np.array(noise), count)
-    noisy = second.noisy_scores(np.array(wrong)[listed])[0]
-    chosen = best_prefix([keys[at] for at in listed], noisy, sizes, for_triples)
+    listed = first.choose(wrong - noise, count)
+    noisy = second.noisy_scores(wrong[listed])
+    chosen = best_prefix([keys[at] for at in listed], noisy, sizes, for_triples)[0]
     return measure_sets(codes, chosen, sizes, for_triples)
-
-
-def _lone_noise(purse: Purse) -> float:
-    """The mean size of the noise on one cell if all of a purse is spent on one marginal."""
-    if purse.currency == "pure":
-        return purse.moves / float(purse.amount)
-    return purse.moves * math.sqrt(1 / (math.pi * float(purse.amount)))
-
-
-def _widest(total: float, purse: Purse) -> float:
-    """Free numbers above which a triple would be noise even with a tenth of the purse to itself."""
-    return min(MOST_CELLS, total / 2 / _lone_noise(purse.part(Fraction(1, 10))))

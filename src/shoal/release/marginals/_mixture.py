@@ -117,7 +117,8 @@ class _Fit:
         self.blocks = [slice(*self.starts[at : at + 2]) for at in range(len(sizes))]
         width = self.starts[-1]
         self.target1, self.worth1 = np.zeros(width, np.float32), np.zeros(width, np.float32)
-        self.target2, self.worth2 = np.zeros((2, width, width), np.float32)
+        wide = width if any(len(key) == 2 for key in residuals) else 0
+        self.target2, self.worth2 = np.zeros((2, wide, wide), np.float32)
         self.triples: list[tuple[Key, np.ndarray, float]] = []
         self.freedom, self.rate = 0.0, RATE if start is None else AGAIN
         for key, each in residuals.items():

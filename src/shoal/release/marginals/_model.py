@@ -12,8 +12,8 @@ import polars as pl
 from shoal.dp.sql.expressions import Predicate
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import MarginalAxis
+from shoal.release.marginals._choice import total_of
 from shoal.release.marginals._haar import Joint, draw_joint, fit_joint, linear, total_of_blocks
-from shoal.release.marginals._measure import total_of
 from shoal.release.marginals._mixture import Mixture, draw, fit
 from shoal.release.marginals._refine import impossible
 from shoal.release.marginals._residuals import (

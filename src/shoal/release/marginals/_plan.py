@@ -20,8 +20,8 @@ from shoal.dp.sql.parse import parse
 from shoal.dp.unit import Protected, ReplaceRecord, resolve
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Bins, MarginalAxis, axes_of, quantiles_of
+from shoal.release.marginals._choice import MOST_CELLS as MOST_OF_A_SET
 from shoal.release.marginals._haar import MOST_CELLS, MOST_COLUMNS, MOST_VALUES, fits
-from shoal.release.marginals._measure import MOST_CELLS as MOST_OF_A_SET
 from shoal.release.marginals._measure import MOST_SETS
 from shoal.release.marginals._refine import leaves
 from shoal.release.marginals._residuals import Key, keys_of
@@ -35,6 +35,7 @@ WORKLOADS = ("auto", "tables", "ranges")
 MODES = ("dp", "group", "correlated")
 CHOSEN = "chosen"
 MOST_WAYS = 3
+MOST_POSITIONS = 8_192  # of all columns: the fit holds a number for each two of them
 Marginals = str | int | Sequence[Sequence[str]]
 
 
@@ -218,6 +219,12 @@ def _axes(
         fine = axes_of(schema, columns, bins, MOST_VALUES)
     if fine and fits([each.size for each in fine]) and all(each.ordered for each in fine):
         return fine, "ranges"
+    together = sum(each.size for each in coarse)
+    if together > MOST_POSITIONS:
+        raise ParameterError(
+            f"The columns of a release may have at most {MOST_POSITIONS} levels and bins together. Got {together}: declare "
+            "wider bins or release fewer columns."
+        )
     if workload == "ranges":
         raise ParameterError(
             f"A release of ranges takes up to {MOST_COLUMNS} columns with an order, of at most {MOST_VALUES} values "

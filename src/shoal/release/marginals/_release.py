@@ -23,6 +23,7 @@ from shoal.dp.ledger.claims import Amount, Caps, Claim
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.secret import random_word
 from shoal.dp.loading.load import load, protect_rows
+from shoal.dp.loading.sources import whole_table
 from shoal.dp.meaning.relation import CELL, UNIT
 from shoal.dp.sql.expressions import Predicate
 from shoal.dp.sql.query import Query
@@ -139,7 +140,8 @@ def release_marginals(
 
     Parameters
     ----------
-    frame : pandas.DataFrame, polars.DataFrame or pyarrow.Table
+    frame : pandas.DataFrame, polars.DataFrame, pyarrow.Table, path or address
+        A table, or where it is, as `shoal.dp.Session` takes it: a file, a folder of Parquet files, a database, a Spark table.
     schema : Schema or path
         Declares the bounds or levels of every released column.
     epsilon : float
@@ -213,7 +215,7 @@ def release_marginals(
     if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int) or rows < 1):
         raise ParameterError(f"'rows' must be an int of at least 1. Got {rows!r}.")
     cells = cells or (Grid.of_schema(schema) if mode == "correlated" and schema.cells is not None else None)
-    held = load_rows(frame, schema, plan, cells)
+    held = load_rows(whole_table(frame, schema), schema, plan, cells)
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
         caps, limit = kept.declare(schema.id, *caps_of(schema, plan, budget), plan.currency)

@@ -110,7 +110,11 @@ class Purse:
 
     def part(self, share: Fraction) -> Purse:
         """A share of it."""
-        return Purse(self.currency, self.amount * share, self.rows, self.replaced)
+        return self.with_amount(self.amount * share)
+
+    def with_amount(self, amount: Fraction) -> Purse:
+        """Another amount for the same unit."""
+        return Purse(self.currency, amount, self.rows, self.replaced)
 
     def split(self, weights: Sequence[float]) -> list[Purse]:
         """Parts in proportion to weights; they add up to no more than the whole."""
@@ -135,14 +139,20 @@ class Purse:
         scale = gaussian_scale(Fraction(each**2) / (2 * self.amount))
         return Measurement(key, "block", scale, gaussian(exact, scale), levels)
 
-    def noisy_scores(self, scores: np.ndarray) -> tuple[np.ndarray, float]:
-        """Whole-number scores, each moved by at most 1 by a record, with noise; and its standard deviation."""
-        each = self.moves
+    def noisy_scores(self, scores: np.ndarray) -> np.ndarray:
+        """Whole-number scores, each moved by at most 1 by a record, with noise."""
+        scale = self._score_scale(len(scores))
+        return laplace(scores, Fraction(scale)) if self.currency == "pure" else gaussian(scores, scale)
+
+    def score_deviation(self, count: int) -> float:
+        """The standard deviation of the noise on each of so many scores."""
+        scale = self._score_scale(count)
+        return math.sqrt(laplace_variance(scale)) if self.currency == "pure" else scale
+
+    def _score_scale(self, count: int) -> float:
         if self.currency == "pure":
-            scale = rounded_up(Fraction(each * len(scores)) / self.amount)
-            return laplace(scores, Fraction(scale)), math.sqrt(laplace_variance(scale))
-        scale = gaussian_scale(Fraction(each**2 * len(scores)) / (2 * self.amount))
-        return gaussian(scores, scale), scale
+            return rounded_up(Fraction(self.moves * count) / self.amount)
+        return gaussian_scale(Fraction(self.moves**2 * count) / (2 * self.amount))
 
     def choose(self, scores: np.ndarray, draws: int = 1) -> np.ndarray:
         """Positions of high scores by the exponential mechanism, one after another without those chosen before.
