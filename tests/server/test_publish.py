@@ -199,10 +199,21 @@ def test_a_total_is_ended_only_when_its_name_was_typed_after_success(tmp_path):
         house.stop()
 
 
+@pytest.mark.parametrize("jump", [-86_400.0, 86_400.0])
+def test_a_clock_that_is_set_neither_keeps_files_nor_takes_them(tmp_path, monkeypatch, jump):
+    jobs = Jobs(tmp_path)
+    old, young = jobs.new("a"), jobs.new("a")
+    change(old, since=time.monotonic() - KEEP_SECONDS - 1)
+    now = time.time
+    monkeypatch.setattr(jobs_module.time, "time", lambda: now() + jump)
+    jobs.sweep()
+    assert (old.exists(), young.exists()) == (False, True)
+
+
 def test_files_are_gone_after_their_hour_by_the_clock(tmp_path, monkeypatch):
     jobs = Jobs(tmp_path)
     old, young = jobs.new("a"), jobs.new("a")
-    change(old, at=time.time() - KEEP_SECONDS - 1)
+    change(old, since=time.monotonic() - KEEP_SECONDS - 1)
     (old / "table.csv").write_text("a\n1\n")
     monkeypatch.setattr(jobs_module, "SWEEP_SECONDS", 0.05)
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from pathlib import Path
 
 import pytest
 from pydantic.fields import FieldInfo
 
+from shoal.datasets import DATASETS
 from shoal.errors import ParameterError
 from shoal.server.config import Config, Dataset, Oidc, made
 
@@ -52,3 +54,19 @@ def test_settings_that_are_changed_are_checked():
     assert Config().changed(port=1234, host=None).port == 1234
     with pytest.raises(ParameterError, match="'port'"):
         Config().changed(port=-1)
+
+
+def test_the_settings_on_the_page_of_operation_are_ones_that_work(tmp_path):
+    page = PAGE.with_name("server-operations.md").read_text()
+    blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    assert ["[server]" in blocks[0], "[oidc]" in blocks[1]] == [True, True]
+    source = DATASETS["survey"].path
+    for file in (source, source.with_suffix(".toml")):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "oidc.secret").write_text("x")
+    data = '[datasets.survey]\nfile = "survey.csv"\nschema = "survey.toml"\nbudget = 1.0\n'
+    (tmp_path / "shoal.toml").write_text("\n".join([*blocks, data]))
+    config = Config.from_toml(tmp_path / "shoal.toml")
+    assert config.trusted_proxies == ("10.0.0.7", "10.1.0.0/16")
+    assert config.oidc.secret() == "x"
+    assert set(config.oidc.roles.values()) == {"owner", "analyst", "auditor"}

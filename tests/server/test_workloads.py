@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from scipy.stats import ks_2samp
 from shoal import Client, Session
 from shoal.dp import Ledger
 from shoal.dp.workload import statements
-from shoal.errors import BudgetError, ShoalError
+from shoal.errors import BudgetError, QueryError, ShoalError
 from shoal.server.config import Config
 from shoal.server.service import Service
 from shoal.server.workloads import Workload, answer_of, as_typed, forecast_of
@@ -139,3 +141,37 @@ def test_over_http_from_client_and_page(house, tokens):
         wrong = page.post("/ask/survey", data=form | {"error": "30", "do": "ask"})
         assert "leave the wanted error empty" in wrong.text
     assert json.loads(found.to_json())["strategy"]
+
+
+def test_lists_that_take_long_hold_no_more_threads_than_accounts(served, monkeypatch):
+    """Each waited for the one before in a thread of the server: 160 of them, and nobody was answered."""
+    _, service = served
+    inside, go_on = threading.Event(), threading.Event()
+
+    def slow(*_, **__):
+        inside.set()
+        go_on.wait(60)
+        raise QueryError("enough")
+
+    monkeypatch.setattr(service.session("survey"), "workload_cost", slow)
+    wanted = Workload(queries=RANGES, epsilon=0.1)
+
+    def ask(who: str) -> str:
+        try:
+            forecast_of(service, "survey", wanted, who)
+        except ShoalError as error:
+            return str(error)
+        return "told"
+
+    with ThreadPoolExecutor(20) as pool:
+        first = pool.submit(ask, "greedy")
+        assert inside.wait(60)
+        for _ in range(30):
+            assert "of yours" in pool.submit(ask, "greedy").result(timeout=10)
+        others = [pool.submit(ask, f"other-{each}") for each in range(12)]
+        full = [each.result(timeout=10) for each in others[service.config.large_waiting :]]
+        assert all("Too many are waiting" in each for each in full)
+        go_on.set()
+        assert {each.result(timeout=60) for each in (first, *others[: service.config.large_waiting])} == {
+            "enough"
+        }

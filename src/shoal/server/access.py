@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
@@ -17,6 +17,7 @@ from shoal.server import api, pages
 from shoal.server.accounts import NAME
 from shoal.server.budget_requests import OPEN, REASON, BudgetRequest, BudgetRequests
 from shoal.server.budgets import Words, amount_named, number_of
+from shoal.typing import Json
 
 _TEAM = re.compile(r"\s*([a-z0-9][a-z0-9._@-]{0,63})\s+([0-9.]+)\s*:\s*(.+)")
 
@@ -78,13 +79,13 @@ def requests_of(request: Request) -> BudgetRequests:
     return book
 
 
-def access(request: Request, dataset: str) -> dict[str, Any]:
+def access(request: Request, dataset: str) -> Json:
     """For owners: who may ask a data set, up to which amount."""
     service = api.service_of(request)
     return shown(service.ledger.rights(dataset), service.currency(dataset).word)
 
 
-def set_access(request: Request, dataset: str, facts: RightsFacts) -> dict[str, Any]:
+def set_access(request: Request, dataset: str, facts: RightsFacts) -> Json:
     """For owners: state who may ask a data set from now on; an entry of the ledger."""
     people = {name: None if cap is None else _cap(cap) for name, cap in facts.people.items()}
     teams = {name: Team(_cap(each.cap), tuple(each.members)) for name, each in facts.teams.items()}
@@ -92,18 +93,18 @@ def set_access(request: Request, dataset: str, facts: RightsFacts) -> dict[str, 
     return shown(_state(request, dataset, Rights(facts.everyone, people, teams), facts.why), word)
 
 
-def wishes(request: Request) -> list[dict[str, Any]]:
+def wishes(request: Request) -> list[Json]:
     """Requests for more budget: yours, or everybody's for an owner; open ones first."""
     who = request.state.visitor
     return _told(request, requests_of(request).list(None if who.role == "owner" else who.name))
 
 
-def wish(request: Request, dataset: str, wanted: Wish) -> dict[str, Any]:
+def wish(request: Request, dataset: str, wanted: Wish) -> Json:
     """Ask for more budget on a data set."""
     return _wish(request, dataset, wanted)
 
 
-def decide(request: Request, identity: str, decision: Decision) -> dict[str, Any]:
+def decide(request: Request, identity: str, decision: Decision) -> Json:
     """For owners: grant a request, in part or in full, or refuse it; the decision is an entry of the ledger."""
     return _decide(request, identity, decision)
 
@@ -190,7 +191,7 @@ async def set_caps_form(request: Request, dataset: str) -> Response:
     return RedirectResponse(f"/owner/access/{pages.quoted(dataset)}", 303)
 
 
-def shown(rights: Rights, word: str) -> dict[str, Any]:
+def shown(rights: Rights, word: str) -> Json:
     """Rights as JSON tells them; caps in what the data set is counted in."""
     people = {name: None if cap is None else epsilon(cap) for name, cap in rights.people.items()}
     teams = {
@@ -246,7 +247,7 @@ def _state(request: Request, dataset: str, rights: Rights, why: str) -> Rights:
     return service.ledger.set_rights(dataset, lambda _: rights, by, why.strip()[:REASON])
 
 
-def _wish(request: Request, dataset: str, wanted: Wish) -> dict[str, Any]:
+def _wish(request: Request, dataset: str, wanted: Wish) -> Json:
     who, service = request.state.visitor.name, api.service_of(request)
     service.require(dataset, who)
     word = service.currency(dataset).word
@@ -254,19 +255,19 @@ def _wish(request: Request, dataset: str, wanted: Wish) -> dict[str, Any]:
     return requests_of(request).add(dataset, who, more, wanted.reason).to_dict(word)
 
 
-def _decide(request: Request, identity: str, decision: Decision) -> dict[str, Any]:
+def _decide(request: Request, identity: str, decision: Decision) -> Json:
     book, by = requests_of(request), request.state.visitor.name
     word = Words(api.service_of(request).ledger).of(book.open_one(identity).dataset)
     granted = amount_named(word, decision.epsilon, decision.rho)
     return book.decide(identity, by, granted, decision.note).to_dict(word)
 
 
-def _told(request: Request, found: list[BudgetRequest]) -> list[dict[str, Any]]:
+def _told(request: Request, found: list[BudgetRequest]) -> list[Json]:
     words = Words(api.service_of(request).ledger)
     return [each.to_dict(words.of(each.dataset)) for each in found]
 
 
-def _read(kind: type[_Form], facts: dict[str, Any]) -> _Form:
+def _read(kind: type[_Form], facts: Json) -> _Form:
     """What a form says, held to the same rules as JSON."""
     try:
         return kind(**facts)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from shoal.errors import LedgerError, MissingExtraError, ParameterError
+from shoal.typing import Record
 
 try:
     import sqlalchemy as sa
@@ -255,7 +256,7 @@ class Accounts:
     def enter(self, account: Account, address: str = "", agent: str = "") -> str:
         """Open a session and give its cookie."""
         cookie, now = secrets.token_urlsafe(32), time.time()
-        row: dict[str, Any] = {
+        row: Record = {
             "digest": _digest(cookie),
             "account": account.id,
             "csrf": secrets.token_urlsafe(24),
@@ -342,7 +343,7 @@ class Accounts:
             return connection.execute(sa.select(_ACCOUNTS).where(_ACCOUNTS.c.id == identity)).first()
 
 
-def _new_row(name: str, role: str, days: float) -> tuple[dict[str, Any], str]:
+def _new_row(name: str, role: str, days: float) -> tuple[Record, str]:
     """A row of the book and its token, of which only a hash is in the row."""
     identity, secret, salt = secrets.token_hex(6), secrets.token_urlsafe(32), secrets.token_bytes(16)
     now = time.time()

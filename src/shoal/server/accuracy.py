@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from shoal.dp.answering.cost import Cost
 from shoal.dp.budget import micro
 from shoal.dp.mechanisms.currency import EPSILON, Currency, CurrencyAmount
 from shoal.server.shown import number
+from shoal.typing import Json
 
 UNKNOWN = "How exact depends on how many rows answer, which nobody is told; the answer has its interval"
 
@@ -54,7 +54,7 @@ class Forecast:
         left = cost.questions_left or 0
         return f"{exact}: {price}; about {left:,} such question{'s' if left != 1 else ''} left."
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         cost = self.cost
         return {

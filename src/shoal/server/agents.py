@@ -20,6 +20,7 @@ from shoal.server.accuracy import Forecast
 from shoal.server.config import Config
 from shoal.server.limits import Buckets
 from shoal.server.service import Service
+from shoal.typing import Json
 
 try:
     from mcp.server.auth.middleware.auth_context import get_access_token
@@ -90,22 +91,22 @@ class Agents:
             raise ToolError("The token was revoked, or has expired.")
         return account.name
 
-    async def list_datasets(self) -> list[dict[str, Any]]:
+    async def list_datasets(self) -> list[Json]:
         """The data sets that can be asked, each with its columns, levels, bounds, modes and example questions."""
         who = self.who()
         return await _told(lambda: [self.service.public(name) for name in self.service.open_to(who)])
 
-    async def schema(self, dataset: str) -> dict[str, Any]:
+    async def schema(self, dataset: str) -> Json:
         """The public facts of one data set: columns, kinds, bounds, levels, who is protected, example questions."""
         who = self.who()
 
-        def look() -> dict[str, Any]:
+        def look() -> Json:
             self.service.require(dataset, who)
             return self.service.public(dataset)
 
         return await _told(look)
 
-    async def budget(self, dataset: str) -> dict[str, Any]:
+    async def budget(self, dataset: str) -> Json:
         """What you have spent on a data set and can still spend."""
         who = self.who()
         return await _told(lambda: self.service.budget(dataset, who).to_dict())
@@ -118,7 +119,7 @@ class Agents:
         mode: str | None = None,
         error: float | None = None,
         rho: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """What an answer would cost, how exact each figure would be, and how many such are left; free.
 
         Give epsilon (rho where the data set is counted in it) or the error wanted: every figure lies within it with 95 %. `sentence` says it in words.
@@ -135,7 +136,7 @@ class Agents:
         mode: str | None = None,
         error: float | None = None,
         rho: float | None = None,
-    ) -> dict[str, Any]:
+    ) -> Json:
         """One private answer: value, interval, guarantee, what it cost, what is left, and its entry in the ledger.
 
         Give epsilon (rho where the data set is counted in it) or the error wanted: then what that error takes is spent. `expected` has the error of each
@@ -143,7 +144,7 @@ class Agents:
         """
         who = self.who()
 
-        def answer() -> dict[str, Any]:
+        def answer() -> Json:
             forecast = (
                 None if mode == "heuristic" else self._forecast(dataset, sql, epsilon, mode, who, error, rho)
             )

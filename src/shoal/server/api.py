@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime
 import math
 from dataclasses import asdict
-from typing import Any
 
 from fastapi import Query, Request
 from fastapi.responses import JSONResponse
@@ -23,6 +22,7 @@ from shoal.server import releases as made_releases
 from shoal.server.accuracy import Forecast
 from shoal.server.budgets import Words
 from shoal.server.service import Service
+from shoal.typing import Json
 
 LONGEST = 20_000
 _LAST = Query(100, ge=1, le=1000, description="How many of the newest entries to give.")
@@ -41,7 +41,7 @@ class Problem(BaseModel):
     kind: str
 
 
-PROBLEMS: dict[int | str, dict[str, Any]] = {
+PROBLEMS: dict[int | str, Json] = {
     status: {
         "description": "Refused; the sentence says why.",
         "content": {"application/problem+json": {"schema": Problem.model_json_schema()}},
@@ -101,18 +101,18 @@ def service_of(request: Request) -> Service:
     return service
 
 
-def health(request: Request) -> dict[str, Any]:
+def health(request: Request) -> Json:
     """Whether the server runs and reaches its ledger; public, and free of anything about the data."""
     service_of(request).ledger.head()
     return {"status": "ok", "version": __version__}
 
 
-async def live() -> dict[str, Any]:
+async def live() -> Json:
     """Whether the process answers at all; a server that is not live is started again."""
     return {"status": "ok"}
 
 
-def ready(request: Request) -> dict[str, Any]:
+def ready(request: Request) -> Json:
     """Whether questions can be answered: the ledger is reached, its chain holds, data sets are loaded."""
     service = service_of(request)
     service.ledger.ready()
@@ -122,29 +122,29 @@ def ready(request: Request) -> dict[str, Any]:
     return {"status": "ok", "version": __version__}
 
 
-def me(request: Request) -> dict[str, Any]:
+def me(request: Request) -> Json:
     """Who the token belongs to."""
     account = request.state.visitor
     return {"name": account.name, "role": account.role, "expires": account.expires}
 
 
-def datasets(request: Request) -> list[dict[str, Any]]:
+def datasets(request: Request) -> list[Json]:
     """The data sets and their public facts."""
     service = service_of(request)
     return [service.public(name) for name in service.names(request.state.visitor)]
 
 
-def dataset(request: Request, dataset: str) -> dict[str, Any]:
+def dataset(request: Request, dataset: str) -> Json:
     """The public facts of one data set."""
     return service_of(request).public(dataset)
 
 
-def budget(request: Request, dataset: str) -> dict[str, Any]:
+def budget(request: Request, dataset: str) -> Json:
     """What you spent, and what you can still spend."""
     return service_of(request).budget(dataset, request.state.visitor.name).to_dict()
 
 
-def cost(request: Request, dataset: str, question: Question) -> dict[str, Any]:
+def cost(request: Request, dataset: str, question: Question) -> Json:
     """What an answer would cost, how exact it would be, and how many such are left; free."""
     return forecast_of(service_of(request), dataset, question, request.state.visitor.name).to_dict()
 
@@ -189,7 +189,7 @@ def is_unspent(begun: float, request: Request, dataset: str, question: Question)
     )
 
 
-async def release(request: Request, dataset: str, table: Table) -> dict[str, Any]:
+async def release(request: Request, dataset: str, table: Table) -> Json:
     """A whole table, charged to your budget before the data is touched; further questions to it are free."""
     who, wanted = request.state.visitor.name, table.model_dump()
     out = await run_in_threadpool(made_releases.release, service_of(request), dataset, wanted, who)
@@ -204,20 +204,20 @@ async def release(request: Request, dataset: str, table: Table) -> dict[str, Any
     }
 
 
-def releases(request: Request, dataset: str) -> list[dict[str, Any]]:
+def releases(request: Request, dataset: str) -> list[Json]:
     """The releases you hold of this state of the data, and what each covers."""
     return made_releases.releases(service_of(request), dataset, request.state.visitor.name)
 
 
 def answers(
     request: Request, dataset: str, last: int = _LAST, before: str | None = _BEFORE, text: str = _TEXT
-) -> list[dict[str, Any]]:
+) -> list[Json]:
     """Your past answers, newest first; the entry of the last one is the cursor of the next page."""
     found = service_of(request).past(dataset, request.state.visitor.name, last, text=text, before=before)
     return [past_facts(each) for each in found]
 
 
-def past_facts(past: Past) -> dict[str, Any]:
+def past_facts(past: Past) -> Json:
     """A past answer as JSON tells it: what was charged under its own name, epsilon or rho."""
     found = past.answer or past.workload
     return {
@@ -232,17 +232,17 @@ def past_facts(past: Past) -> dict[str, Any]:
     }
 
 
-def spending(request: Request, dataset: str) -> dict[str, Any]:
+def spending(request: Request, dataset: str) -> Json:
     """For owners: caps, totals, and charges over time."""
-    return service_of(request).spending(dataset)
+    return service_of(request).spending(dataset).to_dict()
 
 
-def entries(request: Request, last: int = _LAST) -> list[dict[str, Any]]:
+def entries(request: Request, last: int = _LAST) -> list[Json]:
     """For auditors: the newest entries of the ledger, without the stored answers."""
     return log_of(service_of(request), last)
 
 
-def log_of(service: Service, last: int) -> list[dict[str, Any]]:
+def log_of(service: Service, last: int) -> list[Json]:
     """Entries of the ledger as an auditor sees them: the chain can be checked, stored answers cannot be guessed."""
     words = Words(service.ledger)
     return [
@@ -252,7 +252,7 @@ def log_of(service: Service, last: int) -> list[dict[str, Any]]:
     ]
 
 
-def check(request: Request) -> dict[str, Any]:
+def check(request: Request) -> Json:
     """For auditors: replay the chain of hashes and totals."""
     return asdict(service_of(request).ledger.verify())
 

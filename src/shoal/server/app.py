@@ -53,6 +53,7 @@ from shoal.server.once import Keys, once, stated
 from shoal.server.problems import problem
 from shoal.server.service import Service
 from shoal.server.strict import StrictHttp
+from shoal.typing import Keywords
 
 THREADS = 160
 BEARER = HTTPBearer(auto_error=False, description="The token that the owner gave; `require` proves it.")
@@ -87,7 +88,7 @@ class Way:
     roles: frozenset[str] | None = None
     gives: Any = None
     again: Callable[..., bool] | None = None
-    described: dict[str, Any] = field(default_factory=dict)
+    described: Keywords = field(default_factory=dict)
 
     @property
     def is_api(self) -> bool:
@@ -339,7 +340,7 @@ def make_app(config: Config, jobs: Path | None = None, loaded: Path | None = Non
 
 def _add_route(app: FastAPI, way: Way) -> None:
     guards = [Depends(require(way.roles))]
-    facts: dict[str, Any] = {"response_class": Response, "response_model": None, "include_in_schema": False}
+    facts: Keywords = {"response_class": Response, "response_model": None, "include_in_schema": False}
     view = way.view
     if way.is_api:
         facts = {

@@ -25,6 +25,7 @@ from shoal.server.builder import Choice
 from shoal.server.pages import render
 from shoal.server.service import UnknownError
 from shoal.server.words import words_of
+from shoal.typing import Json
 
 HISTORY = 30
 USUAL = {"epsilon": "0.1", "rho": "0.001"}
@@ -231,7 +232,7 @@ def _table(given: shown.Given | None) -> shown.Table | None:
     return None if given is None else shown.table_of(given)
 
 
-def _taken(request: Request, dataset: str, past: Past) -> dict[str, Any]:
+def _taken(request: Request, dataset: str, past: Past) -> Json:
     """The same question in other words, and how to quote its answer."""
     if past.answer is None:
         return {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 import time
 from dataclasses import asdict, dataclass, replace
-from typing import Any
 
 import sqlalchemy as sa
 
@@ -15,6 +14,7 @@ from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.rights import Rights
 from shoal.errors import InputError, ParameterError
 from shoal.server.budgets import Words
+from shoal.typing import Json
 
 OPEN, GRANTED, REFUSED = "open", "granted", "refused"
 REASON = 500  # characters
@@ -52,7 +52,7 @@ class BudgetRequest:
     granted: int
     note: str
 
-    def to_dict(self, word: str) -> dict[str, Any]:
+    def to_dict(self, word: str) -> Json:
         """With its amount under the name of what the data set is counted in, epsilon or rho."""
         facts = {
             name: getattr(self, name)

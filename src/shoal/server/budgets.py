@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 from shoal.dp.budget import micro
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.mechanisms.currency import PURE, WORDS, CurrencyAmount
 from shoal.errors import ParameterError
+from shoal.typing import Json
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Budget:
         """What is left, in words."""
         return f"{self.remaining.value:g} of {self.cap.value:g} {self.word} left"
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         amounts = {name: getattr(self, name).value for name in ("cap", "spent", "remaining")}
         return {"dataset": self.dataset, "analyst": self.analyst, **counted(self.cap), **amounts}
@@ -84,9 +84,55 @@ class Words:
         return self._known[dataset]
 
 
-def counted(cap: CurrencyAmount) -> dict[str, Any]:
+@dataclass(frozen=True)
+class DatasetSpending:
+    """For the owner: caps, totals, charges over time, and the day on which they will have used the cap up.
+
+    Parameters
+    ----------
+    total : CurrencyAmount
+        The cap of the data set.
+    per_analyst, spent : float
+    ended : bool
+        Whether the total no longer holds.
+    exhausted : str, optional
+    charges : tuple of (str, float)
+        When, and the total then.
+    analysts : dict of str to float
+    """
+
+    total: CurrencyAmount
+    per_analyst: float
+    spent: float
+    ended: bool
+    exhausted: str | None
+    charges: tuple[tuple[str, float], ...]
+    analysts: dict[str, float]
+
+    @property
+    def cap(self) -> float:
+        """The cap of the data set."""
+        return self.total.value
+
+    @property
+    def counted_in(self) -> str:
+        """`epsilon` or `rho`."""
+        return self.total.word
+
+    @property
+    def meaning(self) -> str:
+        """Of a cap in rho, the (epsilon, delta) that it means."""
+        return self.total.meaning
+
+    def to_dict(self) -> Json:
+        """The facts as plain values."""
+        told = ("meaning", "cap", "per_analyst", "spent", "ended", "exhausted", "charges", "analysts")
+        return counted(self.total) | {name: getattr(self, name) for name in told}
+
+
+def counted(cap: CurrencyAmount) -> Json:
     """What a data set is counted in, and, of a cap in rho, the (epsilon, delta) that it means."""
-    facts: dict[str, Any] = {"currency": cap.currency.name, "counted_in": cap.word}
+    facts: Json = {"currency": cap.currency.name, "counted_in": cap.word}
     if cap.currency.delta is not None:
         facts |= {"delta": cap.currency.delta, "cap_epsilon": cap.currency.epsilon(cap.millionths)}
     return facts

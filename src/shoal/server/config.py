@@ -18,6 +18,7 @@ from shoal.dp.unit import MODES as SOUND
 from shoal.dp.unit import STATED
 from shoal.errors import MissingExtraError, ParameterError
 from shoal.schema import Schema
+from shoal.typing import Json
 
 try:
     from pydantic import ConfigDict, Field, InstanceOf, ValidationError
@@ -346,7 +347,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def made(kind: type[T], facts: dict[str, Any], where: str) -> T:
+def made(kind: type[T], facts: Json, where: str) -> T:
     """A table of settings as its dataclass, or one sentence about the first that is wrong."""
     try:
         return kind(**facts)
@@ -383,7 +384,7 @@ def _datasets(found: Any, path: Path) -> dict[str, Dataset]:
     return datasets
 
 
-def dataset_of(facts: dict[str, Any], folder: Path, where: str) -> Dataset:
+def dataset_of(facts: Json, folder: Path, where: str) -> Dataset:
     """A data set from its settings: its files are there, and its modes make sense."""
     for needed in ("file", "schema"):
         if not isinstance(facts.get(needed), str):

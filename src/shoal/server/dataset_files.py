@@ -23,6 +23,7 @@ from shoal.io import FORMATS, read_source, write_text
 from shoal.schema import Schema, read_codebook
 from shoal.server.config import Dataset, dataset_of
 from shoal.server.schema_form import stated_source
+from shoal.typing import Json
 
 FACTS, SCHEMA, DRAFT = "dataset.toml", "schema.toml", "draft.json"
 DRAFT_SECONDS = 6 * 3600.0
@@ -54,7 +55,7 @@ class DraftFacts:
     """Of which data set a draft is the next version, if of any, and its settings."""
 
     dataset: str = ""
-    settings: dict[str, Any] = field(default_factory=dict)
+    settings: Json = field(default_factory=dict)
 
 
 class DatasetFiles:
@@ -153,9 +154,7 @@ class DatasetFiles:
         frame = read_source(self.table(draft)).frame
         return tuple(_sample(frame[name]) for name in frame.columns)
 
-    def look(
-        self, draft: str, schema: str, facts: dict[str, Any], minimum: float
-    ) -> tuple[ColumnQuality, ...]:
+    def look(self, draft: str, schema: str, facts: Json, minimum: float) -> tuple[ColumnQuality, ...]:
         """Read the table as it would be asked; raises a sentence about what is wrong, and changes nothing."""
         from shoal.server.service import open_sessions
 
@@ -166,7 +165,7 @@ class DatasetFiles:
             open_sessions(made, frame, ledger, "look", minimum)
         return quality(frame, made.schema)
 
-    def save(self, draft: str, schema: str, facts: dict[str, Any]) -> Dataset:
+    def save(self, draft: str, schema: str, facts: Json) -> Dataset:
         """Make a draft the newest version of its data set."""
         table = self.table(draft)
         made = self._made(table, schema, facts)
@@ -219,7 +218,7 @@ class DatasetFiles:
             )
         return path
 
-    def _made(self, table: Path, schema: str, facts: dict[str, Any]) -> Dataset:
+    def _made(self, table: Path, schema: str, facts: Json) -> Dataset:
         codebook = table.parent / SCHEMA
         write_text(schema, codebook)
         made = dataset_of(facts | {"file": table.name, "schema": codebook.name}, table.parent, "The data set")
@@ -244,5 +243,5 @@ def _codebook(place: Path) -> Schema | None:
     return Schema.from_toml(place / "codebook.toml") if (place / "codebook.toml").is_file() else None
 
 
-def _toml(facts: dict[str, Any]) -> str:
+def _toml(facts: Json) -> str:
     return "".join(f"{name} = {json.dumps(value)}\n" for name, value in facts.items() if value is not None)

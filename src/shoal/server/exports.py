@@ -10,6 +10,7 @@ from shoal import __version__
 from shoal.dp.past import Past
 from shoal.dp.workload import WorkloadAnswer
 from shoal.server.shown import by_name, number, table_of, together, told_apart
+from shoal.typing import Json
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "'")
 LONG = ("entry", "at", "query", "group", "figure", "value", "low", "high", "cut_low", "cut_high")
@@ -62,7 +63,7 @@ def long_csv(chosen: Iterable[Past], word: str) -> str:
     return _lines(rows)
 
 
-def facts_of(past: Past) -> dict[str, Any]:
+def facts_of(past: Past) -> Json:
     """One answer as JSON has it: as it was given, and as a tidy table."""
     found, whole = past.answer, past.answer or past.workload
     return {
@@ -119,9 +120,9 @@ def citation(past: Past, dataset: str) -> str:
     )
 
 
-def _cell(kind: str, text: str) -> dict[str, Any]:
+def _cell(kind: str, text: str) -> Json:
     lines = text.splitlines(keepends=True)
-    made: dict[str, Any] = {"cell_type": kind, "metadata": {}, "source": lines}
+    made: Json = {"cell_type": kind, "metadata": {}, "source": lines}
     return made | ({"execution_count": None, "outputs": []} if kind == "code" else {})
 
 

@@ -25,6 +25,7 @@ from typing import Any
 from fastapi import Request
 
 from shoal.server.service import UnknownError
+from shoal.typing import Json, Keywords
 
 KEEP_SECONDS = 3600
 SWEEP_SECONDS = 20
@@ -49,7 +50,8 @@ class Jobs:
         self.sweep()
         job = self.folder / secrets.token_hex(12)
         job.mkdir(mode=0o700)
-        write(job / "job.json", {"account": account, "state": "new", "error": "", "at": time.time()})
+        began = {"at": time.time(), "since": time.monotonic()}
+        write(job / "job.json", {"account": account, "state": "new", "error": "", **began})
         return job
 
     def job(self, name: str, account: str) -> Path:
@@ -61,11 +63,11 @@ class Jobs:
             raise UnknownError(_GONE)
         return folder
 
-    def of(self, account: str) -> list[tuple[str, dict[str, Any]]]:
+    def of(self, account: str) -> list[tuple[str, Json]]:
         """The jobs of an account, newest first."""
         return [each for each in self.all() if each[1].get("account") == account]
 
-    def all(self) -> list[tuple[str, dict[str, Any]]]:
+    def all(self) -> list[tuple[str, Json]]:
         """All jobs, newest first."""
         found = []
         for folder in self.folder.iterdir():
@@ -103,7 +105,7 @@ class Jobs:
 def start(folder: Path, what: str) -> None:
     """Begin a job's work in a process of its own."""
     words = [sys.executable, "-m", "shoal.server.worker", what, str(folder)]
-    quiet: dict[str, Any] = {
+    quiet: Keywords = {
         "stdin": subprocess.DEVNULL,
         "stdout": subprocess.DEVNULL,
         "stderr": subprocess.DEVNULL,
@@ -140,9 +142,10 @@ def stop(folder: Path) -> None:
 
 
 def ends(folder: Path) -> float:
-    """When the files of a job are removed."""
+    """When the files of a job are removed: an hour after they came, also where the clock on the wall was set meanwhile."""
     try:
-        return float(read(folder / "job.json")["at"]) + KEEP_SECONDS
+        left = float(read(folder / "job.json")["since"]) + KEEP_SECONDS - time.monotonic()
+        return time.time() + left
     except (UnknownError, KeyError, ValueError):
         return folder.stat().st_mtime + KEEP_SECONDS
 
@@ -199,10 +202,10 @@ async def events_of(request: Request, folder: Path, at_work: Callable[[], bool])
         await asyncio.sleep(0.3)
 
 
-def read(path: Path) -> dict[str, Any]:
+def read(path: Path) -> Json:
     """Facts from a file of a job."""
     try:
-        found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        found: Json = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise UnknownError(_GONE) from None
     return found
@@ -213,7 +216,7 @@ def change(folder: Path, **facts: Any) -> None:
     write(folder / "job.json", {**read(folder / "job.json"), **facts})
 
 
-def write(path: Path, facts: dict[str, Any]) -> None:
+def write(path: Path, facts: Json) -> None:
     """Facts into a file of a job, whole or not at all."""
     draft = path.with_suffix(f".{secrets.token_hex(4)}")
     draft.write_text(json.dumps(facts, default=float), encoding="utf-8")

@@ -57,6 +57,56 @@ class Buckets:
         return min(self._most, left + (time.monotonic() - at) * self._pace / 60)
 
 
+class Turns:
+    """Lets work that takes long in one after another; nobody has two turns, and few wait: each holds a thread.
+
+    Parameters
+    ----------
+    at_once, waiting : int
+        How much is done at a time, and how much may wait; of each account one.
+    what : str
+        What it is called.
+
+    Examples
+    --------
+    >>> from shoal.server.limits import Turns
+    >>> turns = Turns(1, 4, "list of questions")
+    >>> with turns.take("ann"), turns.take("ann"):
+    ...     pass
+    Traceback (most recent call last):
+    ...
+    shoal.server.limits.TooOftenError: A list of questions of yours is being answered: wait for it.
+    """
+
+    def __init__(self, at_once: int, waiting: int, what: str) -> None:
+        self._places, self._what = at_once + waiting, what
+        self._turn, self._lock = threading.Semaphore(at_once), threading.Lock()
+        self._inside: set[str] = set()
+
+    @property
+    def busy(self) -> int:
+        """How much is done or waits."""
+        return len(self._inside)
+
+    @contextlib.contextmanager
+    def take(self, who: str) -> Iterator[None]:
+        """Wait for a turn; raise where the account has one, or too many wait already."""
+        with self._lock:
+            if who in self._inside:
+                raise TooOftenError(f"A {self._what} of yours is being answered: wait for it.")
+            if len(self._inside) >= self._places:
+                raise TooOftenError(
+                    f"Too many are waiting who asked for a {self._what}; try again in a moment."
+                )
+            self._inside.add(who)
+        try:
+            with self._turn:
+                yield
+        finally:
+            with self._lock:
+                self._inside.discard(who)
+
+
 class LargeQuestions:
     """Lets questions with many numbers in one after another, so that small ones never wait for more than one of them.
 
@@ -81,14 +131,13 @@ class LargeQuestions:
     """
 
     def __init__(self, most: int, large: int, at_once: int, waiting: int) -> None:
-        self.most, self.large, self.places = most, large, at_once + waiting
-        self._turn, self._lock = threading.Semaphore(at_once), threading.Lock()
-        self._inside: set[str] = set()
+        self.most, self.large = most, large
+        self._turns = Turns(at_once, waiting, f"question with more than {large} numbers")
 
     @property
     def busy(self) -> int:
         """Large questions that are answered or wait."""
-        return len(self._inside)
+        return self._turns.busy
 
     @contextlib.contextmanager
     def admit(self, size: int, who: str) -> Iterator[None]:
@@ -101,22 +150,5 @@ class LargeQuestions:
         if size <= self.large:
             yield
             return
-        self._enter(who)
-        try:
-            with self._turn:
-                yield
-        finally:
-            with self._lock:
-                self._inside.discard(who)
-
-    def _enter(self, who: str) -> None:
-        with self._lock:
-            if who in self._inside:
-                raise TooOftenError(
-                    f"A question of yours with more than {self.large} numbers is being answered: wait for it."
-                )
-            if len(self._inside) >= self.places:
-                raise TooOftenError(
-                    f"Too many questions with more than {self.large} numbers are waiting; try again in a moment."
-                )
-            self._inside.add(who)
+        with self._turns.take(who):
+            yield

@@ -24,6 +24,7 @@ from shoal.server import api, pages
 from shoal.server.budgets import Words
 from shoal.server.models import SignedHeadFacts
 from shoal.server.service import UnknownError
+from shoal.typing import Json
 
 _COLUMNS = (
     "seq",
@@ -91,7 +92,7 @@ def questions(
     filters: Wanted,
     before: Before = None,
     most: int = Query(100, ge=1, le=MOST),
-) -> dict[str, Any]:
+) -> Json:
     """For auditors: one row for each question with what became of it, newest first, page by page."""
     ledger = api.service_of(request).ledger
     found = read_log(ledger, filters, before=before, most=most)
@@ -124,12 +125,12 @@ def export(
     return StreamingResponse(write(), media_type=kind, headers=headers)
 
 
-def _all_shown(ledger: Ledger, rows: Iterable[LogRow]) -> list[dict[str, Any]]:
+def _all_shown(ledger: Ledger, rows: Iterable[LogRow]) -> list[Json]:
     words = Words(ledger)
     return [_shown(row, words.of(row.entry.dataset)) for row in rows]
 
 
-def _shown(row: LogRow, word: str) -> dict[str, Any]:
+def _shown(row: LogRow, word: str) -> Json:
     entry = row.entry
     return {
         "seq": entry.seq,
@@ -164,7 +165,7 @@ def _words(entry: Entry) -> str:
     return "mark of the ledger's secret" if entry.kind == "secret" else entry.body
 
 
-def _all(ledger: Ledger, filters: Filters) -> Iterator[dict[str, Any]]:
+def _all(ledger: Ledger, filters: Filters) -> Iterator[Json]:
     """Every row, piece by piece, so that a long log is not held in memory."""
     before = None
     while True:

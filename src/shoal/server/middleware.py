@@ -9,13 +9,13 @@ import math
 import secrets
 import time
 from collections.abc import Callable
-from typing import Any
 
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shoal.errors import ShoalError
+from shoal.typing import Json
 
 BODY_BYTES = 256 * 1024
 BODY_SECONDS = 60.0
@@ -160,7 +160,7 @@ class HttpMiddleware:
         # The route's pattern, not the path: what people type stays out of the log.
         route = getattr(scope.get("route"), "path", "-")
         account = scope.get("state", {}).get("account")
-        facts: dict[str, Any] = {
+        facts: Json = {
             "event": "request",
             "id": request_id,
             "method": scope["method"],

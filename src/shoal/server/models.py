@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from shoal.typing import Json
+
 
 class Facts(BaseModel):
     """Facts of an answer."""
@@ -74,7 +76,7 @@ class CostFacts(Facts):
     epsilon: float
     rho: float | None
     remaining: float
-    parts: list[dict[str, Any]]
+    parts: list[Json]
     affordable: bool
     expected: list[ExpectedError]
     questions_left: int | None
@@ -114,7 +116,7 @@ class StreamFacts(Facts):
     stamp: str | None = None
     epsilon: float | None = None
     rho: float | None = None
-    steps: list[dict[str, Any]] | None = None
+    steps: list[Json] | None = None
 
 
 class PastAnswer(Facts):
@@ -339,8 +341,8 @@ class ResultFacts(Facts):
 class PlanFacts(Facts):
     """What a run would do: each column's role and kind, the settings that differ from the defaults, and the command."""
 
-    columns: dict[str, dict[str, Any]]
-    request: dict[str, Any]
+    columns: dict[str, Json]
+    request: Json
     command: str
 
 
@@ -358,7 +360,7 @@ class JobFacts(Facts):
     result: ResultFacts | None
     confirm: dict[str, str] = Field(description="What must still be typed before the table is given out.")
     files: list[str] = Field(description="What can be downloaded now.")
-    map: dict[str, Any] | None = Field(description="The comparison of methods, if one was made.")
+    map: Json | None = Field(description="The comparison of methods, if one was made.")
 
 
 class JobGone(Facts):

@@ -20,6 +20,7 @@ from shoal.server.accounts import NAME, Accounts
 from shoal.server.auth import address_of, cookie_name, is_secure
 from shoal.server.config import Oidc
 from shoal.server.limits import TooOftenError
+from shoal.typing import Json
 
 try:
     import httpx
@@ -43,7 +44,7 @@ ALGORITHMS = ["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES
 class Provider:
     """What is known of the provider: its endpoints and keys."""
 
-    facts: dict[str, Any]
+    facts: Json
     keys: KeySet
     at: float
 
@@ -76,7 +77,7 @@ class SignIn:
             )
         return str(url), kept
 
-    async def finish(self, code: str, kept: dict[str, str]) -> dict[str, Any]:
+    async def finish(self, code: str, kept: dict[str, str]) -> Json:
         """Exchange a code for verified claims."""
         provider = await self.provider()
         try:
@@ -113,7 +114,7 @@ class SignIn:
         except (httpx.HTTPError, ValueError, KeyError, JoseError):
             raise ProviderError("The sign-in provider cannot be reached at the moment.") from None
 
-    async def _verified(self, token: str, nonce: str) -> dict[str, Any]:
+    async def _verified(self, token: str, nonce: str) -> Json:
         """The claims of an id token: signature, issuer, audience, time and nonce are as they must be."""
         for anew in (False, True):  # a key may have been changed since the keys were read
             try:
@@ -141,9 +142,7 @@ class SignIn:
                 raise RefusedError(f"The {what} of the provider's id token is not as it must be.")
         return claims
 
-    async def _completed(
-        self, client: AsyncOAuth2Client, provider: Provider, claims: dict[str, Any]
-    ) -> dict[str, Any]:
+    async def _completed(self, client: AsyncOAuth2Client, provider: Provider, claims: Json) -> Json:
         """With what the provider tells of the user elsewhere, where the id token lacks it."""
         wanted = {self.settings.name_claim, self.settings.groups_claim}
         if wanted <= set(claims) or "userinfo_endpoint" not in provider.facts:
@@ -179,7 +178,7 @@ class ProviderError(ShoalError):
     status = 424
 
 
-def role_of(settings: Oidc, claims: dict[str, Any]) -> str:
+def role_of(settings: Oidc, claims: Json) -> str:
     """The role that the user's groups give: the first of the settings' table that fits."""
     groups = claims.get(settings.groups_claim) or []
     held = {groups} if isinstance(groups, str) else {str(each) for each in groups}
@@ -191,7 +190,7 @@ def role_of(settings: Oidc, claims: dict[str, Any]) -> str:
     raise RefusedError("None of your groups has a role here; ask the owner.")
 
 
-def name_of(settings: Oidc, claims: dict[str, Any]) -> str:
+def name_of(settings: Oidc, claims: Json) -> str:
     """The name of the account: a claim, which the provider must have verified where it is an address."""
     name = str(claims.get(settings.name_claim, "")).lower()
     if settings.name_claim == "email" and claims.get("email_verified") is not True:
@@ -237,7 +236,7 @@ async def back(request: Request, state: str = "", code: str = "", error: str = "
     return response
 
 
-def _account(settings: Oidc, accounts: Accounts, claims: dict[str, Any]) -> Any:
+def _account(settings: Oidc, accounts: Accounts, claims: Json) -> Any:
     subject = f"{settings.issuer}|{claims['sub']}"
     return accounts.of_subject(subject, name_of(settings, claims), role_of(settings, claims))
 

@@ -19,6 +19,7 @@ from shoal.server import api, pages
 from shoal.server.config import MODES
 from shoal.server.dataset_files import CODEBOOKS, SCHEMA, DatasetFiles
 from shoal.server.schema_form import SOURCES, fields_of, schema_of, typed_fields
+from shoal.typing import Json
 
 EXPLAINED = {
     "dp": "protects one record, or one person where the schema names the unit",
@@ -151,8 +152,8 @@ def _save(request: Request, draft: str, form: dict[str, str], modes: list[str]) 
     return RedirectResponse("/owner", 303)
 
 
-def _facts(typed: Mapping[str, str], modes: list[str]) -> dict[str, Any]:
-    facts: dict[str, Any] = {"modes": modes}
+def _facts(typed: Mapping[str, str], modes: list[str]) -> Json:
+    facts: Json = {"modes": modes}
     for name in ("budget", "per_analyst"):
         text = typed.get(name, "").strip()
         if text:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
 from markupsafe import Markup, escape
 
-from shoal.server.budgets import Budget
+from shoal.server.budgets import Budget, DatasetSpending
 
 WIDTH = 640
 
@@ -24,10 +23,10 @@ def gauge(budget: Budget) -> Markup:
     return _svg(18, body, budget.sentence, "gauge")
 
 
-def spending(facts: dict[str, Any]) -> Markup:
+def spending(facts: DatasetSpending) -> Markup:
     """The total of a data set over time, below its cap."""
     height, top, base = 200, 18, 172
-    cap, charges = facts["cap"], facts["charges"]
+    cap, charges = facts.cap, facts.charges
     left = max(46, 14 + 9 * len(f"{cap:g}"))  # a cap of rho has many digits
     times = [datetime.fromisoformat(at).timestamp() for at, _ in charges]
     first, last = (min(times), max(times)) if times else (0.0, 1.0)
@@ -63,9 +62,7 @@ def spending(facts: dict[str, Any]) -> Markup:
         parts.append(
             f'<text class="label" x="{WIDTH / 2}" y="{(top + base) / 2}" text-anchor="middle">Nothing was asked yet.</text>'
         )
-    return _svg(
-        height, "".join(parts), f"{facts['spent']:g} of {cap:g} {facts['counted_in']} spent", "spending"
-    )
+    return _svg(height, "".join(parts), f"{facts.spent:g} of {cap:g} {facts.counted_in} spent", "spending")
 
 
 def _svg(height: float, body: str, title: str, kind: str) -> Markup:

@@ -25,6 +25,7 @@ from shoal.server.jobs import Jobs, busy, change, ends, events_of, read, running
 from shoal.server.publish_form import form_fields, method_names, texts_of, wanted_of
 from shoal.server.service import UnknownError
 from shoal.server.worker import HIERARCHIES
+from shoal.typing import Json
 
 FILES = {
     "protected.csv": "text/csv; charset=utf-8",
@@ -152,7 +153,7 @@ def job_page(request: Request, job: str, take: str = "") -> Response:
     )  # fmt: skip
 
 
-def facts_of(folder: Path) -> dict[str, Any]:
+def facts_of(folder: Path) -> Json:
     """The state of a job; a process that was ended has not said so itself."""
     alive = running(folder)  # asked first: what ended by now has said so in the facts
     facts = read(folder / "job.json")
@@ -172,7 +173,7 @@ async def run(request: Request, job: str) -> Response:
     return RedirectResponse(f"/publish/{job}", 303)
 
 
-async def start_run(request: Request, folder: Path, wanted: dict[str, Any], dataset: str) -> None:
+async def start_run(request: Request, folder: Path, wanted: Json, dataset: str) -> None:
     """Begin to protect a job's table; `dataset` is the id of the data set that it is also answered as, if any."""
     if dataset:
         request.app.state.service.session(dataset)
@@ -221,7 +222,7 @@ async def compare(request: Request, job: str) -> Response:
     return RedirectResponse(f"/publish/{job}", 303)
 
 
-async def start_comparison(folder: Path, wanted: dict[str, Any]) -> None:
+async def start_comparison(folder: Path, wanted: Json) -> None:
     """Begin to draw the map of a job's table."""
     await _begin(folder, "compare", wanted, _OF_A_MAP)
 
@@ -279,7 +280,7 @@ def file(request: Request, job: str, name: str) -> Response:
     )
 
 
-def risk_map(job: str, found: dict[str, Any]) -> Markup:
+def risk_map(job: str, found: Json) -> Markup:
     """The map of a comparison: each point leads to the form with its method and k."""
     cells = found.get("cells", [])
     if not cells:
@@ -327,7 +328,7 @@ def require_idle(request: Request, folder: Path) -> None:
         raise InputError(f"At most {_MOST_AT_ONCE} jobs run at a time; wait until one is done.")
 
 
-async def _begin(folder: Path, what: str, wanted: dict[str, Any], old: tuple[str, ...]) -> None:
+async def _begin(folder: Path, what: str, wanted: Json, old: tuple[str, ...]) -> None:
     write(folder / "wanted.json", wanted)
     for name in ("progress.jsonl", *old):
         (folder / name).unlink(missing_ok=True)
@@ -339,7 +340,7 @@ def _state(folder: Path) -> str:
     return "done" if (folder / "result.json").exists() else "ready"
 
 
-def found_in(folder: Path, name: str) -> dict[str, Any]:
+def found_in(folder: Path, name: str) -> Json:
     """Facts from a file of a job; none where it is not there."""
     return read(folder / name) if (folder / name).exists() else {}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from fastapi import Request
 from fastapi.responses import Response
@@ -15,8 +14,9 @@ from shoal.server import publish
 from shoal.server.jobs import Jobs, ends, read, steps
 from shoal.server.models import ColumnLook, JobFacts, JobGone, PlanFacts, ResultFacts, StepFacts
 from shoal.server.publish_form import page_options, wanted_of
+from shoal.typing import Json
 
-UPLOAD: dict[str, Any] = {
+UPLOAD: Json = {
     "requestBody": {
         "required": True,
         "content": {
@@ -42,7 +42,7 @@ UPLOAD: dict[str, Any] = {
         },
     }
 }
-FILE: dict[int | str, dict[str, Any]] = {
+FILE: dict[int | str, Json] = {
     200: {
         "description": "The file.",
         "content": {kind.partition(";")[0]: {} for kind in publish.FILES.values()},
@@ -172,7 +172,7 @@ def _shown(folder: Path) -> JobFacts:
     )
 
 
-def _look(folder: Path) -> dict[str, Any]:
+def _look(folder: Path) -> Json:
     return publish.found_in(folder, "look.json")
 
 

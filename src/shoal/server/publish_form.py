@@ -6,7 +6,6 @@ import functools
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
@@ -16,6 +15,7 @@ from shoal.publish.fields import Option
 from shoal.publish.request import ProtectionRequest, options
 from shoal.schema import KINDS, ROLES
 from shoal.server.jobs import read
+from shoal.typing import Json
 
 _WHOLE = re.compile("0|[1-9][0-9]{0,8}")
 
@@ -39,7 +39,7 @@ def page_options() -> dict[str, Option]:
     return {name: option for name, option in options().items() if option.page and name != "accept_risk"}
 
 
-async def wanted_of(folder: Path, form: Mapping[str, str]) -> dict[str, Any]:
+async def wanted_of(folder: Path, form: Mapping[str, str]) -> Json:
     """What the fields of a form ask for, checked."""
     look, columns = read(folder / "look.json"), {}
     for place, column in enumerate(look["columns"]):
@@ -60,7 +60,7 @@ async def wanted_of(folder: Path, form: Mapping[str, str]) -> dict[str, Any]:
     return {"columns": columns, "request": request.to_dict() | kept, "escape": "escape" in form}
 
 
-def _column(form: Mapping[str, str], place: int, column: dict[str, Any]) -> dict[str, Any]:
+def _column(form: Mapping[str, str], place: int, column: Json) -> Json:
     """What the form says of one column, where it says something new."""
     role, kind = (
         str(form.get(f"role-{place}", column["role"])),
@@ -70,7 +70,7 @@ def _column(form: Mapping[str, str], place: int, column: dict[str, Any]) -> dict
         raise ParameterError(f"A role must be one of {', '.join(ROLES)}. Got {role[:40]!r}.")
     if kind not in KINDS:
         raise ParameterError(f"A kind must be one of {', '.join(KINDS)}. Got {kind[:40]!r}.")
-    facts: dict[str, Any] = {"role": role}
+    facts: Json = {"role": role}
     if kind != column["kind"]:
         facts["kind"] = kind
     low, high = (str(form.get(f"{end}-{place}", "")).strip() for end in ("low", "high"))
@@ -84,7 +84,7 @@ def _column(form: Mapping[str, str], place: int, column: dict[str, Any]) -> dict
     return facts
 
 
-def form_fields(asked: dict[str, Any], missing: int) -> list[dict[str, Any]]:
+def form_fields(asked: Json, missing: int) -> list[Json]:
     """The fields of a request that the page asks for, with what was asked for before."""
     blank = ProtectionRequest()
     start = {"on_missing": "impute"} if missing else {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -13,11 +12,10 @@ from shoal.errors import QueryError
 from shoal.release import KeptRelease, KeptReleases, MarginalRelease, release_marginals
 from shoal.release.marginals import make_plan
 from shoal.schema import Schema
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.server.service import Service
-
-_ONE_AT_A_TIME = threading.Lock()
 
 
 def release(
@@ -42,7 +40,7 @@ def release(
     service.require(dataset, analyst)
     session, facts = _sound(service, dataset), service.datasets[dataset]
     _check_least(service, wanted["epsilon"])
-    with service.refusing(analyst), _ONE_AT_A_TIME:
+    with service.refusing(analyst), service.making.take(analyst):
         return release_marginals(
             whole_table(service.frames[dataset], facts.schema),
             _schema(service, dataset),
@@ -65,7 +63,7 @@ def check(service: Service, dataset: str, wanted: Mapping[str, Any], analyst: st
     make_plan(_schema(service, dataset), mode=session.mode, **asked)
 
 
-def releases(service: Service, dataset: str, analyst: str) -> list[dict[str, Any]]:
+def releases(service: Service, dataset: str, analyst: str) -> list[Json]:
     """The releases that an analyst holds of this state of the data, and what each covers."""
     return [each.to_dict() for each in held(service, dataset, analyst)]
 

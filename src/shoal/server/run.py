@@ -11,13 +11,13 @@ import secrets
 import signal
 import sys
 from pathlib import Path
-from typing import Any
 
 from shoal.errors import MissingExtraError
 from shoal.server.config import Config
 from shoal.server.folders import JOBS, TABLES, PrivateFolder
 from shoal.server.http_limits import LimitedProtocol
 from shoal.server.jobs import Jobs
+from shoal.typing import Json, Keywords
 
 try:
     import uvicorn
@@ -26,7 +26,7 @@ except ImportError:
 
 GRACE_SECONDS = 10
 START_SECONDS = 120  # a worker may take to load before it is given up
-_LOGS: dict[str, Any] = {
+_LOGS: Json = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"line": {"()": "shoal.server.run.JsonLine"}},
@@ -95,7 +95,7 @@ def run(path: Path, config: Config, *, workers: int = 1, behind_proxy: bool = Fa
             sys.stderr.flush()
 
 
-def _patience() -> dict[str, Any]:
+def _patience() -> Keywords:
     """How long a worker may be silent: it says nothing until it is loaded, and on a busy machine that takes a while.
 
     By itself uvicorn ends such a worker after 5 seconds and starts another, without end.

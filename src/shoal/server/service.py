@@ -41,12 +41,13 @@ from shoal.errors import BudgetError, InputError, ParameterError, QueryError, Sh
 from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
-from shoal.server.budgets import Budget, Left, counted
+from shoal.server.budgets import Budget, DatasetSpending, Left
 from shoal.server.config import Config, Dataset, LinkedTable
 from shoal.server.dataset_files import DatasetFiles
 from shoal.server.folders import TABLES, PrivateFolder
-from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
+from shoal.server.limits import Buckets, LargeQuestions, TooOftenError, Turns
 from shoal.server.words import examples, joins, name_of
+from shoal.typing import Json, Keywords
 
 log = logging.getLogger("shoal.server")
 Further = dict[str, tuple[SharedTable | Source, Schema]]
@@ -83,6 +84,9 @@ class Service:
         self.large = LargeQuestions(
             config.most_figures, config.large_figures, config.large_at_once, config.large_waiting
         )
+        # Both take a core for a while; who waits for another holds a thread that all requests share.
+        self.together = Turns(1, config.large_waiting, "list of questions asked together")
+        self.making = Turns(1, config.large_waiting, "whole table")
         self._refusals = Buckets(config.refusals_per_hour / 60, max(1, config.refusals_per_hour // 3))
         sys.setswitchinterval(SWITCH_SECONDS)
         self.ledger = config.open_ledger()
@@ -93,7 +97,9 @@ class Service:
         self._sessions: dict[str, dict[str, Session | Heuristic]] = {}
         self._quality: dict[str, tuple[ColumnQuality, ...]] = {}
         self.streams = state_of(self.ledger, config.streams)
-        self.frames: dict[str, Any] = {}  # cells as read or a source, for releases of whole tables
+        self.frames: dict[
+            str, pl.DataFrame | Source
+        ] = {}  # cells as read or a source, for releases of whole tables
         self.datasets: dict[str, Dataset] = {}
         self.files, self._most, self._run = DatasetFiles(Path(config.datasets_folder)), most, run
         self._seen, self._loading, self._looked_at = -1, threading.Lock(), -math.inf
@@ -298,7 +304,7 @@ class Service:
             team_left=None if team is None else self.amount(dataset, team),
         )
 
-    def public(self, dataset: str) -> dict[str, Any]:
+    def public(self, dataset: str) -> Json:
         """The public facts of a data set."""
         self.session(dataset)
         facts, schema = self.datasets[dataset], self.datasets[dataset].schema
@@ -314,22 +320,20 @@ class Service:
             "examples": [*examples(schema), *joins(schema)],
         }
 
-    def spending(self, dataset: str) -> dict[str, Any]:
+    def spending(self, dataset: str) -> DatasetSpending:
         """For the owner: caps, totals, charges over time, and when they will have used the cap up."""
         self.session(dataset)
         caps, spent = self._caps(dataset), spending(self.ledger, dataset)
         over = spent.exhausted(caps.total)
-        return {
-            **counted(self.amount(dataset, caps.total)),
-            "meaning": self.amount(dataset, caps.total).meaning,
-            "cap": epsilon(caps.total),
-            "per_analyst": epsilon(caps.per_analyst),
-            "spent": epsilon(self.ledger.spent(dataset)),
-            "ended": self.ledger.ended(dataset),
-            "exhausted": None if over is None else over.date().isoformat(),
-            "charges": [(at, epsilon(total)) for at, total in spent.over_time],
-            "analysts": {name: epsilon(total) for name, total in spent.analysts},
-        }
+        return DatasetSpending(
+            total=self.amount(dataset, caps.total),
+            per_analyst=epsilon(caps.per_analyst),
+            spent=epsilon(self.ledger.spent(dataset)),
+            ended=self.ledger.ended(dataset),
+            exhausted=None if over is None else over.date().isoformat(),
+            charges=tuple((at, epsilon(total)) for at, total in spent.over_time),
+            analysts={name: epsilon(total) for name, total in spent.analysts},
+        )
 
     def quality(self, dataset: str) -> tuple[ColumnQuality, ...]:
         """For the owner: how the cells of a data set were understood when it was loaded."""
@@ -422,7 +426,7 @@ def open_sessions(
 ) -> dict[str, Session | Heuristic]:
     """A session for each mode of a data set, on one ledger."""
     sessions: dict[str, Session | Heuristic] = {}
-    more: dict[str, Any] = {"tables": further} if further else {}
+    more: Keywords = {"tables": further} if further else {}
     for mode in facts.modes:
         if mode == "heuristic":
             model = Grid.of_schema(facts.schema) if facts.schema.cells else None
@@ -449,8 +453,8 @@ def open_sessions(
     return sessions
 
 
-def _column(column: Column) -> dict[str, Any]:
-    facts: dict[str, Any] = {"name": column.name, "sql": name_of(column.name), "kind": column.kind}
+def _column(column: Column) -> Json:
+    facts: Json = {"name": column.name, "sql": name_of(column.name), "kind": column.kind}
     if column.bounds is not None:
         facts["bounds"] = [_plain(each) for each in column.bounds]
     if column.levels is not None:
@@ -460,7 +464,7 @@ def _column(column: Column) -> dict[str, Any]:
     return facts
 
 
-def _table(name: str, table: LinkedTable, schema: Schema) -> dict[str, Any]:
+def _table(name: str, table: LinkedTable, schema: Schema) -> Json:
     """The public facts of a further table: its columns, and by which keys it is joined."""
     links = [each for each in schema.links if name in (each.from_table, each.to_table)]
     return {
@@ -472,7 +476,7 @@ def _table(name: str, table: LinkedTable, schema: Schema) -> dict[str, Any]:
     }
 
 
-def _counted(schema: Schema) -> dict[str, Any]:
+def _counted(schema: Schema) -> Json:
     """In what the answers are counted: public facts."""
     currency = Currency.of(schema)
     return {"counted_in": currency.word} | ({} if currency.pure else {"delta": currency.delta})

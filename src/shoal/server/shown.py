@@ -9,6 +9,7 @@ from typing import Any
 from shoal.dp.answering.answer import Answer
 from shoal.dp.heuristic import Reproduction
 from shoal.dp.workload import WorkloadAnswer
+from shoal.typing import Record
 
 Given = Answer | Reproduction
 
@@ -47,7 +48,7 @@ class Table:
     rows: tuple[tuple[Any, ...], ...]
     labels: int
 
-    def to_dicts(self) -> list[dict[str, Any]]:
+    def to_dicts(self) -> list[Record]:
         """A row as a mapping of heading to value."""
         return [dict(zip(self.headings, row, strict=True)) for row in self.rows]
 
@@ -144,7 +145,7 @@ def _has_cut(figures: list[Figure]) -> bool:
     return any(each.cut is not None for each in figures)
 
 
-def _rows(given: Given) -> list[dict[str, Any]]:
+def _rows(given: Given) -> list[Record]:
     if isinstance(given.value, list):
         return given.value
     return [given.value if isinstance(given.value, Mapping) else {"answer": given.value}]  # type: ignore[list-item]

@@ -6,7 +6,6 @@ import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
@@ -23,6 +22,7 @@ from shoal.io import FORMATS
 from shoal.server import api, pages
 from shoal.server.owner_datasets import allowed_path
 from shoal.server.service import Service, UnknownError
+from shoal.typing import Json
 
 NUMBERS = ("total", "low", "high", "change")
 
@@ -68,11 +68,11 @@ class Told:
         return ["period", *labels, *NUMBERS]
 
     @property
-    def rows(self) -> list[dict[str, Any]]:
+    def rows(self) -> list[Json]:
         """The totals so far."""
         return [{"period": step.period, **row} for step in self.steps for row in step.rows]
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values; the newest period last."""
         facts = {name: getattr(self, name) for name in ("id", "name", "question", "periods", "mode")}
         return facts | {"stamp": self.guarantee, **self.spent.to_dict(), "steps": self.rows}
@@ -118,7 +118,7 @@ def add_period(service: Service, dataset: str, stream: str, table: Path, period:
     return _told(service, stream, facts, service.currency(dataset))
 
 
-def streams(request: Request, dataset: str) -> list[dict[str, Any]]:
+def streams(request: Request, dataset: str) -> list[Json]:
     """The streams that you paid for with all totals told so far; for owners, everybody's."""
     service, who = api.service_of(request), request.state.visitor
     if who.role != "owner":
@@ -126,12 +126,12 @@ def streams(request: Request, dataset: str) -> list[dict[str, Any]]:
     return [each.to_dict() for each in told_to(service, dataset, None if who.role == "owner" else who.name)]
 
 
-def new_stream(request: Request, dataset: str, stream: NewStream) -> dict[str, Any]:
+def new_stream(request: Request, dataset: str, stream: NewStream) -> Json:
     """Open a stream: running totals after each period, for one charge now; the same words open it again for nothing."""
     return open_one(api.service_of(request), dataset, stream, request.state.visitor.name).to_dict()
 
 
-async def stream_period(request: Request, dataset: str, stream: str) -> dict[str, Any]:
+async def stream_period(request: Request, dataset: str, stream: str) -> Json:
     """For owners: the rows of the next period, as the form field `table` (a file) or `path` (in `data_folders`)."""
     form = await request.form(max_files=1, max_fields=10)
     return (await run_in_threadpool(_take, request, dataset, stream, form)).to_dict()
@@ -206,7 +206,7 @@ def _take(request: Request, dataset: str, stream: str, form: FormData) -> Told:
     return add_period(service, dataset, stream, found, period, by)
 
 
-def _told(service: Service, stream: str, facts: dict[str, Any], currency: Currency) -> Told:
+def _told(service: Service, stream: str, facts: Json, currency: Currency) -> Told:
     steps = tuple(
         PeriodTotal(at, tuple(each.told)) for at, each in enumerate(service.streams.periods(stream), 1)
     )

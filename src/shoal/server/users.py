@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field
@@ -15,6 +13,7 @@ from shoal.server.accounts import Account, Accounts
 from shoal.server.models import NewToken, UserFacts
 from shoal.server.once import Keys
 from shoal.server.service import UnknownError
+from shoal.typing import Json
 
 
 class NewUser(BaseModel):
@@ -110,7 +109,7 @@ def _hand_over(request: Request, name: str, token: str) -> Response:
     return RedirectResponse(f"/owner/users/token?once={once}", 303)
 
 
-def _facts(account: Account) -> dict[str, Any]:
+def _facts(account: Account) -> Json:
     facts = {name: getattr(account, name) for name in ("name", "role", "created", "expires", "revoked")}
     return facts | {"active": account.active}
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from shoal.errors import InputError, ShoalError
 from shoal.schema import Column, Schema, decode_table, read_codebook
 from shoal.server.jobs import change, read, write
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     import polars as pl
@@ -74,9 +75,9 @@ def _uploaded(folder: Path) -> set[str]:
     return set(read_hierarchies(folder / HIERARCHIES))
 
 
-def _described(column: Column, frame: pl.DataFrame, hierarchies: Collection[str]) -> dict[str, Any]:
+def _described(column: Column, frame: pl.DataFrame, hierarchies: Collection[str]) -> Json:
     """What the owner sees of a column: what it is taken for and why, some of its values, how many there are."""
-    facts: dict[str, Any] = {
+    facts: Json = {
         "name": column.name,
         "role": column.effective_role,
         "kind": column.kind,
@@ -136,7 +137,7 @@ def run(folder: Path) -> None:
         write(folder / "result.json", facts)
 
 
-def _hierarchies(folder: Path, asked: dict[str, Any]) -> tuple[dict[str, str], dict[str, str]]:
+def _hierarchies(folder: Path, asked: Json) -> tuple[dict[str, str], dict[str, str]]:
     """Where uploaded hierarchies lie now, and where they lie for who repeats the run; for methods that use them."""
     from shoal.publish.recoding import CHANGING
 
@@ -175,7 +176,7 @@ def compare(folder: Path) -> None:
         )
 
 
-def _point(cell: Any) -> dict[str, Any]:
+def _point(cell: Any) -> Json:
     """One method at one k, as the map shows it."""
     known = ("method", "k", "information_loss", "dld", "smallest_group", "on_front")
     return {name: getattr(cell, name) for name in known}
@@ -198,9 +199,7 @@ def _saying(folder: Path) -> Iterator[Callable[[str, float, float], None]]:
         yield tell
 
 
-def _ready(
-    folder: Path, wanted: dict[str, Any], tell: Callable[[str, float, float], None]
-) -> tuple[Any, Schema]:
+def _ready(folder: Path, wanted: Json, tell: Callable[[str, float, float], None]) -> tuple[Any, Schema]:
     """The table, and its schema with the roles that the form gave."""
     tell("reading the table", 0, 0)
     codebook = _codebook(folder)

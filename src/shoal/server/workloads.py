@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
-from typing import Any
 
 from fastapi import Request
 from fastapi.responses import JSONResponse
@@ -19,10 +17,10 @@ from shoal.errors import QueryError
 from shoal.server import api
 from shoal.server.service import Service
 from shoal.server.shown import number
+from shoal.typing import Json
 
 MOST_STATEMENTS = 1_000
 LONGEST_TOGETHER = 200_000  # characters
-_ONE_AT_A_TIME = threading.Lock()  # choosing a strategy takes a core for seconds where a workload is large
 
 
 class Workload(BaseModel):
@@ -72,7 +70,7 @@ class JointForecast:
             return f"{exact}: {price}. Your budget does not allow it."
         return f"{exact}: {price}; about {self.cost.workloads_left or 0:,} such lists left."
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         more = {"delta": self.currency.delta, "counted_in": self.currency.word, "sentence": self.sentence}
         return self.cost.to_dict() | more
@@ -87,7 +85,7 @@ def as_typed(query: str) -> str:
 def forecast_of(service: Service, dataset: str, wanted: Workload, who: str) -> JointForecast:
     """What a workload would cost an analyst."""
     session = _session(service, dataset, wanted.mode, who)
-    with _ONE_AT_A_TIME:
+    with service.together.take(who):
         found = session.workload_cost(wanted.queries, wanted.epsilon, rho=wanted.rho, analyst=who)
     return JointForecast(found, service.currency(dataset))
 
@@ -95,11 +93,11 @@ def forecast_of(service: Service, dataset: str, wanted: Workload, who: str) -> J
 def answer_of(service: Service, dataset: str, wanted: Workload, who: str) -> WorkloadAnswer:
     """The answers to a workload, charged to an analyst once."""
     session = _session(service, dataset, wanted.mode, who)
-    with service.refusing(who), _ONE_AT_A_TIME:
+    with service.refusing(who), service.together.take(who):
         return session.workload(wanted.queries, wanted.epsilon, rho=wanted.rho, analyst=who)
 
 
-def workload_cost(request: Request, dataset: str, workload: Workload) -> dict[str, Any]:
+def workload_cost(request: Request, dataset: str, workload: Workload) -> Json:
     """What counting queries asked together would cost, once for all, and the error to expect of each; free."""
     who = request.state.visitor.name
     return forecast_of(api.service_of(request), dataset, workload, who).to_dict()
