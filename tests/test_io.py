@@ -217,3 +217,25 @@ def test_a_declared_file_is_read_as_declared(tmp_path):
         io.read_source(path, FileFormat())
     path.write_bytes(b"\xef\xbb\xbfa,b\n1,2\n")
     assert io.read_table(path, FileFormat()).columns == ["a", "b"]
+
+
+def test_spss_holds_labels_of_texts_and_codes_that_are_missing(tmp_path):
+    """Codes that became texts keep their labels; codes declared as missing stay in columns that keep them."""
+    frame = pl.DataFrame({"region": [1, 2, 3, 1], "why": [1.0, 8.0, 9.0, 2.0]})
+    known = {
+        "variable_value_labels": {"region": {1: "North", 2: "South", 3: "East"}, "why": {8: "refused"}},
+        "missing_ranges": {"why": [{"lo": 8.0, "hi": 9.0}]},
+    }
+    io.write_table(frame, tmp_path / "in.sav", io.ReadTable(frame, ".sav", (), known))
+    plain = io.read_source(tmp_path / "in.sav")
+    assert plain.frame["why"].to_list() == [1, None, None, 2]
+    coded = io.read_source(tmp_path / "in.sav", coded=["why"])
+    assert coded.frame["why"].to_list() == [1, 8, 9, 2]
+    assert not coded.notes
+    coarse = coded.frame.with_columns(region=pl.Series(["1", "*", "*", "2"]))
+    assert not any("labels" in each for each in io.lost_in_writing(coarse, tmp_path / "out.sav", coded))
+    assert any("labels" in each for each in io.lost_in_writing(coarse, tmp_path / "out.dta", coded))
+    io.write_table(coarse, tmp_path / "out.sav", coded)
+    again = io.read_source(tmp_path / "out.sav", coded=["why"])
+    assert again.labels["variable_value_labels"]["region"] == {"1": "North", "2": "South"}
+    assert again.frame["why"].to_list() == [1, 8, 9, 2]

@@ -292,3 +292,14 @@ def test_the_report_says_what_became_of_each_column(tmp_path):
     assert "treated by step 1, suppress" in page
     assert "mode of its group" not in page
     assert "at least 3 households" not in page
+
+
+def test_no_limit_of_linkage_is_told_for_numbers_outside_the_groups():
+    steps = [
+        {"method": "suppress", "columns": ["region", "roof", "sex", "relat"]},
+        {"method": "rank-swap", "columns": ["wage", "pension", "income"], "share": 0.1},
+    ]
+    numbers = {name: {"role": "sensitive"} for name in ("wage", "pension", "income")}
+    done = shoal.protect(survey(), k=3, schema=schema(steps, [], **numbers), accept_risk=True)
+    assert not any("allow at most" in line for line in done.lines())
+    assert any("allow at most" in line for line in shoal.protect(survey(), k=3, schema=schema()).lines())

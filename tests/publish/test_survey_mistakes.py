@@ -60,6 +60,10 @@ CASES = {
     "rules that contradict": ("", {}, RULES, ["--leave", "w,home,area,pay", "--method", "mdav"], "together"),
     "rules that contradict, suppressed": ("", {}, RULES, [*SUPPRESS, "--leave", "w,home,area,pay"], "together"),
     "rules that contradict, in steps": ("", {}, STEPS.format(k=2) + RULES + ROLES + LEFT, [], "together"),
+    "a rule of numbers on texts": ("", {}, '[[rules]]\nequal = "age = job + pay"\n', ["--leave", "w,home,area,pay", "--method", "mdav"], "compares numbers"),
+    "a rule of numbers on texts, in steps": (
+        "", {}, STEPS.format(k=2) + '[[rules]]\nimpossible = "job > 3"\n' + ROLES + LEFT, [], "compares numbers",
+    ),
     "strata of a truthful method": ("", {}, "", ["--strata", "area", "--leave", "w,home,pay", "--method", "suppress"], "takes no strata"),
     "no such column in a step": ("", {}, '[[steps]]\nmethod = "mdav"\ncolumns = ["x"]\n' + ROLES + LEFT, [], "No column 'x'"),
     "alpha without a sensitive column": ("a;*\nb;*\n", {}, "", [*GENERALIZE, "--alpha", "0.5"], "need a sensitive column"),

@@ -148,7 +148,7 @@ def in_memory(
         if page is not None:
             io.check_folder(page)
     tell(f"reading {file}", 0, 0)
-    source = io.read_source(file, request.file)
+    source = io.read_source(file, request.file, request.untouched)
     result = run(request, Memory(source.frame, source.labelled()), tell)
     lost = io.lost_in_writing(Frame(result.frame).to_polars(), output, source) if output != "-" else ()
     result = result.placed(file, output, (*source.notes, *lost))

@@ -9,7 +9,7 @@ import numpy as np
 from shoal.generalization._anneal_kernels import ClassDemands, ClassLists, Company, anneal, fill
 from shoal.generalization._closing import class_nodes
 from shoal.generalization._conditions import Conditions
-from shoal.generalization._lattice import Lattice
+from shoal.generalization._lattice import Joined, Lattice
 from shoal.generalization._near import near_tuples
 
 # The temperature, in mean losses of a record that loses anything, at the start and at the end.
@@ -39,40 +39,39 @@ def improve(
     array of int64
         Labels whose loss is no larger. The same for any number of threads: the jobs touch different classes.
     """
-    rows = np.ascontiguousarray(lattice.tuples[lattice.of_row], np.int32)
     groups = int(labels.max()) + 1
     price = class_prices(lattice, labels)
-    active = np.flatnonzero(price[labels] > 1e-12)
-    if active.size == 0 or proposals == 0 or 2 * groups * conditions.width > MOST_COUNTS:
+    if not (price[labels] > 1e-12).any() or proposals == 0 or 2 * groups * conditions.width > MOST_COUNTS:
         return labels
-    wanted = np.unique(lattice.of_row[active])
-    place = np.full(lattice.tuples.shape[0], -1, np.int64)
+    near, order = lattice.side_by_side()
+    rows = np.ascontiguousarray(near.tuples[near.of_row], np.uint16)
+    joined = _packed(near.joined)
+    active = np.flatnonzero(price[labels[order]] > 1e-12)
+    wanted = np.unique(near.of_row[active])
+    place = np.full(near.tuples.shape[0], -1, np.int32)
     place[wanted] = np.arange(wanted.size)
-    order = np.argsort(lattice.of_row, kind="stable")
-    starts = np.concatenate([[0], np.cumsum(lattice.counts)])
-    company = Company(place[lattice.of_row], near_tuples(lattice, wanted), starts, order)
-    demands = _demands(conditions, labels, groups, rows.shape[0])
-    classes = _classes(rows, labels, groups)
-    fill(rows, groups, classes, lattice.joined)
-    mean = float(price[labels[active]].mean())
+    starts = np.concatenate([[0], np.cumsum(near.counts)])
+    company = Company(place[near.of_row], near_tuples(near, wanted).astype(np.int32), starts)
+    demands = _demands(conditions, labels, groups, order)
+    classes = _classes(rows, labels[order], groups)
+    fill(rows, groups, classes, joined)
+    mean = float(price[labels[order[active]]].mean())
+    heat = (HOT * mean, COLD * mean)
     _rounds(
-        lattice,
-        rows,
-        active,
-        company,
-        demands,
-        classes,
-        conditions.k,
-        (HOT * mean, COLD * mean),
-        proposals,
-        random_state,
+        near, joined, rows, active, company, demands, classes, conditions.k, heat, proposals, random_state
     )
-    found = np.unique(classes.labels, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    found = np.empty_like(labels)
+    found[order] = np.unique(classes.labels, return_inverse=True)[1].reshape(-1)
     return found if mean_cost(lattice, found) <= mean_cost(lattice, labels) else labels
 
 
+def _packed(joined: Joined) -> Joined:
+    """Common ancestors in as few bytes as the search needs: they are looked up all the time."""
+    return Joined(joined.start, joined.width, joined.node.astype(np.uint16), joined.cost.astype(np.float32))
+
+
 def _rounds(
-    lattice: Lattice, rows: np.ndarray, active: np.ndarray, company: Company, demands: ClassDemands, classes: ClassLists,
+    lattice: Lattice, joined: Joined, rows: np.ndarray, active: np.ndarray, company: Company, demands: ClassDemands, classes: ClassLists,
     k: int, heat: tuple[float, float], proposals: int, random_state: int,
 ) -> None:  # fmt: skip
     """Cool down round by round; in each the classes are cut in two by another order of the columns."""
@@ -88,7 +87,7 @@ def _rounds(
             seeds = rng.integers(1, 1 << 62, jobs)
             tasks = [
                 pool.submit(
-                    anneal, rows, company, classes, demands, lattice.joined, mine[job], k, float(steps[turn]),
+                    anneal, rows, company, classes, demands, joined, mine[job], k, float(steps[turn]),
                     float(steps[turn + 1]), mine[job].size * proposals // rounds, np.uint64(seeds[job]), job,
                 )
                 for job in range(jobs)
@@ -120,16 +119,19 @@ def _classes(rows: np.ndarray, labels: np.ndarray, groups: int) -> ClassLists:
     room, n = 2 * groups + 16, rows.shape[0]
     return ClassLists(
         np.full(room, -1, np.int64), np.full(n, -1, np.int64), np.full(n, -1, np.int64), np.zeros(room, np.int64),
-        np.zeros((room, rows.shape[1]), np.int64), np.zeros(room), labels.astype(np.int64), np.zeros(room, np.int64),
+        np.zeros((room, rows.shape[1]), np.uint16), np.zeros(room), labels.astype(np.int64), np.zeros(room, np.int64),
+        np.zeros(rows.shape, np.uint16), np.zeros(n), np.zeros(room, np.bool_),
     )  # fmt: skip
 
 
-def _demands(conditions: Conditions, labels: np.ndarray, groups: int, n: int) -> ClassDemands:
+def _demands(conditions: Conditions, labels: np.ndarray, groups: int, order: np.ndarray) -> ClassDemands:
     """Each record's places in the table of its class, the tables, and what they must hold."""
     spans, limits, shares = conditions.packed()
     if not conditions.width:
-        return ClassDemands(np.zeros((n, 0), np.int64), np.zeros((1, 0), np.int64), spans, limits, shares)
-    codes = [each + start for each, (start, *_) in zip(conditions.codes, spans, strict=True)]
+        return ClassDemands(
+            np.zeros((order.size, 0), np.int64), np.zeros((1, 0), np.int64), spans, limits, shares
+        )
+    codes = [each[order] + start for each, (start, *_) in zip(conditions.codes, spans, strict=True)]
     table = conditions.counted(labels, groups)
     room = np.zeros((groups + 16, table.shape[1]), np.int64)
     return ClassDemands(np.stack(codes, axis=1), np.concatenate([table, room]), spans, limits, shares)

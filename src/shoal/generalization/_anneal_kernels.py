@@ -13,10 +13,15 @@ from shoal.generalization._conditions import class_holds
 LARGE = 32
 # In a class of up to so many records every one is tried for an exchange.
 TRIED = 16
+# Records are taken from a window of so many that lie side by side, so often: what they need stays at hand.
+WINDOW, VISIT = 1024, 4096
 
 
 class ClassLists(NamedTuple):
-    """Classes as linked lists of records: head of a class, after and before of a record."""
+    """Classes as linked lists of records: head of a class, after and before of a record.
+
+    `rest` and `left` are the nodes and the price that the class of a record has without it, where the class is `fresh`.
+    """
 
     head: np.ndarray
     after: np.ndarray
@@ -26,15 +31,17 @@ class ClassLists(NamedTuple):
     price: np.ndarray
     labels: np.ndarray
     owner: np.ndarray
+    rest: np.ndarray
+    left: np.ndarray
+    fresh: np.ndarray
 
 
 class Company(NamedTuple):
-    """Who is near: the place of a record's list (or -1), the lists of distinct records, and their records."""
+    """Who is near: the place of a record's list (or -1), the lists of distinct records, and where their records start."""
 
     place: np.ndarray
     near: np.ndarray
     starts: np.ndarray
-    order: np.ndarray
 
 
 class ClassDemands(NamedTuple):
@@ -57,10 +64,10 @@ def fill(rows, groups, classes, joined):
 
 
 @kernel()
-def anneal(rows, company, classes, demands, joined, active, k, hot, cold, moves, seed, job):  # noqa: C901 - one step of a compiled search, case by case
+def anneal(rows, company, classes, demands, joined, active, k, hot, cold, moves, seed, job):  # noqa: C901, PLR0912, PLR0915 - one step of a compiled search, case by case
     """Propose `moves` changes to the classes of one job, cooling down from hot to cold."""
     q, m = rows.shape[1], company.near.shape[1]
-    rest_a, rest_b = np.zeros(q, np.int64), np.zeros(q, np.int64)
+    scratch = np.zeros(q, classes.nodes.dtype)
     labels, sizes, price, owner = classes.labels, classes.sizes, classes.price, classes.owner
     free = np.empty(sizes.shape[0], np.int64)
     spare = 0
@@ -75,22 +82,34 @@ def anneal(rows, company, classes, demands, joined, active, k, hot, cold, moves,
     for _ in range(8):
         state = _next(state)
     temperature = hot
+    wide = min(WINDOW, active.shape[0])
+    base, places = np.int64(0), np.uint64(active.shape[0] - wide + 1)
     for step in range(moves):
-        if step & 1023 == 0:
-            temperature = hot * np.exp(np.log(cold / hot) * step / moves)
         state = _next(state)
-        r = active[np.int64(((state >> half) * np.uint64(active.shape[0])) >> half)]
+        if step % VISIT == 0:
+            temperature = hot * np.exp(np.log(cold / hot) * step / moves)
+            base = np.int64(((state >> half) * places) >> half)
+            state = _next(state)
+        r = active[base + np.int64(((state >> half) * np.uint64(wide)) >> half)]
         a = labels[r]
         if price[a] <= 0.0 or company.place[r] < 0:
             continue
         state = _next(state)
-        u = ((state & low) * ((state >> np.uint64(16)) & low)) >> np.uint64(16)
-        t = company.near[company.place[r], np.int64((u * np.uint64(m)) >> np.uint64(16))]
-        if t < 0:
+        at = np.int64(
+            ((((state & low) * ((state >> np.uint64(16)) & low)) >> np.uint64(16)) * np.uint64(m))
+            >> np.uint64(16)
+        )
+        s, b = -1, a
+        while b == a or owner[b] != job:  # the first look-alike from there on that is elsewhere
+            if at == m or company.near[company.place[r], at] < 0:
+                break
+            t = company.near[company.place[r], at]
+            many = np.uint64(company.starts[t + 1] - company.starts[t])
+            s = company.starts[t] + np.int64(((state >> np.uint64(36)) * many) >> np.uint64(28))
+            b = labels[s]
+            at += 1
+        if s < 0:
             continue
-        many = np.uint64(company.starts[t + 1] - company.starts[t])
-        s = company.order[company.starts[t] + np.int64(((state >> np.uint64(36)) * many) >> np.uint64(28))]
-        b = labels[s]
         state = _next(state)
         kind = np.int64(state & np.uint64(1023))
         luck = -temperature * np.log((np.float64(state >> np.uint64(11)) + 1.0) / 9007199254740993.0)
@@ -100,40 +119,49 @@ def anneal(rows, company, classes, demands, joined, active, k, hot, cold, moves,
                 spare += 1
         elif kind < 40:
             if spare > 0 and _found(
-                r, free[spare - 1], luck, k, rows, company, classes, demands, joined, rest_b, job
+                r, free[spare - 1], luck, k, rows, company, classes, demands, joined, scratch, job
             ):
                 spare -= 1
-        elif a != b and owner[b] == job:
-            other = _choose(r, s, luck, k, rows, classes, joined, rest_a, rest_b)
+        elif b != a and owner[b] == job:
+            other = _choose(r, s, luck, k, rows, classes, joined, scratch)
             if other != -3:
                 _exchange(r, s, other, rows, classes, demands, joined)
 
 
 @kernel()
-def _choose(r, s, luck, k, rows, classes, joined, rest_a, rest_b):
+def _choose(r, s, luck, k, rows, classes, joined, scratch):  # noqa: C901 - one step of a compiled search, case by case
     """The best change between the classes of r and s: -1 r moves, -2 s moves, x r and x swap, -3 none."""
     a, b = classes.labels[r], classes.labels[s]
-    sizes, price = classes.sizes, classes.price
-    now = sizes[a] * price[a] + sizes[b] * price[b]
-    left = _without(a, r, rows, classes, joined, rest_a)
-    best, other = luck, -3
-    if sizes[a] > k:
-        alone = (sizes[a] - 1) * left + (sizes[b] + 1) * _joined_cost(classes.nodes[b], rows[r], joined) - now
+    many_a, many_b = classes.sizes[a], classes.sizes[b]
+    now = many_a * classes.price[a] + many_b * classes.price[b]
+    small_a, small_b = _small(a, classes), _small(b, classes)
+    best, other = now + luck, -3
+    if small_a:
+        _freshen(a, rows, classes, joined, scratch)
+    if small_b:
+        _freshen(b, rows, classes, joined, scratch)
+    if many_a > k:
+        alone = (many_a - 1) * (classes.left[r] if small_a else classes.price[a])
+        alone += (many_b + 1) * _cost_with(classes.nodes, b, rows, r, joined, (best - alone) / (many_b + 1))
         if alone < best:
             best, other = alone, -1
-    if sizes[b] > k:
-        pulled = (sizes[a] + 1) * _joined_cost(classes.nodes[a], rows[s], joined) - now
+    if many_b > k:
+        pulled = (many_b - 1) * (classes.left[s] if small_b else classes.price[b])
+        pulled += (many_a + 1) * _cost_with(classes.nodes, a, rows, s, joined, (best - pulled) / (many_a + 1))
         if pulled < best:
-            pulled += (sizes[b] - 1) * _without(b, s, rows, classes, joined, rest_b)
-            if pulled < best:
-                best, other = pulled, -2
-    one = sizes[b] > TRIED or price[b] <= 0.0
+            best, other = pulled, -2
+    one = many_b > TRIED or not small_b
     x = s if one else classes.head[b]
     while x != -1:
-        there = sizes[a] * _joined_cost(rest_a, rows[x], joined) - now
+        if small_a:
+            there = many_a * _cost_with(classes.rest, r, rows, x, joined, best / many_a)
+        else:
+            there = many_a * _cost_with(classes.nodes, a, rows, x, joined, best / many_a)
         if there < best:
-            _without(b, x, rows, classes, joined, rest_b)
-            there += sizes[b] * _joined_cost(rest_b, rows[r], joined)
+            if small_b:
+                there += many_b * _cost_with(classes.rest, x, rows, r, joined, (best - there) / many_b)
+            else:
+                there += many_b * _cost_with(classes.nodes, b, rows, r, joined, (best - there) / many_b)
             if there < best:
                 best, other = there, x
         if one:
@@ -205,11 +233,12 @@ def _cheapest(a, r, rows, company, classes, joined, job):
         t = company.near[company.place[r], x]
         if t < 0:
             break
-        b = classes.labels[company.order[company.starts[t]]]
+        b = classes.labels[company.starts[t]]
         if b == a or classes.owner[b] != job:
             continue
-        more = (classes.sizes[b] + 1) * _joined_cost(classes.nodes[b], rows[r], joined)
-        more -= classes.sizes[b] * classes.price[b]
+        many = classes.sizes[b]
+        limit = (best + many * classes.price[b]) / (many + 1)
+        more = (many + 1) * _cost_with(classes.nodes, b, rows, r, joined, limit) - many * classes.price[b]
         if more < best:
             best, chosen = more, b
     return best, chosen
@@ -229,7 +258,7 @@ def _found(r, g, luck, k, rows, company, classes, demands, joined, rest, job):
         first = company.starts[t] if x >= 0 else 0
         last = min(company.starts[t + 1], first + 2 * k) if x >= 0 else 1
         for at in range(first, last):
-            s = company.order[at] if x >= 0 else r
+            s = at if x >= 0 else r
             b = classes.labels[s]
             if have == k or b == g or classes.owner[b] != job or classes.sizes[b] <= k:
                 continue
@@ -267,20 +296,60 @@ def _next(r):
     return r
 
 
-@kernel()
-def _joined_cost(nodes, record, joined):
-    """What a record costs at these nodes if this record joins them."""
+@kernel(inline=True)
+def _cost_with(nodes, at, rows, r, joined, limit):
+    """What a record costs at the nodes in row `at` if record r joins them; from `limit` on, at least that."""
     total = 0.0
-    for c in range(record.shape[0]):
-        total += joined.cost[joined.start[c] + nodes[c] * joined.width[c] + record[c]]
+    for c in range(rows.shape[1]):
+        total += joined.cost[joined.start[c] + nodes[at, c] * joined.width[c] + rows[r, c]]
+        if total >= limit:
+            break
     return total
+
+
+@kernel(inline=True)
+def _small(g, classes):
+    """Whether the nodes of a class may change when one record leaves it."""
+    return classes.sizes[g] <= LARGE and classes.price[g] > 0.0
+
+
+@kernel()
+def _freshen(g, rows, classes, joined, back):
+    """Find the nodes and the price of a class without each of its records: those before it joined to those after."""
+    if classes.fresh[g]:
+        return
+    q, rest, last = rows.shape[1], classes.rest, -1
+    s = classes.head[g]
+    while s != -1:
+        for c in range(q):
+            if last == -1:
+                back[c] = rows[s, c]
+            else:
+                rest[s, c] = back[c]
+                back[c] = joined.node[joined.start[c] + back[c] * joined.width[c] + rows[s, c]]
+        last, s = s, classes.after[s]
+    s = last
+    while s != -1:
+        total = 0.0
+        for c in range(q):
+            here = joined.start[c]
+            if s == last:
+                back[c] = rows[s, c]
+            else:
+                first = classes.before[s] == -1
+                rest[s, c] = back[c] if first else joined.node[here + rest[s, c] * joined.width[c] + back[c]]
+                back[c] = joined.node[here + back[c] * joined.width[c] + rows[s, c]]
+            total += joined.cost[here + rest[s, c] * (joined.width[c] + 1)]
+        classes.left[s] = total
+        s = classes.before[s]
+    classes.fresh[g] = True
 
 
 @kernel()
 def _without(g, r, rows, classes, joined, out):
     """The nodes of class g without record r in `out`, and their cost; a large class is taken as unchanged."""
     q = rows.shape[1]
-    if classes.sizes[g] > LARGE or classes.price[g] <= 0.0:
+    if not _small(g, classes):
         for c in range(q):
             out[c] = classes.nodes[g, c]
     else:
@@ -352,6 +421,7 @@ def _move(r, a, b, classes, demands):
     if classes.after[r] != -1:
         classes.before[classes.after[r]] = classes.before[r]
     classes.sizes[a] -= 1
+    classes.fresh[a] = classes.fresh[b] = False
     _link(r, b, classes)
     for at in range(demands.codes.shape[1]):
         demands.tables[a, demands.codes[r, at]] -= 1

@@ -2,13 +2,46 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.generalization._lattice import Lattice, node_cost, number_classes, slots_for
+from shoal.generalization._lattice import Lattice
 
 # Nodes looked at; every node left out costs at least as much as the prices are then cut to.
 MOST_NODES = 40_000
+# Combinations of levels that a part of the columns may have: its classes are numbered once for each.
+COMBINATIONS = 256
+# Classes whose cost a price reaches to this share say how far it can be raised; what is raised too far is lowered again.
+NEAR = 1.0
+
+
+class Parts(NamedTuple):
+    """Columns in a few parts, so that a class of a node is told by one number for each part.
+
+    `of_node` is the combination of each node in each part, `ids` the class of each distinct record at a combination,
+    `cost` what such a class costs, `stride` what the numbers are multiplied by to tell classes apart.
+    """
+
+    of_node: np.ndarray
+    ids: np.ndarray
+    cost: np.ndarray
+    stride: np.ndarray
+
+
+class Workspace(NamedTuple):
+    """What a pass over the nodes needs: a table of keys, and the classes it finds with their members."""
+
+    slots: np.ndarray
+    places: np.ndarray
+    seen: np.ndarray
+    price: np.ndarray
+    sizes: np.ndarray
+    starts: np.ndarray
+    members: np.ndarray
+    ids: np.ndarray
+    hot: np.ndarray
 
 
 def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 1) -> float:
@@ -29,176 +62,235 @@ def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 1) -
     prices sum to no more than k times what a record costs there: a class of a recoding with s >= k records
     costs s c >= the sum of its prices, since its s prices are at most s / k times the k largest. `own` prices,
     the cheapest class of k a record has at all, are such; higher ones are lowered towards them where a class
-    is violated, and lowering violates no other. Nodes are visited by rising cost of their cheapest class, and
-    none is needed whose cheapest class costs as much as the highest price.
+    is violated, and lowering violates no other. Only a class with a price above its cost can be violated, so that
+    others are not looked at. Nodes are visited by rising cost of their cheapest class, and none is needed whose
+    cheapest class costs as much as the highest price.
     """
     least = lattice.least_costs()
     nodes, rest = lattice.nodes_by(least, MOST_NODES, float(prices.max()) + 1e-12)
     cheapest = np.array([sum(least[c][level] for c, level in enumerate(node)) for node in nodes.tolist()])
-    arrays = (lattice.tuples, lattice.counts, nodes, cheapest, lattice.up, lattice.keys, lattice.cost)
+    counts, parts, room = lattice.counts, _parts(lattice, nodes), _workspace(lattice.counts.size)
+    fixed = counts >= k
     floor = np.minimum(prices, rest)
-    floor[lattice.counts >= k] = 0.0
-    _own(*arrays, k, floor)
+    floor[fixed] = 0.0
+    _own(counts, parts, cheapest, k, floor, room)
     u = np.maximum(floor, np.minimum(prices, rest))
-    u[lattice.counts >= k] = 0.0
-    _refine(*arrays, k, floor, u)
-    best = float((u * lattice.counts).sum())
+    u[fixed] = 0.0
+    _refine(counts, parts, cheapest, k, floor, u, room)
+    best = float((u * counts).sum())
     for _ in range(sweeps):
-        room = np.full(u.size, np.inf)
-        _room(*arrays, k, u, room)
-        room[(lattice.counts >= k) | ~np.isfinite(room)] = 0.0
-        u = np.minimum(u + 0.6 * np.maximum(room, 0.0), rest)
-        _refine(*arrays, k, floor, u)
-        best = max(best, float((u * lattice.counts).sum()))
+        left = np.full(u.size, np.inf)
+        _rooms(counts, parts, cheapest, k, u, left, room)
+        left[fixed | ~np.isfinite(left)] = 0.0
+        u = np.minimum(u + 0.6 * np.maximum(left, 0.0), rest)
+        _refine(counts, parts, cheapest, k, floor, u, room)
+        best = max(best, float((u * counts).sum()))
     # Sums of up to millions of prices: what rounding may have added is taken off again.
     return max(0.0, best / lattice.n_records - 1e-12)
+
+
+def _parts(lattice: Lattice, nodes: np.ndarray) -> Parts:
+    """Cut the columns into parts, and number the classes of each part at each combination of its levels."""
+    n, levels = lattice.tuples.shape[0], lattice.n_levels
+    groups: list[list[int]] = [[]]
+    for c in range(len(levels)):
+        if groups[-1] and np.prod([levels[x] for x in (*groups[-1], c)]) > COMBINATIONS:
+            groups.append([])
+        groups[-1].append(c)
+    of_node = np.empty((nodes.shape[0], len(groups)), np.int64)
+    ids: list[np.ndarray] = []
+    costs: list[np.ndarray] = []
+    for at, columns in enumerate(groups):
+        chosen, of_node[:, at] = np.unique(nodes[:, columns], axis=0, return_inverse=True)
+        of_node[:, at] += len(ids)
+        for node in chosen:
+            cells = [
+                lattice.up[c, level, lattice.tuples[:, c]] for c, level in zip(columns, node, strict=True)
+            ]
+            key = sum(lattice.keys[c][cell] for c, cell in zip(columns, cells, strict=True))
+            _, first, number = np.unique(key, return_index=True, return_inverse=True)
+            price = sum(lattice.cost[c][cell[first]] for c, cell in zip(columns, cells, strict=True))
+            ids.append(number.reshape(-1).astype(np.int32))
+            costs.append(price)
+    table = np.zeros((len(costs), max(each.size for each in costs)))
+    for at, each in enumerate(costs):
+        table[at, : each.size] = each
+    exact = float(n) ** len(groups) < 1 << 62
+    random = np.random.default_rng(0x5EED).integers(1 << 40, 1 << 62, len(groups)) | 1
+    stride = np.array([n**at for at in range(len(groups))], np.int64) if exact else random
+    return Parts(of_node, np.stack(ids), table, stride)
+
+
+def _workspace(n: int) -> Workspace:
+    whole = [np.zeros(n, np.int64) for _ in range(6)]
+    slots = np.full(1 << max(4, int(4 * n).bit_length()), -1, np.int64)
+    return Workspace(slots, whole[0], whole[1], np.zeros(n), whole[2], np.zeros(n + 1, np.int64), *whole[3:])
 
 
 # Kernels: distinct records, nodes by rising cost of their cheapest class; prices changed in place.
 
 
 @kernel()
-def _own(tuples, counts, nodes, cheapest, up, keys, cost, k, floor):
-    """The cheapest class of k records each record has: no price below it can be too high."""
-    n = tuples.shape[0]
-    rows, slots = np.arange(n), slots_for(n)
-    places, seen, ids = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    sizes, price = np.empty(n, np.int64), np.empty(n)
-    highest = floor.max()
-    for a in range(nodes.shape[0]):
-        if a & 63 == 0:
-            highest = floor.max()
-        if cheapest[a] >= highest:
-            break
-        classes = number_classes(tuples, rows, n, nodes[a], up, keys, slots, places, seen, ids)
-        for j in range(classes):
-            sizes[j] = 0
-            price[j] = -1.0
-        for i in range(n):
-            sizes[ids[i]] += counts[i]
-        for i in range(n):
-            j = ids[i]
-            if sizes[j] >= k and floor[i] > cheapest[a]:
-                if price[j] < 0.0:
-                    price[j] = node_cost(tuples, i, nodes[a], up, cost)
-                floor[i] = min(floor[i], price[j])
+def _classes(a, counts, parts, alive, many, limit, share, room):  # noqa: C901, PLR0912 - one step of a compiled search, case by case
+    """Find the classes of node a in which a record's limit exceeds a share of the cost; their number."""
+    n, width = counts.shape[0], parts.stride.shape[0]
+    found = 0
+    for t in range(many):
+        i, price = alive[t], 0.0
+        for h in range(width):
+            at = parts.of_node[a, h]
+            price += parts.cost[at, parts.ids[at, i]]
+        if limit[i] > share * price:
+            room.hot[found] = i
+            found += 1
+    if found == 0:
+        return 0
+    bits = 4
+    while (1 << bits) < 4 * found:
+        bits += 1
+    mask, shift, classes = (1 << bits) - 1, np.uint64(64 - bits), 0
+    for t in range(found):
+        key, price = np.int64(0), 0.0
+        for h in range(width):
+            at = parts.of_node[a, h]
+            key += parts.ids[at, room.hot[t]] * parts.stride[h]
+            price += parts.cost[at, parts.ids[at, room.hot[t]]]
+        at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
+        while room.slots[at] != -1 and room.seen[room.slots[at]] != key:
+            at = (at + 1) & mask
+        if room.slots[at] == -1:
+            room.slots[at] = classes
+            room.seen[classes], room.places[classes], room.price[classes] = key, at, price
+            room.sizes[classes] = room.starts[classes] = 0
+            classes += 1
+    for i in range(n):
+        key = np.int64(0)
+        for h in range(width):
+            key += parts.ids[parts.of_node[a, h], i] * parts.stride[h]
+        at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
+        while room.slots[at] != -1 and room.seen[room.slots[at]] != key:
+            at = (at + 1) & mask
+        j = room.slots[at]
+        room.ids[i] = j
+        if j >= 0:
+            room.sizes[j] += counts[i]
+            room.starts[j] += 1
+    for j in range(classes):
+        room.slots[room.places[j]] = -1
+    total = 0
+    for j in range(classes):
+        total += room.starts[j]
+        room.starts[j] = total
+    room.starts[classes] = total
+    for i in range(n - 1, -1, -1):
+        j = room.ids[i]
+        if j >= 0:
+            room.starts[j] -= 1
+            room.members[room.starts[j]] = i
+    return classes
 
 
 @kernel()
-def _refine(tuples, counts, nodes, cheapest, up, keys, cost, k, floor, u):  # noqa: C901 - one step of a compiled search, case by case
-    """Lower prices towards the floor until no class of k records is violated."""
-    n = tuples.shape[0]
-    rows, slots = np.arange(n), slots_for(n)
-    places, seen, ids = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    sizes, price, highest = np.empty(n, np.int64), np.empty(n), np.empty(n)
-    start, fill, members = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    top = np.empty(k, np.int64)
-    for a in range(nodes.shape[0]):
-        if cheapest[a] >= u.max():
+def _still(alive, many, limit, floor):
+    """Keep those whose limit lies above a floor that only rises."""
+    kept = 0
+    for t in range(many):
+        if limit[alive[t]] > floor:
+            alive[kept] = alive[t]
+            kept += 1
+    return kept
+
+
+@kernel()
+def _own(counts, parts, cheapest, k, floor, room):
+    """The cheapest class of k records each record has: no price below it can be too high."""
+    alive, many = np.arange(counts.shape[0]), counts.shape[0]
+    for a in range(cheapest.shape[0]):
+        if a & 15 == 0:
+            many = _still(alive, many, floor, cheapest[a])
+        if many == 0:
             break
-        classes = number_classes(tuples, rows, n, nodes[a], up, keys, slots, places, seen, ids)
-        for j in range(classes):
-            sizes[j], price[j], highest[j], fill[j] = 0, -1.0, 0.0, 0
-        for i in range(n):
-            sizes[ids[i]] += counts[i]
-            highest[ids[i]] = max(highest[ids[i]], u[i])
-        for i in range(n):
-            j = ids[i]
-            if sizes[j] >= k and highest[j] > cheapest[a]:
-                if price[j] < 0.0:
-                    price[j] = node_cost(tuples, i, nodes[a], up, cost)
-                fill[j] += 1
-        at = 0
-        for j in range(classes):
-            start[j] = -1
-            if price[j] >= 0.0 and highest[j] > price[j]:
-                start[j] = at
-                at += fill[j]
-            fill[j] = start[j]
-        for i in range(n):
-            if start[ids[i]] >= 0:
-                members[fill[ids[i]]] = i
-                fill[ids[i]] += 1
-        for j in range(classes):
-            if start[j] >= 0:
-                _lower(members[start[j] : fill[j]], counts, k, price[j], floor, u, top)
+        for j in range(_classes(a, counts, parts, alive, many, floor, 1.0, room)):
+            if room.sizes[j] >= k:
+                for t in range(room.starts[j], room.starts[j + 1]):
+                    floor[room.members[t]] = min(floor[room.members[t]], room.price[j])
+
+
+@kernel()
+def _refine(counts, parts, cheapest, k, floor, u, room):
+    """Lower prices towards the floor until no class of k records is violated."""
+    alive, many = np.arange(counts.shape[0]), counts.shape[0]
+    top = np.empty(k, np.int64)
+    for a in range(cheapest.shape[0]):
+        if a & 15 == 0:
+            many = _still(alive, many, u, cheapest[a])
+        if many == 0:
+            break
+        for j in range(_classes(a, counts, parts, alive, many, u, 1.0, room)):
+            if room.sizes[j] >= k:
+                members = room.members[room.starts[j] : room.starts[j + 1]]
+                _lower(members, counts, k, room.price[j], floor, u, top)
+
+
+@kernel()
+def _largest(members, counts, k, u, top):
+    """The records of the k largest prices of a class, each as often as it counts; how many there are."""
+    have = 0
+    for t in range(members.shape[0]):
+        i = members[t]
+        for _ in range(min(counts[i], k)):
+            if have == k and u[i] <= u[top[k - 1]]:
+                break
+            at = have if have < k else k - 1
+            while at > 0 and u[top[at - 1]] < u[i]:
+                top[at] = top[at - 1]
+                at -= 1
+            top[at] = i
+            have = min(have + 1, k)
+    return have
 
 
 @kernel()
 def _lower(members, counts, k, price, floor, u, top):
     """Make the k largest prices of one class sum to no more than k times its cost."""
     for _ in range(64):
-        have, chosen, total, above = 0, 0, 0.0, 0.0
-        while have < k:
-            best, most = -1, -1.0
-            for t in range(members.shape[0]):
-                i = members[t]
-                used = False
-                for x in range(chosen):
-                    used = used or top[x] == i
-                if not used and u[i] > most:
-                    best, most = i, u[i]
-            if best < 0:
-                break
-            taken = min(counts[best], k - have)
-            top[chosen] = best
-            chosen += 1
-            have += taken
-            total += taken * most
-            above += taken * (most - floor[best])
+        have, total, above = _largest(members, counts, k, u, top), 0.0, 0.0
+        for x in range(have):
+            total += u[top[x]]
+            above += u[top[x]] - floor[top[x]]
         over = total - k * price
         # Prices at the floor exceed no class but by rounding.
         if over <= 0.0 or above <= 0.0:
             return
         # Once these are lowered others may be the largest: look again.
         share = min(1.0, over / above * (1.0 + 1e-9))
-        for x in range(chosen):
-            u[top[x]] -= share * (u[top[x]] - floor[top[x]])
+        for x in range(have):
+            if x == 0 or top[x] != top[x - 1]:
+                u[top[x]] -= share * (u[top[x]] - floor[top[x]])
     # Still over after so many rounds: the floor is always allowed.
     for t in range(members.shape[0]):
         u[members[t]] = min(u[members[t]], max(floor[members[t]], 0.0))
 
 
 @kernel()
-def _room(tuples, counts, nodes, cheapest, up, keys, cost, k, u, room):  # noqa: C901, PLR0912 - one step of a compiled search, case by case
+def _rooms(counts, parts, cheapest, k, u, left, room):
     """How far each price could be raised alone."""
-    n = tuples.shape[0]
-    rows, slots = np.arange(n), slots_for(n)
-    places, seen, ids = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    sizes, price = np.empty(n, np.int64), np.empty(n)
-    largest, left = np.empty((n, k)), np.empty(n)
-    for a in range(nodes.shape[0]):
-        if cheapest[a] >= u.max():
+    alive, many = np.arange(counts.shape[0]), counts.shape[0]
+    top = np.empty(k, np.int64)
+    for a in range(cheapest.shape[0]):
+        if a & 15 == 0:
+            many = _still(alive, many, u, NEAR * cheapest[a])
+        if many == 0:
             break
-        classes = number_classes(tuples, rows, n, nodes[a], up, keys, slots, places, seen, ids)
-        for j in range(classes):
-            sizes[j], price[j] = 0, -1.0
-            for y in range(k):
-                largest[j, y] = -1.0
-        for i in range(n):
-            sizes[ids[i]] += counts[i]
-        for i in range(n):
-            j = ids[i]
-            if sizes[j] < k:
+        for j in range(_classes(a, counts, parts, alive, many, u, NEAR, room)):
+            if room.sizes[j] < k:
                 continue
-            if price[j] < 0.0:
-                price[j] = node_cost(tuples, i, nodes[a], up, cost)
-            for _ in range(min(counts[i], k)):
-                if u[i] <= largest[j, k - 1]:
-                    break
-                at = k - 1
-                while at > 0 and largest[j, at - 1] < u[i]:
-                    largest[j, at] = largest[j, at - 1]
-                    at -= 1
-                largest[j, at] = u[i]
-        for j in range(classes):
-            if price[j] >= 0.0:
-                left[j] = k * price[j]
-                for y in range(k):
-                    left[j] -= max(largest[j, y], 0.0)
-        for i in range(n):
-            j = ids[i]
-            if sizes[j] >= k:
-                inside = u[i] >= largest[j, k - 1]
-                here = left[j] / min(counts[i], k) if inside else left[j] + largest[j, k - 1] - u[i]
-                room[i] = min(room[i], here)
+            members = room.members[room.starts[j] : room.starts[j + 1]]
+            have, free = _largest(members, counts, k, u, top), k * room.price[j]
+            for x in range(have):
+                free -= u[top[x]]
+            smallest = u[top[have - 1]]
+            for t in range(members.shape[0]):
+                i = members[t]
+                here = free / min(counts[i], k) if u[i] >= smallest else free + smallest - u[i]
+                left[i] = min(left[i], here)

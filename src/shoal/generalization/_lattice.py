@@ -96,6 +96,22 @@ class Lattice:
             tuple(hierarchies), up, keys, price, joined_of(hierarchies, cost),
         )  # fmt: skip
 
+    def side_by_side(self) -> tuple[Lattice, np.ndarray]:
+        """The same records with the costliest columns first and look-alikes side by side, and which record is where."""
+        dearest = [float(each.max(initial=0.0)) for each in self.level_costs()]
+        first = np.argsort(-np.asarray(dearest), kind="stable")
+        ranked = np.lexsort(self.tuples[:, first[::-1]].T)
+        place = np.empty(ranked.size, np.int64)
+        place[ranked] = np.arange(ranked.size)
+        order = np.argsort(place[self.of_row], kind="stable")
+        start, width, node, cost = self.joined
+        moved = Lattice(
+            np.ascontiguousarray(self.tuples[ranked][:, first]), self.counts[ranked], place[self.of_row[order]],
+            tuple(self.hierarchies[c] for c in first), self.up[first], self.keys[first], self.cost[first],
+            Joined(start[first], width[first], node, cost),
+        )  # fmt: skip
+        return moved, order
+
     @property
     def n_records(self) -> int:
         """Records, each counted."""

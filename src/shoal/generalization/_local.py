@@ -16,8 +16,6 @@ from shoal.generalization._lattice import Lattice
 
 # Nodes tried when classes are closed; what is left open then joins the cheapest class.
 MOST_NODES = 20_000
-# Distinct records up to which the loss is bounded from below unless asked.
-CERTIFIED = 60_000
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel, prange
-from shoal.generalization._lattice import Joined, Lattice
+from shoal.generalization._lattice import Lattice
 
 # Look-alikes each distinct record knows.
 NEAR = 16
@@ -15,17 +15,28 @@ ORDERS = 6
 
 
 def near_tuples(lattice: Lattice, wanted: np.ndarray) -> np.ndarray:
-    """For some distinct records the nearest others, nearest first; -1 where none is left."""
+    """For some distinct records the nearest others, nearest first; -1 where none is left.
+
+    The lattice has its distinct records in order, costly columns first (`Lattice.side_by_side`).
+    """
     tuples = np.ascontiguousarray(lattice.tuples, np.int32)
     m = min(NEAR, tuples.shape[0])
     if tuples.shape[0] > PAIRS:
         return _windows(lattice, tuples, wanted, m)
-    # Costly columns first: most pairs are then seen to be far after a few.
-    weight = [float(lattice.level_costs()[c][1:].max(initial=0.0)) for c in range(tuples.shape[1])]
-    first = np.argsort(-np.asarray(weight), kind="stable")
-    start, width, node, cost = lattice.joined
-    joined = Joined(start[first], width[first], node, cost)
-    return _nearest(np.ascontiguousarray(tuples[:, first]), wanted, lattice.counts, m, joined)
+    alike, ends = _runs(tuples)
+    return _nearest(tuples, wanted, lattice.counts, m, lattice.joined, alike, ends)
+
+
+def _runs(tuples: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """How many first columns each row shares with the row before, and where the rows that share column by column end."""
+    n, q = tuples.shape
+    same = np.zeros((n, q), bool)
+    same[1:] = np.logical_and.accumulate(tuples[1:] == tuples[:-1], axis=1)
+    ends = np.empty((n, q), np.int32)
+    for c in range(q):
+        starts = np.flatnonzero(~same[:, c])
+        ends[:, c] = np.append(starts[1:], n)[np.cumsum(~same[:, c]) - 1]
+    return same.sum(axis=1).astype(np.int32), ends
 
 
 def _windows(lattice: Lattice, tuples: np.ndarray, wanted: np.ndarray, m: int) -> np.ndarray:
@@ -51,27 +62,47 @@ def _windows(lattice: Lattice, tuples: np.ndarray, wanted: np.ndarray, m: int) -
 
 
 @kernel(parallel=True)
-def _nearest(tuples, wanted, counts, m, joined):
+def _nearest(tuples, wanted, counts, m, joined, alike, ends):
+    """Rows in order: where the first columns alone cost too much, all that share them are passed over."""
     n, q = tuples.shape
     found = np.full((wanted.shape[0], m), -1, np.int64)
     for w in prange(wanted.shape[0]):
         i = wanted[w]
-        far = np.full(m, np.inf)
-        for j in range(n):
-            if j == i and counts[i] == 1:
+        far, spent = np.full(m, np.inf), np.zeros(q + 1)
+        low, high = max(0, i - m), min(n, i + m + 1)
+        for j in range(low, high):  # neighbours in order are near: a first limit
+            if j != i or counts[i] > 1:
+                for c in range(q):
+                    here = joined.start[c] + tuples[i, c] * joined.width[c] + tuples[j, c]
+                    spent[c + 1] = spent[c] + joined.cost[here]
+                _sort_in(far, found, w, spent[q], j)
+        j, known = 0, 0
+        while j < n:
+            if low <= j < high:
+                j, known = high, 0
                 continue
-            total = 0.0
-            for c in range(q):
-                total += joined.cost[joined.start[c] + tuples[i, c] * joined.width[c] + tuples[j, c]]
-                if total >= far[m - 1]:
+            after, spent[q] = j + 1, np.inf
+            for c in range(known, q):
+                here = joined.start[c] + tuples[i, c] * joined.width[c] + tuples[j, c]
+                spent[c + 1] = spent[c] + joined.cost[here]
+                if spent[c + 1] >= far[m - 1]:
+                    after = int(ends[j, c])
                     break
-            if total < far[m - 1]:
-                at = m - 1
-                while at > 0 and far[at - 1] > total:
-                    far[at], found[w, at] = far[at - 1], found[w, at - 1]
-                    at -= 1
-                far[at], found[w, at] = total, j
+            _sort_in(far, found, w, spent[q], j)
+            j = after
+            known = int(alike[j]) if j < n else 0
     return found
+
+
+@kernel(inline=True)
+def _sort_in(far, found, w, total, j):
+    """Keep j among the nearest of w, nearest first."""
+    at = far.shape[0] - 1
+    if total < far[at]:
+        while at > 0 and far[at - 1] > total:
+            far[at], found[w, at] = far[at - 1], found[w, at - 1]
+            at -= 1
+        far[at], found[w, at] = total, j
 
 
 @kernel(parallel=True)
@@ -91,10 +122,5 @@ def _best_of(tuples, wanted, offered, m, joined):
             total = 0.0
             for c in range(q):
                 total += joined.cost[joined.start[c] + tuples[i, c] * joined.width[c] + tuples[j, c]]
-            if total < far[m - 1]:
-                at = m - 1
-                while at > 0 and far[at - 1] > total:
-                    far[at], found[w, at] = far[at - 1], found[w, at - 1]
-                    at -= 1
-                far[at], found[w, at] = total, j
+            _sort_in(far, found, w, total, j)
     return found

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -47,8 +47,11 @@ def _write_excel(frame: pl.DataFrame, path: Path) -> None:
     book.save(path)
 
 
-def statistical_reader(path: Path, ending: str) -> tuple[Keywords, Any]:
-    """The columns of an SPSS, Stata or SAS file as stored, and its metadata."""
+def statistical_reader(path: Path, ending: str, coded: Collection[str] = ()) -> tuple[Keywords, Any]:
+    """The columns of an SPSS, Stata or SAS file as stored, and its metadata.
+
+    Codes declared as missing become missing cells, but for the columns `coded` of SPSS, which can write them again.
+    """
     pyreadstat = _pyreadstat()
     reader = {
         ".sav": pyreadstat.read_sav, ".zsav": pyreadstat.read_sav, ".por": pyreadstat.read_por,
@@ -60,7 +63,10 @@ def statistical_reader(path: Path, ending: str) -> tuple[Keywords, Any]:
         data, meta = reader(str(path), output_format="dict", **options)
     except (pyreadstat.ReadstatError, pyreadstat.PyreadstatError, UnicodeDecodeError) as error:
         raise InputError(f"The file {str(path)!r} cannot be read as {ending}: {first_line(error)}") from None
-    gone = {name: _declared_missing(name, values, meta) for name, values in data.items()}
+    stay = set(coded) if ending in (".sav", ".zsav") else set()
+    gone = {
+        name: [] if name in stay else _declared_missing(name, values, meta) for name, values in data.items()
+    }
     meta.declared_missing = {name: sum(flags) for name, flags in gone.items() if any(flags)}
     cells = {
         name: [None if flag else value for value, flag in zip(values, gone[name], strict=True)]
@@ -94,9 +100,11 @@ def _is_declared(value: Any, ranges: Iterable[Mapping[str, Any]], letters: set[s
     return False
 
 
-def read_statistical(path: Path, ending: str) -> tuple[pl.DataFrame, Json, tuple[str, ...]]:
+def read_statistical(
+    path: Path, ending: str, coded: Collection[str] = ()
+) -> tuple[pl.DataFrame, Json, tuple[str, ...]]:
     """A table of SPSS, Stata or SAS, what is known of its variables, and what could not be kept apart."""
-    data, meta = statistical_reader(path, ending)
+    data, meta = statistical_reader(path, ending, coded)
     labels = {
         "column_labels": {name: text for name, text in meta.column_names_to_labels.items() if text},
         "variable_value_labels": dict(meta.variable_value_labels),
@@ -151,7 +159,8 @@ def lost_in(frame: pl.DataFrame, ending: str, labels: Mapping[str, Any]) -> tupl
     """What a format cannot hold of a table and of what is known of its variables, one sentence each."""
     said = []
     kept = {
-        key: _fitting(frame, labels, key) for key in ("variable_value_labels", "missing_ranges", "measures")
+        key: _fitting(frame, labels, key, ending)
+        for key in ("variable_value_labels", "missing_ranges", "measures")
     }
     for key, words in _WORDS.items():
         had = [name for name in labels.get(key, {}) if name in frame.columns]
@@ -181,7 +190,7 @@ _HOLDS = {
 }
 
 
-def _fitting(frame: pl.DataFrame, labels: Mapping[str, Any], key: str) -> Json:
+def _fitting(frame: pl.DataFrame, labels: Mapping[str, Any], key: str, ending: str) -> Json:
     """What is known of variables that are still there, of those whose cells became texts only what suits texts."""
     found = {}
     for name, each in labels.get(key, {}).items():
@@ -189,6 +198,8 @@ def _fitting(frame: pl.DataFrame, labels: Mapping[str, Any], key: str) -> Json:
             continue
         text = frame.schema[name] in (pl.String, pl.Categorical, pl.Enum)
         if key == "variable_value_labels" and text != all(isinstance(value, str) for value in each):
+            if text and ending in (".sav", ".zsav") and (worded := _text_labels(frame[name], each)):
+                found[name] = worded
             continue
         if key == "missing_ranges" and any(isinstance(part["lo"], str) != text for part in each):
             continue
@@ -196,6 +207,15 @@ def _fitting(frame: pl.DataFrame, labels: Mapping[str, Any], key: str) -> Json:
             continue
         found[name] = each
     return found
+
+
+def _text_labels(cells: pl.Series, labels: Mapping[Any, str]) -> dict[str, str]:
+    """Labels of the codes that are still there as texts: a coarsened column holds codes beside groups of them."""
+    written = {
+        f"{code:.15g}" if isinstance(code, float) else str(code): label for code, label in labels.items()
+    }
+    present = set(cells.cast(pl.String).unique().to_list())
+    return {code: label for code, label in written.items() if code in present}
 
 
 def _formats(frame: pl.DataFrame, labels: Mapping[str, Any], ending: str) -> dict[str, str]:
@@ -261,13 +281,14 @@ def _write_statistical(frame: pl.DataFrame, path: Path, ending: str, labels: Map
         for name, label in labels.get("column_labels", {}).items()
         if name in frame.columns and label
     }
-    values = _fitting(frame, labels, "variable_value_labels")
+    values = _fitting(frame, labels, "variable_value_labels", ending)
     data = pd.DataFrame({name: _pandas_cells(frame[name]) for name in frame.columns})
     common: Keywords = {"column_labels": names, "variable_format": _formats(frame, labels, ending)}
     if ending in (".sav", ".zsav"):
         pyreadstat.write_sav(
             data, str(path), variable_value_labels=values, compress=ending == ".zsav",
-            missing_ranges=_fitting(frame, labels, "missing_ranges"), variable_measure=_fitting(frame, labels, "measures"),
+            missing_ranges=_fitting(frame, labels, "missing_ranges", ending),
+            variable_measure=_fitting(frame, labels, "measures", ending),
             file_label=labels.get("file_label", ""), note=labels.get("notes") or None, **common,
         )  # fmt: skip
     elif ending == ".dta":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -71,7 +72,7 @@ def read_table(path: str | Path, file: FileFormat | None = None) -> pl.DataFrame
     return read_source(path, file).frame
 
 
-def read_source(path: str | Path, file: FileFormat | None = None) -> ReadTable:
+def read_source(path: str | Path, file: FileFormat | None = None, coded: Collection[str] = ()) -> ReadTable:
     """Read a table together with what is to be said about its file.
 
     Parameters
@@ -79,6 +80,8 @@ def read_source(path: str | Path, file: FileFormat | None = None) -> ReadTable:
     path : str or Path
     file : FileFormat, optional
         How the bytes of a text file are read, as a schema declares it; left open, it is found and said.
+    coded : collection of str, optional
+        Columns of an SPSS file that keep the codes which the file declares as missing; elsewhere these are missing cells.
     """
     if str(path) == "-":
         return _text(sys.stdin.buffer.read(), "the standard input", ".csv", file)
@@ -94,7 +97,7 @@ def read_source(path: str | Path, file: FileFormat | None = None) -> ReadTable:
         if ending in TEXT:
             source = _text(path.read_bytes(), repr(str(path)), ending, file)
         else:
-            source = _read_binary(path, ending)
+            source = _read_binary(path, ending, coded)
     except PermissionError:
         raise InputError(f"The file {str(path)!r} cannot be read: no permission.") from None
     if source.frame.width == 0 or source.frame.height == 0:
@@ -183,7 +186,7 @@ def _marks(ending: str, source: ReadTable | None) -> FileFormat:
     )
 
 
-def _read_binary(path: Path, ending: str) -> ReadTable:
+def _read_binary(path: Path, ending: str, coded: Collection[str] = ()) -> ReadTable:
     try:
         if ending == ".parquet":
             return ReadTable(pl.read_parquet(path), ending)
@@ -195,5 +198,5 @@ def _read_binary(path: Path, ending: str) -> ReadTable:
         if isinstance(error, (PermissionError, InputError)):
             raise
         raise InputError(f"The file {str(path)!r} cannot be read as {ending}: {first_line(error)}") from None
-    frame, labels, notes = read_statistical(path, ending)
+    frame, labels, notes = read_statistical(path, ending, coded)
     return ReadTable(frame, ending, notes, labels)

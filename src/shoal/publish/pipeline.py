@@ -23,11 +23,10 @@ from shoal.publish.stages.check import exposure_of, refuse_broken
 from shoal.publish.stages.households import household_sums, households_of
 from shoal.publish.stages.identification import NOT_MEASURED
 from shoal.publish.stages.plan import PublishPlan, draft_plan, finished_plan, small_strata
-from shoal.publish.stages.roles import Roles, settle_roles
+from shoal.publish.stages.roles import Roles, settle_roles, settle_rules
 from shoal.publish.stages.routing import centres_of, stratum_sums
 from shoal.publish.stages.survey import ROW, survey_batch, surveyed
 from shoal.publish.status import Status, refuse_red, status_of
-from shoal.rules import edits_of, refuse_contradiction
 
 # Rows of the sample from which large tables are cut into parts.
 SAMPLE_ROWS = 60_000
@@ -77,8 +76,9 @@ def protect(
     key = None if request.identifiers == "drop" else request.key or secrets.token_bytes(32)
     with executor.open(request, tell) as rows:
         tell("reading the schema", 0, 0)
-        roles = settle_roles(rows.head(), request, rows.labelled)
-        refuse_contradiction(edits_of(roles.schema.rules, roles.names))
+        head = rows.head()
+        roles = settle_roles(head, request, rows.labelled)
+        settle_rules(roles, head)
         tell("looking through the table", 0, 0)
         plan = plan_rows(rows, roles, request, method)
         rows.solve(plan)

@@ -30,7 +30,7 @@ from shoal.publish.result import Protection, original_cells
 from shoal.publish.stages import check
 from shoal.publish.stages.measure import MEASURED_RECORDS, Figures
 from shoal.publish.stages.release import hidden, shuffled
-from shoal.publish.stages.roles import DecidedRoles, Roles, settle_roles
+from shoal.publish.stages.roles import DecidedRoles, Roles, settle_roles, settle_rules
 from shoal.publish.stages.survey import ROW, kept_rows, weights_of
 from shoal.publish.status import Status, refuse_red
 
@@ -119,9 +119,9 @@ def opened(request: ProtectionRequest, executor: Executor, tell: Progress) -> It
     key = None if request.identifiers == "drop" else request.key or secrets.token_bytes(32)
     with executor.open(request, tell) as rows:
         tell("reading the schema", 0, 0)
-        roles = settle_roles(rows.head(), request, rows.labelled)
-        edits = rules.edits_of(roles.schema.rules, roles.names)
-        rules.refuse_contradiction(edits)
+        head = rows.head()
+        roles = settle_roles(head, request, rows.labelled)
+        edits = settle_rules(roles, head)
         if request.count == "household" and roles.household is None:
             raise InputError(
                 "Counting households needs their column: name it (--households), or give it that role in a schema. None "

@@ -290,6 +290,12 @@ class ProtectionRequest:
         """How the bytes of a text file are read, where the schema declares it."""
         return None if self.schema is None else self.schema.file
 
+    @property
+    def untouched(self) -> tuple[str, ...]:
+        """The columns that stay as they are, by the request or by the schema."""
+        stated = () if self.schema is None else self.schema.columns.values()
+        return tuple({*self.leave, *(each.name for each in stated if each.role == "leave")})
+
     def given(self) -> Keywords:
         """The fields that differ from their default."""
         usual = {each.name: each.default for each in fields(self)} | {"method": self.default_method}

@@ -179,7 +179,8 @@ class Protection:
             *(str(verdict) for verdict in self.verdicts),
             f"information loss {figures.information_loss:.3f} %{il2}{link}",
         ]
-        if figures.dld is not None and not self.roles.left:
+        grouped = all(step["k"] for step in figures.steps or ())  # what is perturbed alone stands in no group
+        if figures.dld is not None and grouped and not self.roles.left:
             most = figures.n_groups / figures.n_records
             said[-1] += f"; groups of {low:,} or more allow at most {100 * most:.3g} % of all records"
         elif figures.linkage is not None:

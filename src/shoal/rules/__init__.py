@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from shoal.rules._edits import Edit, Linear, edits_of, refuse_contradiction
+from shoal.rules._edits import Edit, Linear, edits_of, refuse_contradiction, refuse_texts
 from shoal.rules._repair import KeptRule, Repaired, refuse_unkept, repair
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "Repaired",
     "edits_of",
     "refuse_contradiction",
+    "refuse_texts",
     "refuse_unkept",
     "repair",
 ]

@@ -75,6 +75,15 @@ class Edit:
         """What the rule says."""
         return self.rule.text
 
+    @property
+    def compared_as_numbers(self) -> tuple[str, ...]:
+        """The columns whose cells must be numbers for the rule to say anything."""
+        if not self.conditions:
+            return self.columns
+        pairs = [each for each in self.conditions if not each.is_missing and not isinstance(each.value, str)]
+        named = [name for each in pairs for name in (each.column, each.other) if name is not None]
+        return tuple(dict.fromkeys(named))
+
     def broken(self, after: pl.DataFrame, before: pl.DataFrame | None = None) -> np.ndarray:
         """Which records break it; a missing cell breaks nothing. Zeros are compared with the table before."""
         if self.kind == "zero":
@@ -162,6 +171,28 @@ def edits_of(rules: Iterable[Rule], names: Collection[str]) -> tuple[Edit, ...]:
         if odd:
             raise SchemaError(f"The rule {edit.text!r} names the column {odd[0]!r}, which the table lacks.")
     return found
+
+
+def refuse_texts(edits: Iterable[Edit], rows: pl.DataFrame) -> None:
+    """Raise a sentence for a rule that compares numbers where a column holds none: it would hold of any table.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.rules import edits_of, refuse_texts
+    >>> from shoal.schema import Rule
+    >>> refuse_texts(edits_of([Rule(range="pay >= 0")], ["pay"]), pl.DataFrame({"pay": ["low", "high"]}))
+    Traceback (most recent call last):
+        ...
+    shoal.errors.SchemaError: The rule 'pay >= 0' compares numbers. The column 'pay' holds none.
+    """
+    for edit in edits:
+        for name in edit.compared_as_numbers:
+            if name not in rows.columns or rows.schema[name] not in (pl.String, pl.Categorical, pl.Enum):
+                continue
+            cells = rows[name].drop_nulls().cast(pl.String)
+            if cells.len() and not cells.cast(pl.Float64, strict=False).is_not_null().any():
+                raise SchemaError(f"The rule {edit.text!r} compares numbers. The column {name!r} holds none.")
 
 
 def _edit(rule: Rule) -> Edit:

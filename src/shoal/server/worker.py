@@ -203,7 +203,8 @@ def _ready(folder: Path, wanted: Json, tell: Callable[[str, float, float], None]
     """The table, and its schema with the roles that the form gave."""
     tell("reading the table", 0, 0)
     codebook = _codebook(folder)
-    source = _read(folder, codebook)
+    left = [name for name, facts in wanted["columns"].items() if facts.get("role") == "leave"]
+    source = _read(folder, codebook, left)
     schema = _schema(codebook, source)
     return source, schema.with_columns(**wanted["columns"])
 
@@ -247,13 +248,13 @@ def _escaped(frame: Any) -> Any:
     return headed.with_columns(pl.col(pl.String).map_elements(escape_cell, return_dtype=pl.String))
 
 
-def _read(folder: Path, codebook: Schema | None) -> Any:
+def _read(folder: Path, codebook: Schema | None, coded: Collection[str] = ()) -> Any:
     from shoal import io
 
     table = folder / f"table{_ending(folder)}"
     if _unpacked(table) > UNPACKED_BYTES:
         raise InputError("The file unpacks to more than this server takes.")
-    return io.read_source(table, None if codebook is None else codebook.file)
+    return io.read_source(table, None if codebook is None else codebook.file, coded)
 
 
 def _unpacked(table: Path) -> int:

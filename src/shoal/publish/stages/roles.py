@@ -12,6 +12,7 @@ from shoal.engine.roles import settled_schema
 from shoal.errors import InputError
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.decode import RAW, Decoder, decoded_facts, raw_facts
+from shoal.rules import Edit, edits_of, refuse_contradiction, refuse_texts
 from shoal.schema import Column, Schema
 from shoal.schema.steps import CONDITIONS
 
@@ -94,6 +95,15 @@ class DecidedRoles(Protocol):
     @property
     def roles(self) -> Roles:
         """What every column is."""
+
+
+def settle_rules(roles: Roles, head: pl.DataFrame) -> tuple[Edit, ...]:
+    """The schema's rules; raises a sentence for those that no record can keep, or that say nothing of these cells."""
+    edits = edits_of(roles.schema.rules, roles.names)
+    refuse_contradiction(edits)
+    read = [name for name, fact in roles.schema.columns.items() if fact.kind in ("number", "date")]
+    refuse_texts(edits, head.drop(read, strict=False))
+    return edits
 
 
 def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Collection[str] = ()) -> Roles:

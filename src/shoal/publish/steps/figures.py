@@ -93,7 +93,8 @@ def _told(each: Ran) -> Json:
     """A step as plain values."""
     loss = float(np.mean(list(each.treated.losses.values()))) if each.treated.losses else 0.0
     return {
-        "method": each.step.method, "columns": list(each.step.columns), "k": each.k, "level": each.step.level,
+        "method": each.step.method, "columns": list(each.step.columns),
+        "k": each.k if each.step.is_truthful or each.step.is_grouping else None, "level": each.step.level,
         "within": list(each.within), "information_loss": 100.0 * loss, "seconds": each.seconds,
         **{name: fact for name, fact in each.treated.facts.items() if name != "loss"},
     }  # fmt: skip
