@@ -68,20 +68,24 @@ def recode_locally(
     if not bool(conditions.holds(np.zeros(lattice.n_records, np.int64))[0]):
         raise GuaranteeError(f"No class can hold {conditions}: the whole table does not.")
     nodes, _ = lattice.nodes_by(lattice.level_costs(), MOST_NODES)
-    labels = _held(lattice, conditions, close_classes(lattice, conditions, nodes))
-    labels = improve(lattice, conditions, labels, proposals, random_state)
+    first = _held(lattice, conditions, close_classes(lattice, conditions, nodes))
+    labels = improve(lattice, conditions, first, proposals, random_state)
     bound = None
     if certify:
-        labels, bound = _certified(lattice, conditions, labels, unit, time_limit)
+        labels, bound = _certified(lattice, conditions, first, labels, unit, time_limit)
     loss = mean_cost(lattice, labels)
     found = class_nodes(lattice.tuples[lattice.of_row], labels, int(labels.max()) + 1, lattice.joined)
     return LocalRecoding(labels, found, loss, None if bound is None else min(bound, loss))
 
 
 def _certified(
-    lattice: Lattice, conditions: Conditions, labels: np.ndarray, unit: float, time_limit: float | None
-) -> tuple[np.ndarray, float]:
-    """Better labels where the table is small enough for a programme, and a bound on the mean cost."""
+    lattice: Lattice, conditions: Conditions, first: np.ndarray, labels: np.ndarray, unit: float,
+    time_limit: float | None,
+) -> tuple[np.ndarray, float]:  # fmt: skip
+    """Better labels where the table is small enough for a programme, and a bound on the mean cost.
+
+    Prices start from the first classes: those of better ones are lower where they need not be, and bound less.
+    """
     n = lattice.n_records
     programme = solve(lattice, conditions.k, mean_cost(lattice, labels) * n, unit=unit, time_limit=time_limit)
     if programme is not None:
@@ -93,7 +97,7 @@ def _certified(
         ):
             labels = found
         return labels, programme.bound / n
-    prices = class_prices(lattice, labels)[labels]
+    prices = class_prices(lattice, first)[first]
     by_tuple = np.bincount(lattice.of_row, weights=prices) / lattice.counts
     return labels, lower_bound(lattice, conditions.k, by_tuple)
 
