@@ -17,7 +17,7 @@ COMBINATIONS = 256
 NEAR = 1.0
 
 
-class Parts(NamedTuple):
+class ColumnParts(NamedTuple):
     """Columns in a few parts, so that a class of a node is told by one number for each part.
 
     `of_node` is the combination of each node in each part, `ids` the class of each distinct record at a combination,
@@ -30,7 +30,7 @@ class Parts(NamedTuple):
     stride: np.ndarray
 
 
-class Workspace(NamedTuple):
+class PassTables(NamedTuple):
     """What a pass over the nodes needs: a table of keys, and the classes it finds with their members."""
 
     slots: np.ndarray
@@ -89,7 +89,7 @@ def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 1) -
     return max(0.0, best / lattice.n_records - 1e-12)
 
 
-def _parts(lattice: Lattice, nodes: np.ndarray) -> Parts:
+def _parts(lattice: Lattice, nodes: np.ndarray) -> ColumnParts:
     """Cut the columns into parts, and number the classes of each part at each combination of its levels."""
     n, levels = lattice.tuples.shape[0], lattice.n_levels
     groups: list[list[int]] = [[]]
@@ -118,13 +118,13 @@ def _parts(lattice: Lattice, nodes: np.ndarray) -> Parts:
     exact = float(n) ** len(groups) < 1 << 62
     random = np.random.default_rng(0x5EED).integers(1 << 40, 1 << 62, len(groups)) | 1
     stride = np.array([n**at for at in range(len(groups))], np.int64) if exact else random
-    return Parts(of_node, np.stack(ids), table, stride)
+    return ColumnParts(of_node, np.stack(ids), table, stride)
 
 
-def _workspace(n: int) -> Workspace:
+def _workspace(n: int) -> PassTables:
     whole = [np.zeros(n, np.int64) for _ in range(6)]
     slots = np.full(1 << max(4, int(4 * n).bit_length()), -1, np.int64)
-    return Workspace(slots, whole[0], whole[1], np.zeros(n), whole[2], np.zeros(n + 1, np.int64), *whole[3:])
+    return PassTables(slots, whole[0], whole[1], np.zeros(n), whole[2], np.zeros(n + 1, np.int64), *whole[3:])
 
 
 # Kernels: distinct records, nodes by rising cost of their cheapest class; prices changed in place.
