@@ -57,7 +57,7 @@ class Buckets:
         return min(self._most, left + (time.monotonic() - at) * self._pace / 60)
 
 
-class Turns:
+class BoundedTurns:
     """Lets work that takes long in one after another; nobody has two turns, and few wait: each holds a thread.
 
     Parameters
@@ -69,8 +69,8 @@ class Turns:
 
     Examples
     --------
-    >>> from shoal.server.limits import Turns
-    >>> turns = Turns(1, 4, "list of questions")
+    >>> from shoal.server.limits import BoundedTurns
+    >>> turns = BoundedTurns(1, 4, "list of questions")
     >>> with turns.take("ann"), turns.take("ann"):
     ...     pass
     Traceback (most recent call last):
@@ -132,7 +132,7 @@ class LargeQuestions:
 
     def __init__(self, most: int, large: int, at_once: int, waiting: int) -> None:
         self.most, self.large = most, large
-        self._turns = Turns(at_once, waiting, f"question with more than {large} numbers")
+        self._turns = BoundedTurns(at_once, waiting, f"question with more than {large} numbers")
 
     @property
     def busy(self) -> int:

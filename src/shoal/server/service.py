@@ -45,7 +45,7 @@ from shoal.server.budgets import Budget, DatasetSpending, Left
 from shoal.server.config import Config, Dataset, LinkedTable
 from shoal.server.dataset_files import DatasetFiles
 from shoal.server.folders import TABLES, PrivateFolder
-from shoal.server.limits import Buckets, LargeQuestions, TooOftenError, Turns
+from shoal.server.limits import BoundedTurns, Buckets, LargeQuestions, TooOftenError
 from shoal.server.words import examples, joins, name_of
 from shoal.typing import Json, Keywords
 
@@ -85,8 +85,8 @@ class Service:
             config.most_figures, config.large_figures, config.large_at_once, config.large_waiting
         )
         # Both take a core for a while; who waits for another holds a thread that all requests share.
-        self.together = Turns(1, config.large_waiting, "list of questions asked together")
-        self.making = Turns(1, config.large_waiting, "whole table")
+        self.together = BoundedTurns(1, config.large_waiting, "list of questions asked together")
+        self.making = BoundedTurns(1, config.large_waiting, "whole table")
         self._refusals = Buckets(config.refusals_per_hour / 60, max(1, config.refusals_per_hour // 3))
         sys.setswitchinterval(SWITCH_SECONDS)
         self.ledger = config.open_ledger()
