@@ -160,3 +160,10 @@ def test_means_keep_sums_and_orders_by_construction():
     assert [each.how for each in done.kept] == ["construction"] * 3
     apart = repair(after, before, edits, treated=after.columns, together=[["total", "a"], ["b"]])
     assert [each.how for each in apart.kept] == ["held"] * 3
+
+
+def test_a_group_that_became_zero_is_said_to_be_so():
+    before, mixed = pl.DataFrame({"a": [0.0, 4.0, 7.0]}), pl.DataFrame({"a": [0.0, 0.0, 7.0]})
+    edits = edits_of([Rule(zero="a")], ["a"])
+    assert repair(mixed, before, edits, ["a"]).kept[0].how == "zeros"
+    assert repair(before, before, edits, ["a"]).kept[0].how == "held"

@@ -10,6 +10,7 @@ from shoal.report.words import counted, number, percent
 
 _HOW = {
     "construction": "by construction",
+    "zeros": "by groups that are zero as a whole where one record is",
     "held": "without repair",
     "repair": "by repair",
 }

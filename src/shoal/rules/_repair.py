@@ -34,8 +34,9 @@ class KeptRule:
         Records that broke it after protection and were repaired.
     broken_after : int
         Records that still break it: none in what is given out.
-    how : {"construction", "held", "repair"}
-        Kept because means of groups keep it; held without a repair; held by repair.
+    how : {"construction", "zeros", "held", "repair"}
+        Kept because means of groups keep it; because groups with a zero became zero as a whole, others with it; held
+        without a repair; held by repair.
     """
 
     rule: str
@@ -52,6 +53,7 @@ class KeptRule:
     def __str__(self) -> str:
         how = {
             "construction": "kept by the means of groups",
+            "zeros": "kept by groups that are zero as a whole where one record is",
             "held": "kept without a repair",
             "repair": f"kept by repair of {self.repaired:,} records",
         }[self.how]
@@ -119,12 +121,19 @@ def repair(
         KeptRule(
             edit.text, edit.kind, count, int((now & ~bad).sum()), int(bad.sum()),
             "repair" if now.any()
+            else "zeros" if edit.kind == "zero" and _zeroed(edit, table, before)
             else "construction" if not count and any(edit.kept_by_means(each, positive) for each in together)
             else "held",
         )
         for edit, count, now, bad in zip(edits, was, first, last, strict=True)
     )  # fmt: skip
     return Repaired(table, kept, example)
+
+
+def _zeroed(edit: Edit, after: pl.DataFrame, before: pl.DataFrame) -> bool:
+    """Whether a cell that was not zero is zero now."""
+    was, now = (table.select(number(edit.columns[0])).to_series() for table in (before, after))
+    return bool(((was != 0) & (now == 0)).any())
 
 
 def refuse_unkept(done: Repaired) -> None:
