@@ -10,10 +10,12 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from shoal.dp import Session, count
 from shoal.dp.workload._answer import plan_workload
-from shoal.dp.workload.strategy import WAYS, alone, blocks, choose_strategy, lengths
+from shoal.dp.workload.strategy import WAYS, Products, alone, applied, blocks, choose_strategy, lengths
 from shoal.errors import ShoalError
 from shoal.schema import Column, Schema, Unit
 
@@ -83,7 +85,7 @@ def test_every_way_gives_the_exact_counts_below_its_noise():
     assert exact[0] == TABLE.filter((pl.col("age") >= 40) & (pl.col("age") < 65)).height
     assert exact[-1] == N
     for ways in [("even",) * 4, ("halves",) * 4, ("cells",) * 4, ("halves", "even", "even", "cells")]:
-        strategy = _taken_apart(domain.matrix, ways, "zcdp", Fraction(10**12), 1)
+        strategy = _taken_apart(Products.of(domain.matrix), ways, "zcdp", Fraction(10**12), 1)
         assert strategy.answers(counts, domain.matrix) == pytest.approx(exact, abs=1e-6)
 
 
@@ -114,7 +116,7 @@ def test_the_blocks_cost_what_was_charged_and_not_more(currency, rows):
     for ways in itertools.product(WAYS, repeat=2):
         from shoal.dp.workload.strategy import _taken_apart
 
-        found = _taken_apart(queries, ways, currency, Fraction(1, 7), rows)
+        found = _taken_apart(Products.of(queries), ways, currency, Fraction(1, 7), rows)
         spent = Fraction(0)
         for at, block in enumerate(blocks(ways, (5, 3))):
             if found.shares[at]:
@@ -227,3 +229,23 @@ def test_what_cannot_be_asked_together_is_refused_by_name(queries, sentence):
         with pytest.raises(ShoalError, match=sentence):
             s.workload(queries, rho=0.1)
         assert s.ledger.spent("people") == 0
+
+
+@given(
+    st.integers(0, 2**32 - 1),
+    st.sampled_from(["even", "halves", "cells"]),
+    st.sampled_from(["even", "halves", "cells"]),
+)
+@settings(max_examples=30, deadline=None)
+def test_loads_of_products_are_those_of_the_whole_queries(seed, first, second):
+    rng = np.random.default_rng(seed)
+    sizes = tuple(rng.integers(1, 6, 2).tolist())
+    products = [np.outer(rng.random(sizes[0]) < 0.5, rng.random(sizes[1]) < 0.5) for _ in range(4)]
+    queries = np.array([*products, *(rng.random((3, *sizes)) < 0.5)], dtype=float)
+    taken = Products.of(queries)
+    assert taken.plain[:4].all()
+    expected = [
+        (applied(queries, [each.back for each in block], 1).reshape(7, -1) ** 2).sum(axis=1)
+        for block in blocks((first, second), sizes)
+    ]
+    np.testing.assert_allclose(taken.loads((first, second)), expected, atol=1e-12)

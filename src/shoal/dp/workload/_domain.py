@@ -130,15 +130,27 @@ class Domain:
             code = code * each.size + each.positions(rows[each.column.name])
         return np.bincount(code, minlength=math.prod(self.sizes)).reshape(self.sizes).astype(np.int64)
 
+    @cached_property
+    def _combinations(self) -> dict[tuple[str, ...], pl.DataFrame]:
+        """A row for each combination of positions, for all sets of columns that a query asks about."""
+        found = {}
+        for names in {tuple(query.columns) for query in self.queries}:
+            used = [each for each in self.axes if each.column.name in names]
+            frame = pl.DataFrame({"shoal:one": [True]})
+            for each in used:
+                kind = pl.Int32 if has_codes(each.column) else pl.Float64
+                values = pl.Series(each.column.name, each.values(), dtype=pl.Float64).cast(kind)
+                frame = frame.join(values.to_frame(), how="cross", maintain_order="left_right")
+            found[tuple(each.column.name for each in used)] = frame.drop("shoal:one")
+        return found
+
     def _of(self, query: Counted) -> np.ndarray:
         """The query's condition on the combinations of its own columns, and a group's level on its column."""
         used = [each for each in self.axes if each.column.name in query.columns]
         held = np.ones([each.size for each in used], dtype=bool)
         if query.condition is not None and used:
-            rows = list(itertools.product(*(each.values() for each in used)))
-            names = {each.column.name: pl.Int32 if has_codes(each.column) else pl.Float64 for each in used}
-            frame = pl.DataFrame(rows, schema=dict.fromkeys(names, pl.Float64), orient="row").cast(names)  # type: ignore[arg-type]
             test = expression(query.condition, self.schema).fill_null(value=False)
+            frame = self._combinations[tuple(each.column.name for each in used)]
             held = frame.select(test.alias("test"))["test"].to_numpy().reshape(held.shape)
         shape = [each.size if each in used else 1 for each in self.axes]
         whole = np.broadcast_to(held.reshape(shape), self.sizes)

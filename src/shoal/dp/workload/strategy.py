@@ -176,8 +176,9 @@ def choose_strategy(
     """
     best = alone(groups, currency, amount, rows)
     if queries is not None:
+        taken = Products.of(queries)
         for ways in _ways(queries.shape[1:], orders):
-            found = _taken_apart(queries, ways, currency, amount, rows)
+            found = _taken_apart(taken, ways, currency, amount, rows)
             best = found if found.variances.mean() < best.variances.mean() else best
     return best
 
@@ -203,16 +204,59 @@ def _ways(sizes: Sequence[int], orders: Sequence[bool]) -> Iterator[tuple[str, .
         yield tuple(ordered if each else other for each in orders)
 
 
+@dataclass(frozen=True, eq=False)
+class Products:
+    """Queries with those apart that are a condition on each column: their loads are products, found at once.
+
+    Parameters
+    ----------
+    plain : bool array (queries,)
+        Which are such products.
+    factors : tuple of float arrays (plain queries, positions of a column)
+        Their conditions, column by column.
+    rest : float array (other queries, positions of each column)
+    """
+
+    plain: np.ndarray
+    factors: tuple[np.ndarray, ...]
+    rest: np.ndarray
+
+    @classmethod
+    def of(cls, queries: np.ndarray) -> Products:
+        """Which queries are products, by trying."""
+        axes = range(1, queries.ndim)
+        factors = [queries.max(axis=tuple(each for each in axes if each != at)) for at in axes]
+        whole = np.ones((1,) * queries.ndim)
+        for at, each in zip(axes, factors, strict=True):
+            shape = [size if axis in (0, at) else 1 for axis, size in enumerate(queries.shape)]
+            whole = whole * each.reshape(shape)
+        plain = (whole == queries).reshape(len(queries), -1).all(axis=1)
+        return cls(plain, tuple(each[plain] for each in factors), queries[~plain])
+
+    def loads(self, ways: tuple[str, ...]) -> np.ndarray:
+        """How much each entry of each block weighs in the variance of each query (blocks, queries)."""
+        parts = [WAYS[way](size) for way, size in zip(ways, self.rest.shape[1:], strict=True)]
+        norms = [
+            [((each @ part.back.T) ** 2).sum(axis=1) for part in some]
+            for each, some in zip(self.factors, parts, strict=True)
+        ]
+        found = np.empty((math.prod(map(len, parts)), self.plain.size))
+        for load, block, norm in zip(
+            found, itertools.product(*parts), itertools.product(*norms), strict=True
+        ):
+            load[self.plain] = np.prod(norm, axis=0)
+            if len(self.rest):
+                back = applied(self.rest, [each.back for each in block], 1)
+                load[~self.plain] = (back.reshape(len(self.rest), -1) ** 2).sum(axis=1)
+        return found
+
+
 def _taken_apart(
-    queries: np.ndarray, ways: tuple[str, ...], currency: str, amount: Fraction, rows: int
+    queries: Products, ways: tuple[str, ...], currency: str, amount: Fraction, rows: int
 ) -> Strategy:
     """A strategy of blocks, with the shares that make the mean variance least."""
-    loads, moves = [], []
-    for block in blocks(ways, queries.shape[1:]):
-        back = applied(queries, [each.back for each in block], 1)
-        loads.append((back.reshape(len(queries), -1) ** 2).sum(axis=1))
-        moves.append(lengths(block))
-    load = np.array(loads)
+    moves = [lengths(block) for block in blocks(ways, queries.rest.shape[1:])]
+    load = queries.loads(ways)
     move = np.array([size**2 if currency == PURE else square for size, square in moves], dtype=np.float64)
     shares = _shares((load.sum(axis=1) * move) ** _power(currency))
     found = Strategy(ways, currency, amount, rows, shares, np.zeros(0))
