@@ -12,10 +12,10 @@ import polars as pl
 import pytest
 
 from shoal.dp import (
+    AddRemoveCell,
     AddRemoveRecord,
     AddRemoveUnit,
     Answer,
-    Cells,
     FewCellsWarning,
     Heuristic,
     Ledger,
@@ -30,7 +30,7 @@ from shoal.dp.correlation import Grid
 from shoal.dp.mechanisms import discrete_laplace as mechanisms
 from shoal.dp.session import WEAKER
 from shoal.errors import BudgetError, ParameterError, QueryError
-from shoal.schema import Cells as CellsOf
+from shoal.schema import AddRemoveCell as CellsOf
 from shoal.schema import Column, Schema
 
 SURE = 1000.0  # an epsilon at which noise practically vanishes
@@ -233,7 +233,7 @@ def test_one_data_set_keeps_one_unit(survey, schema, tmp_path):
     )
     assert grouped.epsilon == 1.0
     assert Session(survey, schema, **words, unit=house).ask(sql, 0.5).notes[-1] == WEAKER
-    for unit in (AddRemoveRecord(), Records(3), Cells(cells, 8)):
+    for unit in (AddRemoveRecord(), Records(3), AddRemoveCell(cells, 8)):
         with pytest.raises(BudgetError, match="'column:house' for life"):
             Session(survey, schema, **words, unit=unit).ask(sql, 0.25)
     other = replace(schema, id="other")
