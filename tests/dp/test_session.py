@@ -30,8 +30,7 @@ from shoal.dp.correlation import Grid
 from shoal.dp.mechanisms import discrete_laplace as mechanisms
 from shoal.dp.session import WEAKER
 from shoal.errors import BudgetError, ParameterError, QueryError
-from shoal.schema import AddRemoveCell as CellsOf
-from shoal.schema import Column, Schema
+from shoal.schema import Cells, Column, Schema
 
 SURE = 1000.0  # an epsilon at which noise practically vanishes
 
@@ -283,7 +282,7 @@ def test_cells_and_tau(survey, schema):
     s = Session(survey, schema, "correlated", 2000.0, tau=2)
     sizes = np.bincount(s.model.cell(s._rows.frame), minlength=s.model.n_cells)
     assert s.ask("SELECT COUNT(*) FROM t", SURE).value == np.minimum(sizes, 2).sum()
-    open_tau = Schema(schema.columns, id="open", cells=CellsOf(("age", "income"), (22, 20)))
+    open_tau = Schema(schema.columns, id="open", cells=Cells(("age", "income"), (22, 20)))
     bare = Session(survey, open_tau, "correlated", 20.0)
     with pytest.raises(ParameterError, match="bought with buy_tau"):
         bare.ask("SELECT COUNT(*) FROM t", 0.1)
