@@ -31,7 +31,7 @@ def _infer() -> None:
 
     from shoal.server import service
 
-    def inferred(path: Path, schema: Any) -> Any:
+    def inferred(path: Path, schema: Any, **_: Any) -> Any:
         return pl.read_csv(path, infer_schema_length=None)
 
     service.read_private = inferred
