@@ -41,7 +41,12 @@ FILES = {
     "missing": (b"x,y\n" + b"1.5,2\n" * 5 + b",3\n", [], "need a policy"),
     "no such column": (GOOD.encode(), ["--leave", "z"], "No column 'z'"),
     "weights as texts": (b"x,w\n" + b"1.5,a\n" * 5, ["--weights", "w"], "must be finite numbers"),
-    "weights of zero": (b"x,w\n" + b"1.5,0\n" * 5, ["--weights", "w"], "some above 0"),
+    "weights of zero": (b"x,w\n" + b"1.5,0\n" * 5, ["--weights", "w"], "must be above 0"),
+    "a weight of zero in parts": (
+        b"x,w\n1.5,0\n" + b"1.5,2\n" * 5,
+        ["--weights", "w", "--memory", "1GB"],
+        "must be above 0",
+    ),
     "l without a sensitive column": (GOOD.encode(), ["--l", "2"], "need a sensitive column"),
     "nothing to protect": (GOOD.encode(), ["--leave", "x,y"], "At least one column must be protected"),
     "one column twice": (GOOD.encode(), ["--leave", "x", "--sensitive", "x"], "A column has one role"),

@@ -13,6 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 import shoal
+from shoal import risk
 from shoal.cli import app
 from shoal.errors import InputError
 from shoal.schema import Schema
@@ -94,11 +95,14 @@ def test_cells_that_cannot_be_aggregated_are_left_only_if_named(cells):
     assert made.frame["odd"].equals(frame["odd"])
 
 
-def test_a_weight_of_zero_is_a_weight():
+def test_a_weight_of_zero_is_refused_everywhere():
     frame = pl.DataFrame({"a": BASE["a"], "w": [0.0] + [2.0] * 39})
-    made = shoal.protect(frame, 4, method="mdav", weights="w")
-    assert made.frame["w"].sum() == pytest.approx(78.0)
-    assert made.figures.identification.source == "weights"
+    with pytest.raises(InputError, match=r"'w' must be above 0, .*Got 0 as the least"):
+        shoal.protect(frame, 4, method="mdav", weights="w")
+    with pytest.raises(InputError, match=r"'w' must be above 0, .*Got 0 as the least"):
+        risk.measure(frame, "a", weights="w")
+    light = frame.with_columns(w=pl.Series([0.01] + [2.0] * 39))
+    assert shoal.protect(light, 4, method="mdav", weights="w").frame["w"].sum() == pytest.approx(78.01)
 
 
 def test_results_are_values_that_show_themselves_and_can_be_sent():

@@ -42,11 +42,15 @@ CASES = {
     "k above n": ("", {}, "", ["-k", "9", *SUPPRESS, "--leave", "w,home,area,pay"], "at least that many. Got 8"),
     "k above n, generalised": ("a;*\nb;*\n", {}, "", ["-k", "9", *GENERALIZE], "at least that many. Got 8"),
     "k above n, a step": ("", {}, STEPS.format(k=9) + ROLES + LEFT, [], "k = 9 records"),
-    "weights of zero": ("", {"w": [0.0] * 8}, "", [*SUPPRESS, "--weights", "w"], "some above 0"),
-    "a weight below zero": ("", {"w": [-1.0, *ROWS["w"][1:]]}, "", [*SUPPRESS, "--weights", "w"], "at least 0"),
+    "a weight of zero": ("", {"w": [0.0, *ROWS["w"][1:]]}, "", [*SUPPRESS, "--weights", "w"], "must be above 0"),
+    "a weight of zero, in steps": ("", {"w": [0.0, *ROWS["w"][1:]]}, STEPS.format(k=2) + ROLES + LEFT, [], "must be above 0"),
+    "a weight of zero, in groups": (
+        "", {"w": [0.0, *ROWS["w"][1:]]}, "", ["--weights", "w", "--leave", "home,area,pay", "--method", "mdav"], "must be above 0",
+    ),
+    "a weight below zero": ("", {"w": [-1.0, *ROWS["w"][1:]]}, "", [*SUPPRESS, "--weights", "w"], "must be above 0"),
     "a missing weight": ("", {"w": [None, *ROWS["w"][1:]]}, "", [*SUPPRESS, "--weights", "w"], "w"),
     "a weight below zero, in groups": (
-        "", {"w": [-1.0, *ROWS["w"][1:]]}, "", ["--weights", "w", "--leave", "home,area,pay", "--method", "mdav"], "at least 0",
+        "", {"w": [-1.0, *ROWS["w"][1:]]}, "", ["--weights", "w", "--leave", "home,area,pay", "--method", "mdav"], "must be above 0",
     ),
     "a weight of text": ("", {"w": ["x"] * 8}, "", [*SUPPRESS, "--weights", "w"], "w"),
     "a household in two strata": (

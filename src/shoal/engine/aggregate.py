@@ -18,14 +18,11 @@ def aggregate(
     columns: list[TypedColumn], labels: np.ndarray, Z: np.ndarray, weights: np.ndarray, round_integers: bool
 ) -> dict[str, pl.Series]:
     """The columns as they will be published, in original units."""
-    mass = weights.copy()
-    # A group without any weight counts each record alike.
-    mass[np.bincount(labels, weights)[labels] == 0] = 1.0
     asked = any(each.facts.aggregate == "medoid" for each in columns)
     medoids = medoids_of(Z, labels) if asked else np.empty(0, np.int64)
     new = {}
     for column in columns:
-        values, gone = aggregate_column(column, labels, mass, medoids)
+        values, gone = aggregate_column(column, labels, weights, medoids)
         new[column.name] = column.native(values[labels], gone[labels], round_integers=round_integers)
     return new
 

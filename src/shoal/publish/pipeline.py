@@ -126,7 +126,7 @@ def plan_rows(rows: Rows, roles: Roles, request: ProtectionRequest, method: Micr
     if known is not None:
         return known
     share = min(1.0, SAMPLE_ROWS / max(1, n_rows))
-    found = surveyed(rows.fold(lambda batch: survey_batch(batch, roles, share)), roles)
+    found = surveyed(rows.fold(lambda batch: survey_batch(batch, roles, share)))
     draft = draft_plan(found, roles, request, method)
     if roles.household is not None:
         homes = households_of(rows.fold(lambda batch: household_sums(batch, draft)), draft)

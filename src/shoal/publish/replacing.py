@@ -132,10 +132,7 @@ def opened(request: ProtectionRequest, executor: Executor, tell: Progress) -> It
 
 def class_weights(table: pl.DataFrame, weight: str, labels: np.ndarray) -> pl.Series:
     """The mean of a class's weights: totals of the class hold, and the weight tells nobody apart."""
-    weights = weights_of(table, weight)
-    if not weights.sum() > 0:
-        raise InputError(f"The weights {weight!r} must be at least 0, some above 0. All are 0.")
-    means = np.bincount(labels, weights) / np.maximum(np.bincount(labels), 1)
+    means = np.bincount(labels, weights_of(table, weight)) / np.maximum(np.bincount(labels), 1)
     return pl.Series(weight, means[labels])
 
 

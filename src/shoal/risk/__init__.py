@@ -5,7 +5,7 @@ from __future__ import annotations
 from shoal.risk._composition import Composition, composition
 from shoal.risk._earlier import Intersection, intersection
 from shoal.risk._loglinear import ModelRisk, log_linear_risk
-from shoal.risk._measure import Risk, column_risks, measure, survey_weights
+from shoal.risk._measure import Risk, above_zero, column_risks, measure, survey_weights
 from shoal.risk._population import PopulationUniqueness, population_uniqueness
 from shoal.risk._posterior import posterior_risk
 from shoal.risk._uniques import MOST_SUBSETS, Suda, suda
@@ -18,6 +18,7 @@ __all__ = [
     "PopulationUniqueness",
     "Risk",
     "Suda",
+    "above_zero",
     "column_risks",
     "composition",
     "intersection",

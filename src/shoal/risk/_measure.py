@@ -215,12 +215,17 @@ def measure(
 
 def survey_weights(table: Frame, name: str) -> np.ndarray:
     """A column of weights, each of them above 0."""
-    values = table.matrix([name])[:, 0]
-    if values.min() <= 0.0:
+    return above_zero(table.matrix([name])[:, 0], name)
+
+
+def above_zero(weights: np.ndarray, name: str) -> np.ndarray:
+    """The weights themselves; raises a sentence where one of them is 0 or less."""
+    if weights.min(initial=1.0) <= 0.0:
         raise InputError(
-            f"Weights must be above 0, since a record stands for somebody. Got {values.min():g} in {name!r}."
+            f"The weights {name!r} must be above 0, since a record stands for itself at least: leave records of weight "
+            f"0 out, or give them a small weight. Got {weights.min():g} as the least."
         )
-    return values
+    return weights
 
 
 def _in_population(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
-import numpy as np
 import polars as pl
 
 from shoal import risk
@@ -14,9 +13,9 @@ from shoal.publish.stages.survey import weights_of
 from shoal.typing import Json
 
 # Sets of columns times records that the search for special uniques may look at.
-SUDA_CELLS = 4_000_000
-SUDA_SIZE = 3
-TINY = 1e-9
+SUDA_CELLS = 20_000_000
+# A record is special where no more columns than these single it out.
+SPECIAL = 3
 # Keys (records times columns) that are held at once, before and after: 320 MB. Larger tables are not measured.
 MOST_KEYS = 20_000_000
 NOT_MEASURED = (
@@ -71,8 +70,7 @@ def keys_of(rows: pl.DataFrame, plan: DecidedRoles, households: pl.Series | None
     keys = [pl.col(name).hash(seed=7).reinterpret(signed=True) for name in roles.known]
     kept: list[pl.Series] = []
     if roles.weight is not None:
-        # A record of weight 0 stands for itself at least, as every class does.
-        kept.append(pl.Series(roles.weight, np.maximum(weights_of(rows, roles.weight), TINY)))
+        kept.append(pl.Series(roles.weight, weights_of(rows, roles.weight)))
     if roles.household is not None:
         home = rows[roles.household] if households is None else households
         kept.append(home.hash(seed=7).reinterpret(signed=True).alias(roles.household))
@@ -105,7 +103,7 @@ def identification_of(before: pl.DataFrame, after: pl.DataFrame, plan: DecidedRo
         before=_figures(before, plan, size, fraction),
         after=_figures(after, plan, size, fraction),
         source="weights" if roles.weight else "sample",
-        suda_size=size,
+        suda_size=min(size, SPECIAL),
         per_column=risk.column_risks(before, roles.known),
     )
 
@@ -121,16 +119,16 @@ def _figures(
         figures |= {f"households_below_{size}": count for size, count in homes.below.items()}
     if suda_size:
         special = risk.suda(table, roles.known, max_size=suda_size, sampling_fraction=fraction)
-        figures["special_uniques"] = int((special.n_minimal > 0).sum())
+        figures["special_uniques"] = int(((special.n_minimal > 0) & (special.smallest <= SPECIAL)).sum())
         if special.dis_scores is not None:
             figures["dis_suda_largest"] = float(special.dis_scores.max())
     return figures
 
 
 def _suda_size(columns: int, records: int) -> int:
-    """The largest sets of columns to look at, up to three; 0 where even single columns are too many."""
+    """The largest sets of columns to look at: all where that can be; 0 where even single columns are too many."""
     sets, size = 0, 0
-    while size < min(SUDA_SIZE, columns):
+    while size < columns:
         sets += math.comb(columns, size + 1)
         if sets > risk.MOST_SUBSETS or sets * records > SUDA_CELLS:
             break

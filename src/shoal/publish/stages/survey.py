@@ -17,6 +17,7 @@ import polars as pl
 from shoal.engine.columns import read_column
 from shoal.errors import InputError
 from shoal.publish.stages.roles import Roles
+from shoal.risk import above_zero
 from shoal.schema import Column
 
 ROW = "__row__"
@@ -93,8 +94,6 @@ class Survey:
         The quasi-identifiers, then the cells kept beside the changed ones.
     strata : dict
         Rows of each stratum.
-    weighted : bool
-        Whether some weight is above 0.
     sensitive : tuple of polars.DataFrame
         For each sensitive column its different values and their rows.
     sample : polars.DataFrame
@@ -104,7 +103,6 @@ class Survey:
     n_kept: int
     columns: tuple[ColumnSurvey, ...]
     strata: dict[tuple[Any, ...], int]
-    weighted: bool
     sensitive: tuple[pl.DataFrame, ...]
     sample: pl.DataFrame
 
@@ -118,7 +116,7 @@ def survey_batch(batch: pl.DataFrame, roles: Roles, share: float) -> Survey:
         Share of the rows for the sample, chosen by a hash of the row number.
     """
     n_rows = batch.height
-    weighted = _check_weights(batch, roles.weight)
+    weights_of(batch, roles.weight)  # refuses what is no weight
     batch = kept_rows(batch, roles.quasi)
     found = tuple(_look(batch[fact.name], fact) for fact in (*roles.quasi, *roles.raw))
     sizes = {}
@@ -127,7 +125,7 @@ def survey_batch(batch: pl.DataFrame, roles: Roles, share: float) -> Survey:
         sizes = {tuple(row[:-1]): row[-1] for row in counted.iter_rows()}
     sensitive = tuple(batch.group_by(name).len().rename({"len": "rows"}) for name in roles.modelled)
     chosen = batch if share >= 1 else batch.filter(pl.Series(_hash(batch[ROW].to_numpy()) < share * 2.0**64))
-    return Survey(n_rows, batch.height, found, sizes, weighted, sensitive, chosen)
+    return Survey(n_rows, batch.height, found, sizes, sensitive, chosen)
 
 
 def combine(one: Survey, two: Survey) -> Survey:
@@ -140,7 +138,6 @@ def combine(one: Survey, two: Survey) -> Survey:
         one.n_kept + two.n_kept,
         tuple(_joined(a, b) for a, b in zip(one.columns, two.columns, strict=True)),
         strata,
-        one.weighted or two.weighted,
         tuple(
             pl.concat([a, b]).group_by(a.columns[0]).agg(pl.col("rows").sum())
             for a, b in zip(one.sensitive, two.sensitive, strict=True)
@@ -149,11 +146,9 @@ def combine(one: Survey, two: Survey) -> Survey:
     )
 
 
-def surveyed(found: Iterable[Survey], roles: Roles) -> Survey:
-    """All of them together; refuses weights that are all 0."""
+def surveyed(found: Iterable[Survey]) -> Survey:
+    """All of them together."""
     whole = reduce(combine, found)
-    if not whole.weighted:
-        raise _odd_weights(roles.weight)
     return replace(whole, sample=whole.sample.sort(ROW))
 
 
@@ -176,9 +171,9 @@ def weights_of(batch: pl.DataFrame, name: str | None) -> np.ndarray:
         if series.dtype != pl.Boolean
         else np.full(batch.height, np.nan)
     )
-    if not (np.isfinite(values) & (values >= 0)).all():
-        raise _odd_weights(name)
-    return values
+    if not np.isfinite(values).all():
+        raise InputError(f"The weights {name!r} must be finite numbers above 0, none missing.")
+    return above_zero(values, name)
 
 
 def _look(series: pl.Series, fact: Column) -> ColumnSurvey:
@@ -202,16 +197,6 @@ def _joined(a: ColumnSurvey, b: ColumnSurvey) -> ColumnSurvey:
         levels[level] = levels.get(level, 0) + count
     dtype = pl.Float64() if {str(a.dtype), str(b.dtype)} == {"Int64", "Float64"} else a.dtype
     return ColumnSurvey(a.moments.joined(b.moments), levels, a.missing + b.missing, dtype)
-
-
-def _check_weights(batch: pl.DataFrame, name: str | None) -> bool:
-    return bool((weights_of(batch, name) > 0).any())
-
-
-def _odd_weights(name: str | None) -> InputError:
-    return InputError(
-        f"The weights {name!r} must be finite numbers of at least 0, some above 0, none missing."
-    )
 
 
 def _hash(rows: np.ndarray) -> np.ndarray:
