@@ -89,10 +89,11 @@ QUERIES = [
     ("SELECT region, COUNT(*), SUM(income), AVG(age), MAX(age), MEDIAN(age) FROM t GROUP BY region", {}),
     ("SELECT smoker, school, COUNT(age) FROM t GROUP BY smoker, school", {}),
     (
-        "SELECT COUNT(*), SUM(age), MAX(income), MIN(age), VAR_POP(age) FROM t",
+        "SELECT COUNT(*), SUM(age), MAX(income), MIN(age), VAR_POP(age), CORR(age, income) FROM t",
         {"mode": "correlated", "tau": 3},
     ),
     ("SELECT region, COUNT(*), SUM(age) FROM t GROUP BY region", {"mode": "correlated", "tau": 3}),
+    ("SELECT region, CORR(age, income), COVAR_SAMP(income, age) FROM t GROUP BY region", {}),
     ("SELECT COUNT(*), MEDIAN(age) FROM t", {"mode": "group", "group": Unit("house", 2)}),
 ]
 
@@ -244,6 +245,7 @@ def test_one_row_moves_a_sum_by_no_more_than_its_sensitivity(values, low, width)
         "SELECT COUNT(*) FROM t WHERE a > 3",
         "SELECT s, COUNT(*), SUM(b) FROM t WHERE a > 4 GROUP BY s",
         "SELECT s, AVG(b), VAR_POP(b) FROM t WHERE a IS NULL GROUP BY s",
+        "SELECT CORR(a, b), COVAR_POP(a, b) FROM t WHERE s = 'x'",
         "SELECT MEDIAN(a), MAX(b) FROM t WHERE s = 'x'",
     ],
 )

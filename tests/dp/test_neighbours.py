@@ -53,6 +53,7 @@ TYPES = {name: pl.Float64 if name in ("x", "big", "tiny") else pl.String for nam
 ASKED = [
     "SELECT COUNT(*), SUM(x), AVG(x), VAR_POP(x), MIN(x), MAX(x), MEDIAN(x) FROM t WHERE x > -60",
     "SELECT SUM(big), AVG(big), VAR_POP(big), MAX(big), SUM(tiny), VAR_POP(tiny), QUANTILE(tiny, 0.0001) FROM t",
+    "SELECT COVAR_POP(x, big), CORR(big, tiny), CORR(x, x) FROM t",
     "SELECT level, yes, COUNT(*), SUM(x), MAX(rank), MIN(day) FROM t WHERE NOT (rank = 'lo' OR x IS NULL) GROUP BY level, yes",
     "SELECT COUNT(who), MEDIAN(day) FROM t WHERE who <> 'a' AND day > '2001-01-01' OR yes IS TRUE",
     "SELECT COUNT(*) FROM t WHERE nothing = 1",
@@ -80,7 +81,11 @@ def outcome(rows, sql, mode, as_text):
 
 def shape(value):
     if isinstance(value, dict):
-        return {key: each if key in ("level", "yes") else shape(each) for key, each in value.items()}
+        return {
+            # a correlation has no value where a variance, noise included, is not above 0
+            key: each if key in ("level", "yes") else float if key.startswith("corr") else shape(each)
+            for key, each in value.items()
+        }
     if isinstance(value, list):
         return [shape(each) for each in value]
     assert not isinstance(value, float) or math.isfinite(value)

@@ -88,6 +88,7 @@ QUESTIONS = [
     "SELECT COUNT(*) FROM t",
     "SELECT COUNT(*) FROM t WHERE NOT (age > 30) OR income < 0",
     "SELECT SUM(income), SUM(age), SUM(price), AVG(amount), VAR_POP(age) FROM t WHERE born < '1990-06-01'",
+    "SELECT CORR(age, income), COVAR_SAMP(amount, age) FROM t",
     "SELECT region, COUNT(*), SUM(amount), MAX(born), MEDIAN(age) FROM t GROUP BY region",
     "SELECT smoker, school, COUNT(amount), MIN(seen), COUNT(DISTINCT region) FROM t GROUP BY smoker, school",
     "SELECT SUM(CASE WHEN income / age > 2 THEN ABS(price) ELSE 1 END) AS s FROM t WHERE region LIKE 's%'",

@@ -61,6 +61,35 @@ def _not_split(epsilon: float) -> Mechanism:
     )
 
 
+@_fault("covariance-as-if-rows-were-average")
+def _products_halved(epsilon: float) -> Mechanism:
+    """Noise as if a row moved the four products together by half of what it does."""
+    case = case_named("dp", "a covariance of a row beyond its bounds")
+    return mechanism(
+        case, epsilon, drawn=lambda plan: with_releases(plan, sensitivity=_sums(plan).sensitivity // 2)
+    )
+
+
+@_fault("correlation-paid-for-one-variance")
+def _one_variance(epsilon: float) -> Mechanism:
+    """Noise of a third: the products as if each of three variances were paid for by another."""
+    case = case_named("dp", "a correlation")
+    return mechanism(
+        case, epsilon, drawn=lambda plan: with_releases(plan, sensitivity=_sums(plan).sensitivity // 3)
+    )
+
+
+@_fault("second-column-not-clamped")
+def _second_unclamped(epsilon: float) -> Mechanism:
+    def unclamped(plan: Plan) -> Plan:
+        pair = _sums(plan).pair
+        assert pair is not None  # the case asks for a covariance
+        wide = replace(pair.fixed, bounds=(-1e99, 1e99), least=-(2**40), most=2**40)
+        return with_releases(plan, pair=replace(pair, fixed=wide))
+
+    return mechanism(case_named("dp", "a covariance of a row beyond its bounds"), epsilon, computed=unclamped)
+
+
 @_fault("clamp-missing")
 def _no_clamp(epsilon: float) -> Mechanism:
     def unclamped(plan: Plan) -> Plan:

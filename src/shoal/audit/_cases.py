@@ -327,6 +327,13 @@ _COMPUTED = (
     _dp("a row in every grouping set", _ROLLUP, _LEVELS, [{"x": 1.0, "level": "a"}]),
     _dp("a value that no other row shows", "SELECT COUNT(DISTINCT x) FROM t", _rows(1.0), _rows(-50.0)),
     _dp("a covariance", "SELECT COVAR_POP(x, big) FROM t", _rows(10.0), [{"x": -50.0, "big": 2e16}]),
+    _dp(
+        "a covariance of a row beyond its bounds",
+        "SELECT COVAR_POP(x, big) FROM t",
+        [],
+        [{"x": 9e9, "big": 1e18}],
+    ),
+    _dp("a correlation", "SELECT CORR(x, big) FROM t", [], [{"x": -50.0, "big": 9e99}]),
 )
 _RELATED = tuple(
     _dp(f"a person of several rows: {name}", sql, _rows(1.0, 4.0, unit="q"), rows, **_PERSON)
@@ -354,6 +361,7 @@ _FOUR = {"unit": Unit("unit", 4)}
 _CONCENTRATED = (
     *_DP[:3],
     *(each for each in _DP if each.name.startswith(("an average", "a variance", "a median", "a row of a"))),
+    *(each for each in _COMPUTED if each.name.startswith(("a covariance", "a correlation"))),
     *_PERSONS,
     *_LOOSELY,
     _dp(

@@ -74,6 +74,8 @@ def _cases() -> tuple[Covered, ...]:
             ("SUM(y)", float(y.sum())),
             ("AVG(x)", float(x.mean())),
             ("VAR_POP(x)", float(x.var())),
+            ("COVAR_SAMP(x, y)", float(np.cov(x, y)[0, 1])),
+            ("CORR(x, y)", float(np.corrcoef(x, y)[0, 1])),
             ("MAX(x)", float(x.max())),
         ):
             made.append(Covered(f"{sql} of {name}", frame, schema, f"{_SELECT} {sql} FROM t", true))

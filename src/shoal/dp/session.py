@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from shoal.dp.stream import Drift
     from shoal.dp.workload import WorkloadAnswer, WorkloadCost
 
-LAID_OUT = 2  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
+LAID_OUT = 3  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
 WEAKER = (
     "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
 )

@@ -7,6 +7,7 @@ answers or not. Nothing here refuses, warns or fails because of a cell's value.
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from shoal.dp.answering.plan import Plan
-from shoal.dp.answering.releases import Fixed, Ranks, Release, Sums
+from shoal.dp.answering.releases import Fixed, Matrix, Pair, Ranks, Release, Sums
 from shoal.dp.meaning.check import has_codes, levels, number
 from shoal.dp.meaning.columns import scope_of
 from shoal.dp.meaning.relation import CELL, UNIT, Frames, in_own_order, single, single_frame
@@ -28,7 +29,7 @@ from shoal.schema import Schema
 Partial = tuple[pl.DataFrame, ...]
 _KEYS = ["group", "unit", "bin"]
 _ZERO = pl.lit(0, pl.Int64)  # made once: making one costs as much as a small sum
-_MOMENTS = ["n", "first", "second"]
+_SUMMED = pl.all().exclude(_KEYS)
 _ZEROS = {name: _ZERO.alias(name) for name in _KEYS}
 
 
@@ -40,8 +41,8 @@ class Totals:
     ----------
     group, unit, bin : int64 arrays
         Positions; `unit` counts up from 0, and is 0 where no units are kept apart.
-    moments : int64 array (entries, 3)
-        Number of rows, sum of their whole numbers, sum of the squares.
+    moments : int64 array (entries, 3 or more)
+        Number of rows, sum of their whole numbers, sum of the squares; of two columns, the sums of `Pair` after the number.
     units : int
         How many units there are, those that do not answer included.
     """
@@ -178,7 +179,7 @@ def combine(parts: Sequence[Partial]) -> Partial:
     if len(parts) == 1:
         return parts[0]
     together = (pl.concat(each) for each in zip(*parts, strict=True))
-    return tuple(frame.group_by(_KEYS).agg(pl.col(_MOMENTS).sum()) for frame in together)
+    return tuple(frame.group_by(_KEYS).agg(_SUMMED.sum()) for frame in together)
 
 
 def combine_apart(parts: Iterable[Partial], plan: Plan) -> Partial:
@@ -193,7 +194,7 @@ def combine_apart(parts: Iterable[Partial], plan: Plan) -> Partial:
         first += most
     together = (pl.concat(each) for each in zip(*found, strict=True))
     return tuple(
-        frame if release.limit.column is not None else frame.group_by(_KEYS).agg(pl.col(_MOMENTS).sum())
+        frame if release.limit.column is not None else frame.group_by(_KEYS).agg(_SUMMED.sum())
         for frame, release in zip(together, plan.releases, strict=True)
     )
 
@@ -212,7 +213,9 @@ def finish(total: Partial, plan: Plan) -> tuple[Totals, ...]:
 def _answering(tests: list[pl.Expr], release: Release) -> tuple[pl.Expr, pl.Expr]:
     """Whether a row answers, and how many do."""
     if release.column is not None:
-        tests = [*tests, pl.col(release.column).is_not_null()]
+        pair = release.pair if isinstance(release, Sums) else None
+        names = [release.column] if pair is None else [release.column, pair.column]
+        tests = [*tests, *(pl.col(name).is_not_null() for name in names)]
     if not tests:
         return pl.lit(True), pl.len().cast(pl.Int64).alias("n")
     answers = reduce(operator.and_, tests).fill_null(False)
@@ -224,14 +227,7 @@ def _answering(tests: list[pl.Expr], release: Release) -> tuple[pl.Expr, pl.Expr
 def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: Release) -> pl.LazyFrame:
     """Sums over all rows, those that do not answer as nothing."""
     answers, n = _answering(tests, release)
-    moments = [n]
-    whole = _ZERO
-    if not isinstance(release, Ranks) and release.fixed is not None:
-        whole = pl.when(answers).then(_whole(release.column or "", release.fixed)).otherwise(0)
-    square = whole * whole if not isinstance(release, Ranks) and release.powers > 1 else _ZERO
-    # A literal is not summed: older versions of polars cannot aggregate one.
-    added = [each if each is _ZERO else each.sum() for each in (whole, square)]
-    moments += [added[0].alias("first"), added[1].alias("second")]
+    moments = [n, *_summed(answers, release)]
     keys = {}
     if release.groups > 1:
         keys["group"] = pl.when(answers).then(group).otherwise(0).cast(pl.Int64)
@@ -245,7 +241,36 @@ def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: 
     if not keys:
         return rows.select(*absent, *moments)
     found = rows.group_by([key.alias(name) for name, key in keys.items()]).agg(moments)
-    return found.with_columns(absent).select(*_KEYS, *_MOMENTS)
+    return found.with_columns(absent).select(*_KEYS, _SUMMED)
+
+
+def _summed(answers: pl.Expr, release: Release) -> list[pl.Expr]:
+    """Sums of the answering rows' whole numbers: first and second powers, or products of two columns' polynomials."""
+    if isinstance(release, Sums) and release.pair is not None and release.fixed is not None:
+        return _products(answers, release.column or "", release.fixed, release.pair)
+    whole = _ZERO
+    if not isinstance(release, Ranks) and release.fixed is not None:
+        whole = pl.when(answers).then(_whole(release.column or "", release.fixed)).otherwise(0)
+    square = whole * whole if not isinstance(release, Ranks) and release.powers > 1 else _ZERO
+    # A literal is not summed: older versions of polars cannot aggregate one.
+    added = [each if each is _ZERO else each.sum() for each in (whole, square)]
+    return [added[0].alias("first"), added[1].alias("second")]
+
+
+def _products(answers: pl.Expr, name: str, fixed: Fixed, pair: Pair) -> list[pl.Expr]:
+    first = _polynomials(_whole(name, fixed), pair.polynomials)
+    other = _polynomials(_whole(pair.column, pair.fixed), pair.polynomials)
+    found = []
+    for place, (one, two) in enumerate(itertools.product(first, other)):
+        product = one * two
+        if pair.divisor > 1:
+            product = (product + pair.divisor // 2) // pair.divisor
+        found.append(pl.when(answers).then(product).otherwise(0).sum().alias(f"product {place}"))
+    return found
+
+
+def _polynomials(v: pl.Expr, coefficients: Matrix) -> list[pl.Expr]:
+    return [constant + linear * v + square * v * v for constant, linear, square in coefficients]
 
 
 def _finish(frame: pl.DataFrame, release: Release) -> Totals:
@@ -256,7 +281,7 @@ def _finish(frame: pl.DataFrame, release: Release) -> Totals:
         unit = frame.select(code.alias("unit"))["unit"].to_numpy()
         units = int(unit.max()) + 1 if len(unit) else 0
     group, place = frame["group"].to_numpy(), frame["bin"].to_numpy()
-    moments = np.stack([frame[name].to_numpy() for name in _MOMENTS], axis=1)
+    moments = np.stack([frame[name].to_numpy() for name in frame.columns if name not in _KEYS], axis=1)
     if release.figure in ("units", "distinct"):  # once, however many rows
         moments = np.minimum(moments, 1)
     return Totals(group, unit, place, moments, units)

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from shoal.dp.answering.intervals import share_interval, variance_interval
+from shoal.dp.answering.intervals import share_interval
+from shoal.dp.answering.moments import NoisyTerms, correlation, covariance, variance
 from shoal.dp.answering.noise import Drawn
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import BETA, SCORE, Fixed, Mean, Ranks, Release, Sums
@@ -62,10 +63,7 @@ def figures_of(
         assert column is not None  # every rank is of a column
         return [_ranked(release, place, column) for place in numbers]
     size, noise = len(release.terms), release.noise(limit)
-    make = {"avg": _average, "var": _variance, "var_samp": _variance}.get(release.figure, _sum)
-    whole = {"avg": _whole_average, "var": _whole_variance, "var_samp": _whole_variance}.get(
-        release.figure, _whole_sum
-    )
+    make, whole = _MAKERS.get(release.figure, (_sum, _whole_sum))
     lost, found = _lost(plan, release, drawn[0], beta), []
     for at in range(0, len(numbers), size):
         terms = numbers[at : at + size]
@@ -147,46 +145,79 @@ def _fixed(release: Sums | Mean) -> Fixed:
     return release.fixed
 
 
-def _variance(release: Sums, terms: list[int], noise: Noise, beta: float) -> Figure:
-    """From three noisy sums of polynomials: number of rows, sum and sum of squares, in quanta."""
-    fixed = _fixed(release)
-    back = np.linalg.inv(np.array(release.terms, dtype=np.float64))
-    rows, first, second = (float(each) for each in back @ np.array(terms, dtype=np.float64))
-    largest = (fixed.most / 2) ** 2
-    value = second / rows - (first / rows) ** 2 if rows >= 1 else 0.0
-    radius = noise.radius(1 - beta / 3)
-    value = _clip(value, 0.0, largest) * float(fixed.quantum) ** 2
-    if release.figure == "var_samp":  # of a sample: n / (n - 1) times that of the rows
-        value *= rows / (rows - 1) if rows >= 2 else 2.0
-    return Figure(value, _spread(release, terms, radius))
+def _moment(release: Sums, terms: list[int], noise: Noise, beta: float) -> Figure:
+    """Variance, covariance or correlation, from noisy sums of polynomials."""
+    return _made(release, terms, noise, 0, beta)
 
 
-def _whole_variance(release: Sums, terms: list[int], noise: Noise, lost: int | None, beta: float) -> Ends:
-    fixed = _fixed(release)
+def _whole_moment(release: Sums, terms: list[int], noise: Noise, lost: int | None, beta: float) -> Ends:
     if lost is None:
-        sample = 2 if release.figure == "var_samp" else 1
-        return 0.0, sample * (fixed.most / 2) ** 2 * float(fixed.quantum) ** 2
-    return _spread(release, terms, noise.radius(1 - beta / 6) + lost)
+        return _widest(release)
+    return _made(release, terms, noise, lost, beta / 2).interval
 
 
-def _spread(release: Sums, terms: list[int], radius: int) -> Ends:
-    """The interval of the variance if each of the three sums is right within a radius."""
-    fixed = _fixed(release)
-    back = np.linalg.inv(np.array(release.terms, dtype=np.float64))
-    largest, unit = (fixed.most / 2) ** 2, float(fixed.quantum) ** 2
-    found = variance_interval(terms, radius, lambda *each: back @ np.array(each, dtype=np.float64))
-    low, high = (0.0, largest) if found is None else (float(each) for each in found)
-    # A row was rounded to a quantum, which moves the deviation by at most half of one.
-    low, high = max(0.0, math.sqrt(low) - 0.5) ** 2, min((math.sqrt(high) + 0.5) ** 2, largest)
-    if release.figure == "var_samp":
-        rows, apart = (
-            float(back[0] @ np.array(terms, dtype=np.float64)),
-            radius * float(np.abs(back[0]).sum()),
-        )
-        least, most = rows - apart, rows + apart
-        high = 2 * largest if least < 2 else high * least / (least - 1)
-        return min(low, largest) * unit * (most / (most - 1) if most > 2 else 1.0), high * unit
-    return min(low, largest) * unit, high * unit
+def _made(release: Sums, terms: list[int], noise: Noise, lost: float, beta: float) -> Figure:
+    """With what units lost, all together."""
+    side = math.isqrt(len(terms)) if release.pair is not None else len(terms)
+    noisy = NoisyTerms(np.array(terms, dtype=np.float64).reshape(side, -1), noise, lost)
+    if release.figure == "corr":
+        return _correlation(release, noisy, beta)
+    sample = release.figure.endswith("_samp")
+    spread = beta * (0.9 if sample else 1.0)
+    found = variance(noisy, spread) if release.pair is None else covariance(noisy, spread)
+    low, high = _unrounded(release, found.ends)
+    value = _clip(found.value, 0.0 if release.pair is None else -0.25, 0.25)
+    if sample:  # n / (n - 1) times that of the rows
+        one, apart = _one_row(release), noisy.radius(np.ones(noisy.sums.shape), beta / 10)
+        least, most = ((noisy.total + side * apart) / one for side in (-1, 1))
+        factors = _corrected(most), _corrected(least)
+        value *= _corrected(noisy.total / one)
+        low, high = low * factors[low < 0], high * factors[high > 0]
+    unit = _area(release)
+    return Figure(value * unit, (low * unit, high * unit))
+
+
+def _correlation(release: Sums, noisy: NoisyTerms, beta: float) -> Figure:
+    """SQL has no correlation with a constant; nor is there one with a column whose noisy variance is not above 0."""
+    rounded = (
+        len(noisy.sums) ** 2 / 2 * max(noisy.total, 0.0) / _one_row(release)
+    )  # each product, by half at most
+    noisy = NoisyTerms(noisy.sums, noisy.noise, noisy.lost + 2 * rounded)
+    found = correlation(noisy, beta, 1 / _fixed(release).most)
+    return Figure(None, (-1.0, 1.0)) if found is None else Figure(_clip(found.value, -1.0, 1.0), found.ends)
+
+
+def _one_row(release: Sums) -> float:
+    """What the terms of a row add up to, whatever its numbers."""
+    if release.pair is None:
+        return float(sum(each[0] for each in release.terms))
+    return sum(each[0] for each in release.pair.polynomials) ** 2 / release.pair.divisor
+
+
+def _corrected(rows: float) -> float:
+    return rows / (rows - 1) if rows > 2 else 2.0
+
+
+def _unrounded(release: Sums, ends: tuple[float, float]) -> tuple[float, float]:
+    """A row was rounded to a quantum, which moves a deviation by at most half of one, and no deviation is above 1/2."""
+    low, high = ends
+    half = 0.5 / _fixed(release).most
+    if release.pair is not None:
+        return max(-0.25, low - half - half**2), min(0.25, high + half + half**2)
+    return max(0.0, math.sqrt(low) - half) ** 2, min((math.sqrt(high) + half) ** 2, 0.25)
+
+
+def _area(release: Sums) -> float:
+    """The square of the range, or the product of the two."""
+    other = _fixed(release) if release.pair is None else release.pair.fixed
+    return math.prod(float(each.quantum) * each.most for each in (_fixed(release), other))
+
+
+def _widest(release: Sums) -> Ends:
+    if release.figure == "corr":
+        return -1.0, 1.0
+    most = _area(release) * (0.5 if release.figure.endswith("_samp") else 0.25)
+    return 0.0 if release.pair is None else -most, most
 
 
 def _mean(release: Mean, whole: bool, place: int, centre: int, width: int) -> Figure:
@@ -222,12 +253,14 @@ def _shown(value: float, column: Column) -> Any:
 def notes_of(plan: Plan, release: Release, drawn: int) -> list[str]:
     """What one release's interval covers."""
     said = []
-    column = plan.schema.columns.get(release.column or "")
-    if column is not None and release.figure != "count" and column.kind == "number":
-        low, high = finite_bounds(column)
-        said.append(
-            f"values beyond [{low:g}, {high:g}] count as the nearer bound; the interval is of that figure"
-        )
+    pair = release.pair if isinstance(release, Sums) else None
+    for name in (release.column, pair and pair.column):
+        column = plan.schema.columns.get(name or "")
+        if column is not None and release.figure != "count" and column.kind == "number":
+            low, high = finite_bounds(column)
+            said.append(
+                f"values beyond [{low:g}, {high:g}] count as the nearer bound; the interval is of that figure"
+            )
     if isinstance(release, Ranks):
         return said + _about_ranks(plan, release, drawn)
     if release.limit.column is not None and release.steps is None and plan.protected.kind != "cell":
@@ -310,3 +343,8 @@ def _unit_of(plan: Plan) -> str:
 
 def _clip(value: float, low: float, high: float) -> float:
     return min(max(value, low), high)
+
+
+_MAKERS = {"avg": (_average, _whole_average)} | dict.fromkeys(
+    ("var", "var_samp", "covar", "covar_samp", "corr"), (_moment, _whole_moment)
+)

@@ -20,6 +20,7 @@ from shoal.dp.answering.releases import (
     Limit,
     Matrix,
     Mean,
+    Pair,
     Ranks,
     Release,
     Sums,
@@ -29,6 +30,7 @@ from shoal.dp.meaning.check import Keys, check, levels
 from shoal.dp.meaning.lower import Lowered
 from shoal.dp.meaning.relation import CELL, UNIT, Catalog
 from shoal.dp.mechanisms.currency import EPSILON, Currency
+from shoal.dp.sql.expressions import col
 from shoal.dp.sql.query import Aggregate, Query
 from shoal.dp.unit import AddRemoveCell, AddRemoveUnit, Protected
 from shoal.errors import QueryError
@@ -38,6 +40,8 @@ GRID = 1000  # steps of the public grid of a column that declares none
 MOST_POINTS = 5_000_000
 MOST_FIGURES = 200_000  # groups times figures
 _SQUARED = 3 << 12  # of a row's whole number where squares are summed
+_PRODUCED = 1 << 15  # of each row's whole numbers where their products are summed
+_DIVISOR = 1 << 28  # of products of squares, so that 2^32 rows add up within int64
 _AVERAGED = 1 << 24  # of a row's whole number where an average is drawn whole
 _WIDEST = 1 << 57  # of a noise scale or an aim: its 95 % radius is exact in 64 bits
 
@@ -216,6 +220,8 @@ def _release(aggregate: Aggregate, schema: Schema, limit: Limit, micro: int, gro
         fixed = from_zero(bounds, _bits(limit.rows))
         size = max(1, abs(fixed.least), abs(fixed.most))
         return Sums("sum", micro, name, fixed, ((0, 1, 0),), size, limit, fixed.least < 0, groups)
+    if aggregate.other is not None:
+        return _pair(aggregate, schema, limit, micro, groups)
     if aggregate.kind == "avg" and limit.chosen and groups == 1:
         return Mean(micro, column.name, from_low(bounds, _AVERAGED), limit)
     most = 1 << _bits(limit.rows) if aggregate.kind == "avg" else _SQUARED
@@ -232,6 +238,37 @@ def _release(aggregate: Aggregate, schema: Schema, limit: Limit, micro: int, gro
         aggregate.kind != "avg",
         groups,
         square=square,
+    )
+
+
+def _pair(aggregate: Aggregate, schema: Schema, limit: Limit, micro: int, groups: int) -> Sums:
+    """Products of the terms of AVG give a covariance, those of VAR a correlation: docs/theory/sensitivities.md."""
+    assert isinstance(aggregate.column, str)
+    assert isinstance(aggregate.other, col)  # the query is over plain columns
+    squares = aggregate.kind == "corr"
+    most, divisor = (_SQUARED, _DIVISOR) if squares else (_PRODUCED, 1)
+    polynomials = squared(most) if squares else averaged(most)
+    each, length = _size_of_squares() if squares else (most, most**2)  # L1 size, square of the L2 size
+    many = len(polynomials) ** 2
+    x, y = (
+        from_low(finite_bounds(schema.columns[name]), most)
+        for name in (aggregate.column, aggregate.other.name)
+    )
+    # A product moves by at most half a whole number when it is rounded.
+    size = -(-(each**2) // divisor) + (many if squares else 0)
+    square = (-(-length // divisor) + (len(polynomials) if squares else 0)) ** 2
+    return Sums(
+        aggregate.kind,
+        micro,
+        aggregate.column,
+        x,
+        tuple(tuple(int(at == place + 1) for at in range(many + 1)) for place in range(many)),
+        size,
+        limit,
+        squares,
+        groups,
+        square=square,
+        pair=Pair(aggregate.other.name, y, polynomials, divisor),
     )
 
 

@@ -16,7 +16,7 @@ import numpy as np
 from shoal.dp.budget import MICRO
 from shoal.dp.mechanisms.currency import PURE, Noise, choice_range, sums_noise
 
-Matrix = tuple[tuple[int, int, int], ...]
+Matrix = tuple[tuple[int, ...], ...]
 BETA = Fraction(1, 20)  # a MIN or MAX lies beyond the data with at most this probability
 SCORE = 1024  # steps of a score
 ROW = 1 << 16  # parts of a row, where a unit's rows are weighted
@@ -96,15 +96,37 @@ def steps_up_to(first: int, last: int, share: Fraction, bits: int) -> LimitChoic
 
 
 @dataclass(frozen=True)
+class Pair:
+    """The second column of a covariance or correlation; what is summed are products of polynomials of the two.
+
+    Parameters
+    ----------
+    column : str
+        Rows in which it is missing do not count.
+    fixed : Fixed
+        How it becomes whole, in as many quanta as the first.
+    polynomials : tuple of 3 int each
+        Coefficients of 1, v and v^2; of a row every product of one of the first column and one of the second is summed.
+    divisor : int
+        A product becomes the nearest whole number of so many.
+    """
+
+    column: str
+    fixed: Fixed
+    polynomials: Matrix
+    divisor: int
+
+
+@dataclass(frozen=True)
 class Sums:
     """Whole-number sums per group, with discrete Laplace or Gaussian noise.
 
     A row's number is v; what is released is `terms`, whole combinations of the number of rows, the sum of v and
-    the sum of v^2.
+    the sum of v^2; of two columns, of the number of rows and the sums of the products of their polynomials.
 
     Parameters
     ----------
-    figure : {"count", "sum", "avg", "var", "var_samp", "units", "distinct"}
+    figure : {"count", "sum", "avg", "var", "var_samp", "covar", "covar_samp", "corr", "units", "distinct"}
         Of units and of different values, a unit counts once for each; see docs/theory/distinct.md.
     micro : int
         What it costs.
@@ -112,7 +134,7 @@ class Sums:
         Rows in which it is missing do not count.
     fixed : Fixed, optional
         How the column becomes whole.
-    terms : tuple of 3 int each
+    terms : tuple of tuple of int
     sensitivity : int
         L1 size of one row's terms.
     limit : Limit
@@ -124,6 +146,8 @@ class Sums:
         What `micro` is counted in.
     square : int, optional
         Square of the L2 size of one row's terms; that of the L1 size if left open.
+    pair : Pair, optional
+        Of a covariance or correlation.
     """
 
     figure: str
@@ -137,6 +161,7 @@ class Sums:
     groups: int
     currency: str = PURE
     square: int | None = None
+    pair: Pair | None = None
 
     @property
     def powers(self) -> int:
@@ -333,9 +358,12 @@ CHOICE = {
     "avg": (Fraction(1, 5), 1),
     "var": (Fraction(1, 5), 1),
     "var_samp": (Fraction(1, 5), 1),
+    "covar": (Fraction(1, 5), 1),
+    "covar_samp": (Fraction(1, 5), 1),
+    "corr": (Fraction(1, 5), 1),
     "units": (Fraction(1, 5), 1),
     "rank": (Fraction(1, 5), 1),
 }
 MEAN_SHARE = Fraction(4, 5)
 # A declared limit below these is used as it is: the interval then holds without a bias, and drawing gains little.
-LEAST_CHOSEN = {"avg": 9, "count": 32, "sum": 32, "var": 32, "var_samp": 32, "units": 32, "rank": 9}
+LEAST_CHOSEN = {"avg": 9, "rank": 9} | dict.fromkeys(("count", "sum", "var", "var_samp", "units"), 32)

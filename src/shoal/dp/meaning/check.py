@@ -15,7 +15,7 @@ import numpy as np
 
 from shoal.dp.meaning.outputs import check_output
 from shoal.dp.sql.expressions import OPERATORS, And, Compare, Expr, In, IsNull, Not, Or, Predicate
-from shoal.dp.sql.query import KINDS, MADE, Aggregate, Query, group_names, share
+from shoal.dp.sql.query import KINDS, MADE, PAIRS, Aggregate, Query, group_names, share
 from shoal.dp.sql.statement import InSelect
 from shoal.dp.sql.tree import children, walk
 from shoal.errors import QueryError
@@ -301,7 +301,7 @@ def _check_aggregate(aggregate: Aggregate, schema: Schema) -> None:
     if aggregate.column is None or aggregate.kind == "distinct":  # `lower` has seen to its domain
         return
     column = _declared(aggregate.column, schema)
-    if aggregate.kind in ("count", "distinct"):
+    if aggregate.kind in ("count", "distinct", *PAIRS):  # `lower` has seen to both of a pair
         return
     kinds = (
         ("number",) if aggregate.kind in ("sum", "avg", "var", "var_samp") else ("number", "date", "ordered")

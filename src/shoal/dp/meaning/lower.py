@@ -18,8 +18,8 @@ from shoal.dp.meaning.kinds import Number, Truth
 from shoal.dp.meaning.relation import Catalog, Relation, single
 from shoal.dp.meaning.rowwise import Scope, compiled, condition, truth_number
 from shoal.dp.meaning.tables import relate, with_queries
-from shoal.dp.sql.expressions import Call, Compare, Expr, FigureOf, LabelOf, Literal, col, plain_name, subject
-from shoal.dp.sql.query import MADE, Aggregate, Order, Output, Query, group_names
+from shoal.dp.sql.expressions import Call, Compare, Expr, FigureOf, LabelOf, col, plain_name, subject
+from shoal.dp.sql.query import PAIRS, Aggregate, Order, Output, Query, group_names
 from shoal.dp.sql.shadows import check_shadowed
 from shoal.dp.sql.statement import InSelect, NamedTable
 from shoal.dp.sql.tree import mapped, walk
@@ -287,7 +287,7 @@ class _Work:
                 replace(asked, kind="var" if asked.kind == "std" else "var_samp", label=asked.name)
             )
             return Call("SQRT", (inner,))
-        if asked.kind in MADE:
+        if asked.kind in PAIRS:
             return self._pair(asked)
         column = asked.column
         if asked.kind in ("min", "max", "quantile"):
@@ -381,36 +381,15 @@ class _Work:
         return self._coded(column if isinstance(column, Expr) else col(column), "COUNT(DISTINCT ...)")
 
     def _pair(self, asked: Aggregate) -> Expr:
-        """Covariance and correlation from variances of sums and differences of the two, brought to one range."""
+        """Covariance and correlation: both expressions as columns, over the rows in which neither is missing."""
         if asked.other is None or asked.column is None:
             raise QueryError(f"{asked.kind.upper()} needs two columns.")
-        first = asked.column if isinstance(asked.column, Expr) else col(asked.column)
-        scaled, widths = [], []
-        for node in (first, asked.other):
-            found = compiled(node, self.scope)
-            if (
-                not isinstance(found.kind, Number)
-                or not found.kind.bounded
-                or found.kind.low >= found.kind.high
-            ):
+        names = []
+        for node in (asked.column if isinstance(asked.column, Expr) else col(asked.column), asked.other):
+            kind = compiled(node, self.scope).kind
+            if not isinstance(kind, Number) or not kind.bounded or kind.low >= kind.high:
                 raise QueryError(f"{asked.kind.upper()} needs two numbers with declared bounds. Got {node}.")
-            widths.append(found.kind.high - found.kind.low)
-            scaled.append(Call("/", (Call("-", (node, Literal(found.kind.low))), Literal(widths[-1]))))
-        x, y = scaled
-        if asked.kind != "corr":
-            kind = "var" if asked.kind == "covar" else "var_samp"
-            up, down = (self._variance(kind, Call(sign, (x, y)), asked) for sign in "+-")
-            quarter = Literal(widths[0] * widths[1] / 4)
-            return Call("*", (Call("-", (up, down)), quarter))
-        both = Call("+", (x, y))
-        # Only rows in which neither is missing count, in each of the three.
-        ones = [Call("+", (each, Call("*", (other, Literal(0))))) for each, other in ((x, y), (y, x))]
-        vx, vy, vs = (self._variance("var", each, asked) for each in (*ones, both))
-        half = Call("/", (Call("-", (Call("-", (vs, vx)), vy)), Literal(2)))
-        ratio = Call("/", (half, Call("SQRT", (Call("*", (vx, vy)),))))
-        return Call("CLAMP", (ratio, Literal(-1), Literal(1)))
-
-    def _variance(self, kind: str, node: Expr, asked: Aggregate) -> Expr:
-        made = Aggregate(kind, self._computed(node, kind), label=asked.name)
+            names.append(node.name if isinstance(node, col) else self._computed(node, asked.kind))
+        made = replace(asked, column=names[0], other=col(names[1]), label=asked.name)
         self.figures.setdefault(str(made), made)
         return FigureOf(made)

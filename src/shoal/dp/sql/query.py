@@ -33,7 +33,8 @@ from shoal.dp.sql.statement import FromItem
 from shoal.dp.sql.tree import walk
 from shoal.errors import QueryError
 
-KINDS = ("count", "sum", "avg", "var", "var_samp", "min", "max", "quantile", "distinct")
+PAIRS = ("covar", "covar_samp", "corr")  # of two columns
+KINDS = ("count", "sum", "avg", "var", "var_samp", *PAIRS, "min", "max", "quantile", "distinct")
 _SQL = {
     "var": "VAR_POP",
     "std": "STDDEV_POP",
@@ -41,7 +42,7 @@ _SQL = {
     "covar": "COVAR_POP",
     "covar_samp": "COVAR_SAMP",
 }
-MADE = ("std", "std_samp", "covar", "covar_samp", "corr")  # of other figures, after the noise
+MADE = ("std", "std_samp")  # of other figures, after the noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +52,7 @@ class Aggregate:
     Parameters
     ----------
     kind : str
-        Of `KINDS`, or made of such: std, std_samp, covar, covar_samp, corr.
+        Of `KINDS`, or made of such: std, std_samp.
     column : str or Expr, optional
         None only for a count of rows.
     q : Fraction, optional
