@@ -18,7 +18,7 @@ import numpy as np
 import polars as pl
 
 from shoal.dp.answering.plan import Plan
-from shoal.dp.answering.releases import Fixed, Matrix, Pair, Ranks, Release, Sums
+from shoal.dp.answering.releases import Fixed, Matrix, Pair, Ranks, Release, Sums, columns_of
 from shoal.dp.meaning.check import has_codes, levels, number
 from shoal.dp.meaning.columns import scope_of
 from shoal.dp.meaning.relation import CELL, UNIT, Frames, in_own_order, single, single_frame
@@ -212,10 +212,7 @@ def finish(total: Partial, plan: Plan) -> tuple[Totals, ...]:
 
 def _answering(tests: list[pl.Expr], release: Release) -> tuple[pl.Expr, pl.Expr]:
     """Whether a row answers, and how many do."""
-    if release.column is not None:
-        pair = release.pair if isinstance(release, Sums) else None
-        names = [release.column] if pair is None else [release.column, pair.column]
-        tests = [*tests, *(pl.col(name).is_not_null() for name in names)]
+    tests = [*tests, *(pl.col(name).is_not_null() for name in columns_of(release))]
     if not tests:
         return pl.lit(True), pl.len().cast(pl.Int64).alias("n")
     answers = reduce(operator.and_, tests).fill_null(False)

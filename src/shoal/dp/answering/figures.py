@@ -17,7 +17,7 @@ from shoal.dp.answering.intervals import share_interval
 from shoal.dp.answering.moments import NoisyTerms, correlation, covariance, variance
 from shoal.dp.answering.noise import Drawn
 from shoal.dp.answering.plan import Plan
-from shoal.dp.answering.releases import BETA, SCORE, Fixed, Mean, Ranks, Release, Sums
+from shoal.dp.answering.releases import BETA, SCORE, Fixed, Mean, Ranks, Release, Sums, columns_of
 from shoal.dp.meaning.bounds import finite_bounds
 from shoal.dp.meaning.check import levels
 from shoal.dp.mechanisms.currency import Noise
@@ -253,9 +253,8 @@ def _shown(value: float, column: Column) -> Any:
 def notes_of(plan: Plan, release: Release, drawn: int) -> list[str]:
     """What one release's interval covers."""
     said = []
-    pair = release.pair if isinstance(release, Sums) else None
-    for name in (release.column, pair and pair.column):
-        column = plan.schema.columns.get(name or "")
+    for name in columns_of(release):
+        column = plan.schema.columns.get(name)
         if column is not None and release.figure != "count" and column.kind == "number":
             low, high = finite_bounds(column)
             said.append(

@@ -351,6 +351,14 @@ class Ranks:
 
 
 Release = Sums | Mean | Ranks
+
+
+def columns_of(release: Release) -> tuple[str, ...]:
+    """The columns that a release is of: none, one or two."""
+    other = release.pair.column if isinstance(release, Sums) and release.pair is not None else None
+    return tuple(each for each in (release.column, other) if each is not None)
+
+
 # Share of epsilon that draws a limit, and bits by which its public weight falls from one to the next.
 CHOICE = {
     "count": (Fraction(1, 5), 1),

@@ -33,6 +33,7 @@ from shoal.dp.answering.exact import (
     related_rows,
 )
 from shoal.dp.answering.plan import Plan
+from shoal.dp.answering.releases import columns_of
 from shoal.dp.loading.linked import GivenTable, Linked, load_linked
 from shoal.dp.loading.load import decode, in_order, load, protect_rows, with_units
 from shoal.dp.loading.parts import UnitParts
@@ -198,7 +199,7 @@ class Streamed:
         read += [each for _, each in plan.lowered.computed]
         named = {name for each in read for name in each.meta.root_names()}
         named |= {str(each) for each in plan.query.groups}
-        named |= {each.column for each in plan.releases if each.column is not None}
+        named |= {name for each in plan.releases for name in columns_of(each)}
         return tuple(name for name in self.schema.columns if name in named)
 
     def _decoded(self, names: tuple[str, ...]) -> Generator[pl.DataFrame]:
