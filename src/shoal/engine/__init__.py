@@ -1,4 +1,4 @@
-"""Ground floor of the computation: compiled kernels, frames, encoders, trees.
+"""What all computation stands on: compiled kernels, frames, encoders, trees.
 
 Nothing here knows about privacy.
 """

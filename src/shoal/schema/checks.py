@@ -10,7 +10,7 @@ import datetime
 import itertools
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 from shoal.errors import SchemaError
@@ -257,3 +257,9 @@ def _full(tree: Any) -> bool:
 
 def _key(value: Any) -> Any:
     return (isinstance(value, bool), isinstance(value, datetime.datetime), value)
+
+
+def make_plain(value: Any) -> None:
+    """Set every field of a frozen value to Python's own types."""
+    for each in fields(value):
+        object.__setattr__(value, each.name, plain(getattr(value, each.name)))

@@ -13,7 +13,8 @@ from typing import Any
 from xml.parsers import expat
 
 from shoal.errors import SchemaError
-from shoal.schema.model import Column, Schema
+from shoal.schema.column import Column
+from shoal.schema.model import Schema
 
 NAMESPACE = "ddi:codebook:2_5"
 _LARGEST = 64 << 20

@@ -16,7 +16,8 @@ import polars as pl
 from shoal.schema.checks import as_date
 
 if TYPE_CHECKING:
-    from shoal.schema.model import Column, Schema
+    from shoal.schema.column import Column
+    from shoal.schema.model import Schema
 
 
 def decode_missing(series: pl.Series, column: Column) -> pl.Series:

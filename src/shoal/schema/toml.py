@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from shoal.errors import SchemaError
 from shoal.schema.checks import check_keys, is_text, plain, shown
-from shoal.schema.model import Cells, Column, Keys, Unit
+from shoal.schema.column import Column
 from shoal.schema.parts import FileFormat, Indicator, Link, Rule
 from shoal.schema.steps import Step, Steps
+from shoal.schema.unit import Cells, Keys, Unit
 from shoal.typing import Json
 
 if TYPE_CHECKING:

@@ -8,8 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from shoal.errors import ParameterError
-from shoal.schema import KINDS, ROLES, Column, Schema
-from shoal.schema.model import Unit
+from shoal.schema import KINDS, ROLES, Column, Schema, Unit
 
 NOT_OFFERED = ""
 SOURCES = {
