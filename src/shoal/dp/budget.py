@@ -37,20 +37,14 @@ def micro(epsilon: Any, name: str = "epsilon") -> int:
     expected = f"{name!r} must be a number in [0.000001, 1000000]. Got {epsilon!r}."
     if isinstance(epsilon, bool) or not isinstance(epsilon, (int, float, Decimal, Fraction, np.number)):
         raise ParameterError(expected)
-    epsilon = epsilon.item() if isinstance(epsilon, np.number) else epsilon
     try:
-        exact = epsilon if isinstance(epsilon, (int, Fraction)) else Fraction(Decimal(repr_number(epsilon)))
+        exact = epsilon if isinstance(epsilon, Fraction) else Fraction(Decimal(str(epsilon)))
         whole = int(exact * MICRO // 1)
     except (InvalidOperation, ValueError, OverflowError):
         raise ParameterError(expected) from None
     if not 1 <= whole <= LARGEST:
         raise ParameterError(expected)
     return whole
-
-
-def repr_number(value: float | Decimal) -> str:
-    """The shortest decimal text of a number."""
-    return repr(float(value)) if isinstance(value, float) else str(value)
 
 
 def epsilon(millionths: int) -> float:
