@@ -75,6 +75,18 @@ def test_rows_that_are_no_hierarchy(rows, words):
         Hierarchy.from_rows("c", rows)
 
 
+def test_parents_of_unequal_depth_keep_every_set():
+    parents = {"nurse": "health", "cook": "service", "judge": "law", "clerk": "law", "law": "service"}
+    tree = Hierarchy.from_parents("job", parents)
+    sets = {
+        label: {tree.leaves[at] for level in tree.up for at in np.flatnonzero(level == node)}
+        for node, label in enumerate(tree.labels)
+    }
+    assert sets["service"] == {"cook", "judge", "clerk"}
+    assert sets["law"] == {"judge", "clerk"}
+    assert len(set(tree.labels)) == len(tree.labels)
+
+
 def test_parents_with_a_cycle_are_refused():
     with pytest.raises(SchemaError, match="cycle"):
         Hierarchy.from_parents("c", {"a": "b", "b": "c", "c": "b"})

@@ -1,6 +1,7 @@
 """The methods `suppress` and `generalize` of `protect`: from Python, from the command line, with files of SPSS."""
 
 import json
+import pickle
 import subprocess
 import sys
 
@@ -9,8 +10,9 @@ import polars as pl
 import pytest
 
 import shoal
-from shoal.errors import GuaranteeError, InputError, ParameterError
+from shoal.errors import GuaranteeError, InputError, ParameterError, SchemaError
 from shoal.io import read_source, write_table
+from shoal.schema import Schema
 
 
 def people(n=200, seed=0):
@@ -240,3 +242,47 @@ def test_check_demands_shares(tmp_path):
     held = {each["model"]: each["holds"] for each in told["verdicts"] if each["limit"]}
     assert [name for name, holds in held.items() if not holds] == ["beta-likeness"]
     assert len(held) == 5
+
+
+def test_parents_in_a_schema_name_what_is_published(tmp_path):
+    rng = np.random.default_rng(5)
+    table = pl.DataFrame(
+        {"job": rng.choice(["nurse", "doctor", "cook", "judge"], 60), "code": rng.choice([1, 2, 3], 60)}
+    )
+    (tmp_path / "s.toml").write_text(
+        """[columns.job]
+kind = "category"
+[columns.job.hierarchy]
+nurse = "health"
+doctor = "health"
+health = "care"
+cook = "care"
+judge = "law"
+[columns.code]
+kind = "category"
+hierarchy = {1 = "low", 2 = "low", 3 = "high"}
+""",
+        encoding="utf-8",
+    )
+    schema = Schema.from_toml(tmp_path / "s.toml")
+    assert Schema.from_dict(schema.to_dict()) == schema
+    assert '"low"' in schema.to_toml()
+    done = shoal.protect(
+        table, k=20, method="generalize", schema=schema, recoding="global", suppress_at_most=0.0
+    )
+    assert set(done.frame["job"]) | set(done.frame["code"]) <= {
+        "nurse", "doctor", "cook", "judge", "health", "care", "law", "1", "2", "3", "low", "high", "*"
+    }  # fmt: skip
+    up = {"columns": {"job": {"kind": "category", "hierarchy": schema.columns["job"].hierarchy, "recode": 1}}}
+    recoded = shoal.protect(table.select("job"), k=2, method="mdav", schema=up).frame["job"]
+    assert set(recoded) <= {"health", "care", "law"}
+    assert pickle.loads(pickle.dumps(schema)) == schema
+
+
+@pytest.mark.parametrize(
+    ("parents", "words"),
+    [({"a": "b", "b": "a"}, "no cycle"), ({}, "parent of each"), ({"a": ["b"]}, "parent of each")],
+)
+def test_parents_that_are_no_hierarchy(parents, words):
+    with pytest.raises(SchemaError, match=words):
+        Schema.from_dict({"columns": {"job": {"kind": "category", "hierarchy": parents}}})

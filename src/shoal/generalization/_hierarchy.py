@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from shoal.errors import InputError, SchemaError
+from shoal.schema.trees import set_label, tree_of
 
 ROOT = "*"
 
@@ -196,9 +197,7 @@ class Hierarchy:
 
     @classmethod
     def nested(cls, name: str, tree: Sequence[Any]) -> Self:
-        """From values nested in lists; a set is called by its members, joined by "|".
-
-        A pair of a text and a list gives the set a name.
+        """From values nested in lists; a set is called by its name, else by its members joined by "|".
 
         Examples
         --------
@@ -223,27 +222,7 @@ class Hierarchy:
         >>> tree.labels  # DE is Ulm alone
         ('Bern', 'Basel', 'Ulm', 'CH', '*')
         """
-        above = set(parents.values())
-        values = [child for child in parents if child not in above]
-        chains: list[list[str]] = []
-        for value in values or list(parents)[:1]:
-            chain, here = [], value
-            while here in parents:
-                here = parents[here]
-                chain.append(str(here))
-                if len(chain) > len(parents):
-                    raise SchemaError(
-                        f"The hierarchy of column {name!r} must have no cycle. Got one above {value!r}."
-                    )
-            chains.append(chain)
-        if not values:
-            raise SchemaError(f"The hierarchy of column {name!r} must have no cycle. Got one.")
-        depth = max(len(chain) for chain in chains)
-        rows = [
-            (value, *chain, *(ROOT for _ in range(depth - len(chain))))
-            for value, chain in zip(values, chains, strict=True)
-        ]
-        return cls.from_rows(name, rows)
+        return cls.nested(name, tree_of(f"The hierarchy of column {name!r}", parents))
 
     @classmethod
     def flat(cls, name: str, values: Sequence[Any]) -> Self:
@@ -305,19 +284,9 @@ def _paths(node: Any, above: tuple[str, ...]) -> list[tuple[Any, tuple[str, ...]
     for child in node:
         if not isinstance(child, (list, tuple)):
             found.append((child, above))
-        elif len(child) == 2 and isinstance(child[0], str) and isinstance(child[1], (list, tuple)):
-            found += _paths(child[1], (child[0], *above))
         else:
-            found += _paths(child, ("|".join(str(leaf) for leaf in _leaves(child)), *above))
+            found += _paths(child, (set_label(child), *above))
     return found
-
-
-def _leaves(node: Any) -> list[Any]:
-    if not isinstance(node, (list, tuple)):
-        return [node]
-    if len(node) == 2 and isinstance(node[0], str) and isinstance(node[1], (list, tuple)):
-        return _leaves(node[1])
-    return [leaf for child in node for leaf in _leaves(child)]
 
 
 def _key(leaf: Any) -> str:

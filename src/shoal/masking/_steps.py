@@ -10,6 +10,7 @@ import polars as pl
 from shoal.errors import InputError, SchemaError
 from shoal.masking._kinds import changed_cells
 from shoal.params import Interval, check_params
+from shoal.schema.trees import set_label
 
 
 def code_ends(series: Any, bottom: float | None = None, top: float | None = None) -> Any:
@@ -71,7 +72,7 @@ def round_to(series: Any, base: float) -> Any:
 def recode(series: Any, hierarchy: Any, steps: int = 1) -> Any:
     """Replace levels by the sets they are nested in, `steps` up from the leaves.
 
-    A set is written as its members joined by "|".
+    A set is written as its name, else as its members joined by "|".
 
     Parameters
     ----------
@@ -94,7 +95,7 @@ def recode(series: Any, hierarchy: Any, steps: int = 1) -> Any:
     cells = {}
     for level, parents in paths.items():
         sets = [(level,), *reversed(parents)]
-        cells[level] = "|".join(str(each) for each in sets[min(steps, len(sets) - 1)])
+        cells[level] = set_label(sets[min(steps, len(sets) - 1)])
     return changed_cells(series, lambda levels: _recoded(levels, cells))
 
 
@@ -108,14 +109,8 @@ def _recoded(levels: pl.Series, cells: dict[str, str]) -> pl.Series:
     return texts.replace_strict(cells, default=None, return_dtype=pl.String)
 
 
-def _paths(node: Any, parents: tuple[tuple[str, ...], ...]) -> list[tuple[str, tuple[tuple[str, ...], ...]]]:
+def _paths(node: Any, parents: tuple[Any, ...]) -> list[tuple[str, tuple[Any, ...]]]:
+    """Each level with the sets it lies in, the outermost first."""
     if not isinstance(node, (list, tuple)):
         return [(str(node), parents)]
-    inside = tuple(_leaves(node))
-    return [path for child in node for path in _paths(child, (*parents, inside))]
-
-
-def _leaves(node: Any) -> list[str]:
-    if not isinstance(node, (list, tuple)):
-        return [str(node)]
-    return [leaf for child in node for leaf in _leaves(child)]
+    return [path for child in node for path in _paths(child, (*parents, node))]

@@ -15,6 +15,7 @@ from typing import Any
 
 from shoal.errors import SchemaError
 from shoal.params import Constraint
+from shoal.schema.trees import NamedSet, leaves_of
 
 
 def plain(value: Any) -> Any:
@@ -25,6 +26,8 @@ def plain(value: Any) -> Any:
         value = value.tolist()
     if hasattr(value, "to_pydatetime"):
         value = value.to_pydatetime()
+    if isinstance(value, NamedSet):
+        return NamedSet(value.name, tuple(plain(each) for each in value))
     if isinstance(value, list | tuple):
         return tuple(plain(each) for each in value)
     for own in (str, int, float):
@@ -207,7 +210,7 @@ class LimitValue(Constraint):
 
 @dataclass(frozen=True)
 class TreeValue(Constraint):
-    """Nested lists of different levels."""
+    """Nested lists of different levels, or the parent of each."""
 
     def accepts(self, value: Any) -> bool:
         """Whether the value is such nested lists, no list empty and no level twice."""
@@ -217,12 +220,7 @@ class TreeValue(Constraint):
         return all(map(is_cell, leaves)) and len({_key(each) for each in leaves}) == len(leaves)
 
     def __str__(self) -> str:
-        return "nested lists of different levels"
-
-
-def leaves_of(tree: Any) -> list[Any]:
-    """The levels in nested tuples, from left to right."""
-    return [leaf for each in tree for leaf in leaves_of(each)] if isinstance(tree, tuple) else [tree]
+        return "nested lists of different levels, or the parent of each level and set"
 
 
 def check_fields(owner: str, rules: Mapping[str, Constraint], values: Mapping[str, Any]) -> None:

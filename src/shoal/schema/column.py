@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,11 +20,12 @@ from shoal.schema.checks import (
     Whole,
     as_date,
     check_fields,
+    is_cell,
     is_number,
-    leaves_of,
     make_plain,
     shown,
 )
+from shoal.schema.trees import leaves_of, tree_of
 
 ROLES = ("identifier", "quasi", "sensitive", "weight", "stratum", "household", "leave")
 KINDS = ("number", "ordered", "category", "date", "boolean")
@@ -46,7 +48,8 @@ class Column:
     levels : tuple of values, optional
         Declared values of a category; of an ordered kind, in order.
     hierarchy : nested tuples of levels, optional
-        Levels nested by likeness.
+        Levels nested by likeness. May be given as the parent of each level and of each set, whose names are published;
+        nested lists are published as their levels joined by "|".
     breaks : tuple of numbers or dates, optional
         Ascending limits of the intervals to which a number or date is recoded.
     missing_codes : tuple, default ()
@@ -102,6 +105,10 @@ class Column:
 
     def __post_init__(self) -> None:
         make_plain(self)
+        given = self.hierarchy
+        if isinstance(given, Mapping) and given and all(map(is_cell, (*given, *given.values()))):
+            made = tree_of(f"The hierarchy of column {self.name!r}", given)
+            object.__setattr__(self, "hierarchy", made)
         check_fields("a column", {"name": TextValue(blank=True)}, vars(self))
         check_fields(f"column {self.name!r}", _COLUMN_RULES, vars(self))
         for name, kinds in _FITTING_KINDS.items():

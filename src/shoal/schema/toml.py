@@ -13,6 +13,7 @@ from shoal.schema.checks import check_keys, is_text, plain, shown
 from shoal.schema.column import Column
 from shoal.schema.parts import FileFormat, Indicator, Link, Rule
 from shoal.schema.steps import Step, Steps
+from shoal.schema.trees import parents_of
 from shoal.schema.unit import Cells, Keys, Unit
 from shoal.typing import Json
 
@@ -186,7 +187,10 @@ def _given(value: Any, always: tuple[str, ...] = ()) -> Json:
 
 
 def _lists(value: Any) -> Any:
-    return [_lists(each) for each in value] if isinstance(value, tuple) else value
+    if not isinstance(value, tuple):
+        return value
+    named = parents_of(value) if value else None
+    return named or [_lists(each) for each in value]
 
 
 def _unit_facts(unit: Unit) -> str | Json:
