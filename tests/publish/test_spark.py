@@ -157,6 +157,63 @@ def test_steps_and_suppression_equal_those_of_the_local_engine(spark, tmp_path, 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in", "mixed", "spark"]
 
 
+PERTURBED = [
+    {"method": "swap-records", "columns": ["region"], "given": ["roof"], "k": 2, "share": 0.1},
+    {"method": "suppress", "columns": ["region", "roof"], "level": "household"},
+    {"method": "pram", "columns": ["sex"], "probability": 0.8},
+    {"method": "pram", "columns": ["relat"], "probability": 0.7},
+    {"method": "shuffle", "columns": ["wage"], "given": ["pension"]},
+    {"method": "rank-swap", "columns": ["pension"], "share": 0.1},
+    {"method": "code-ends", "columns": ["income"], "top": 60},
+    {"method": "noise", "columns": ["income"], "scale": 0.1},
+    {"method": "round", "columns": ["income"], "to": 5},
+]
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"steps": PERTURBED},
+        {"method": "mdav", "weights": "w", "households": "home", "leave": ["note"]},
+        {"method": "generalize", "count": "household", "columns": ["region", "roof", "sex", "relat"]},
+    ],
+    ids=["perturbed", "weights and households", "k households"],
+)
+def test_memory_parts_and_spark_give_one_table(spark, tmp_path, fields):
+    frame = survey(homes=90).with_columns(note=pl.col("home").cast(pl.String))
+    (tmp_path / "in").mkdir()
+    frame[:100].write_parquet(tmp_path / "in" / "a.parquet")
+    frame[100:].write_parquet(tmp_path / "in" / "b.parquet")
+    hidden = {"wage", "pension", "income", "note"} if "columns" in fields else {"note"}
+    facts = schema(steps=[], rules=[], **{name: {"role": "sensitive"} for name in hidden - {"note"}})
+    facts["columns"] |= {} if "leave" in fields else {"note": {"role": "sensitive", "kind": "category"}}
+    asked = {"k": 3, "schema": facts, "random_state": 1, "accept_risk": True} | fields
+    here = shoal.protect(frame, **asked)
+    parted = protect_file(tmp_path / "in", tmp_path / "parts.parquet", n_jobs=1, **asked)
+    there = protect_file(tmp_path / "in", tmp_path / "spark", engine="spark", **asked)
+    assert pl.read_parquet(tmp_path / "parts.parquet").equals(here.frame)
+    assert pl.read_parquet(tmp_path / "spark" / "*.parquet").equals(here.frame)
+    assert here.status == parted.status == there.status
+    assert here.notes == parted.notes == there.notes
+    for other in (parted.figures, there.figures):
+        assert other.identification.before == pytest.approx(here.figures.identification.before)
+        assert other.identification.after == pytest.approx(here.figures.identification.after)
+        assert _untimed(other.steps) == _untimed(here.figures.steps)
+    assert here.frame["w"].sum() == pytest.approx(frame["w"].sum())
+
+
+def _untimed(steps):
+    return [{name: fact for name, fact in step.items() if name != "seconds"} for step in steps or ()]
+
+
+def test_a_weight_of_zero_is_refused_on_spark(spark, tmp_path):
+    pl.DataFrame({"x": [1.0, 2, 3, 4], "w": [0.0, 1, 1, 1]}).write_parquet(tmp_path / "in.parquet")
+    for fields in ({"method": "mdav"}, {"method": "suppress"}):
+        with pytest.raises(InputError, match="must be above 0"):
+            protect_file(tmp_path / "in.parquet", tmp_path / "o", k=2, engine="spark", weights="w", **fields)
+    assert [each.name for each in tmp_path.iterdir()] == ["in.parquet"]
+
+
 def test_bad_tables_are_one_sentence(spark, tmp_path):
     table(50).with_columns(pl.lit(None, pl.Float64).alias("x")).write_parquet(tmp_path / "in.parquet")
     for path, match in (("in.parquet", "must hold values"), ("absent.parquet", "Spark could not finish")):

@@ -8,9 +8,12 @@ import polars as pl
 import pytest
 
 import shoal
+from pages import Page
 from shoal.errors import GuaranteeError, InputError, ParameterError, SchemaError
 from shoal.io import read_source, write_table
 from shoal.publish import ProtectionRequest
+from shoal.report.build import gather
+from shoal.report.html import render_report
 from surveys import STEPS, schema, survey
 
 
@@ -292,6 +295,13 @@ def test_the_report_says_what_became_of_each_column(tmp_path):
     assert "treated by step 1, suppress" in page
     assert "mode of its group" not in page
     assert "at least 3 households" not in page
+
+
+def test_the_report_tells_what_holds_on_all_columns_together():
+    done = shoal.protect(survey(), k=3, schema=schema())
+    assert done.verdicts[0].value > 3  # households, on two columns
+    assert done.figures.smallest_group == 3
+    assert "everyone looks like at least 2 others" in Page(render_report(gather(done))).text
 
 
 def test_no_limit_of_linkage_is_told_for_numbers_outside_the_groups():

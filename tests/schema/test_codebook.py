@@ -1,5 +1,6 @@
 """DDI codebooks in and out."""
 
+import datetime
 import subprocess
 import sys
 
@@ -8,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shoal import protect
 from shoal.errors import SchemaError
 from shoal.io import ReadTable, write_table
 from shoal.schema import Column, Schema, read_codebook, write_codebook
@@ -63,9 +65,15 @@ def test_bad_codebooks_are_one_sentence(tmp_path, text, words):
 def test_the_command_reads_and_writes_them(tmp_path):
     labels = {
         "column_labels": {"sex": "Sex of the person"},
-        "variable_value_labels": {"sex": {1: "male", 2: "female"}},
+        "variable_value_labels": {
+            "sex": {1: "male", 2: "female"},
+            "edu": {1: "low", 2: "high", -9: "refused"},
+        },
+        "missing_ranges": {"edu": [{"lo": -9, "hi": -8}, {"lo": 98, "hi": 98}]},
+        "measures": {"edu": "ordinal"},
     }
-    frame = pl.DataFrame({"sex": [1, 2, 1], "age": [20, 30, 40]})
+    born = [datetime.date(2000, 1, day) for day in (1, 2, 3)]
+    frame = pl.DataFrame({"sex": [1, 2, 1], "edu": [1, 2, 1], "born": born, "age": [20, 30, 40]})
     write_table(frame, tmp_path / "s.sav", ReadTable(frame, ".sav", (), labels))
 
     def shoal(*words):
@@ -78,3 +86,30 @@ def test_the_command_reads_and_writes_them(tmp_path):
     shoal("schema", "s.sav", "-o", "s.toml", "--codebook", "s.xml")
     assert "Sex of the person" in (tmp_path / "s.xml").read_text(encoding="utf-8")
     assert "[columns.sex]" in shoal("schema", "s.xml")
+    text = (tmp_path / "s.xml").read_text(encoding="utf-8")
+    assert all(f"<labl>{word}</labl>" in text for word in ("male", "female", "low", "high", "refused"))
+    found = read_codebook(tmp_path / "s.xml").columns
+    assert (found["sex"].kind, found["sex"].levels) == ("category", ("1", "2"))
+    assert (found["edu"].kind, found["edu"].levels) == ("ordered", ("1", "2"))
+    assert set(found["edu"].missing_codes) == {"-9", "-8", "98"}
+    assert found["born"].kind == "date"
+    assert found["age"].bounds is None
+
+    # What it documents fits the file: the same run by the codebook's schema.
+    columns = {
+        name: {"kind": column.kind, "levels": column.levels, "missing_codes": column.missing_codes}
+        for name, column in found.items()
+    }
+    done = protect(frame, k=3, method="mdav", schema={"columns": columns})
+    assert done.figures.n_records == 3
+
+
+def test_codes_that_others_declare_as_missing(tmp_path):
+    (tmp_path / "c.xml").write_text(
+        "<codeBook><dataDscr><var name='age'><valrng><range min='0' max='99'/></valrng><invalrng>"
+        "<item VALUE='-1'/><range min='997' max='999'/></invalrng></var></dataDscr></codeBook>",
+        encoding="utf-8",
+    )
+    found = read_codebook(tmp_path / "c.xml").columns["age"]
+    assert (found.kind, found.bounds) == ("number", (0.0, 99.0))
+    assert found.missing_codes == ("-1", "997", "998", "999")

@@ -292,6 +292,6 @@ def _tell_expected(figures: Json, start: str = "") -> None:
         line += f", {figures['expected_with_households']:.4g} with households"
     line += f" (by {figures['source']})."
     uniques = figures.get("population_uniqueness", {}).get("population_uniques")
-    if uniques is not None:
+    if uniques is not None and figures["unique"]:
         line += f" Unique in the population: about {uniques:,.0f} people."
     typer.echo(line)

@@ -251,7 +251,9 @@ def _sentences(
     figures: Mapping[str, Any],
 ) -> tuple[str, ...]:
     """What happened, what could be found out, what is not covered: a sentence each."""
-    reached = next((each.value for each in protection.verdicts if each.model.startswith("k-anonymity")), None)
+    # Of several steps each has a verdict, on fewer columns than the last: what holds on all of them is the least.
+    held = [each.value for each in protection.verdicts if each.model.startswith("k-anonymity")]
+    reached = min(held, default=None)
     alike = (
         ""
         if reached is None

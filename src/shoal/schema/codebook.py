@@ -18,6 +18,8 @@ from shoal.schema.model import Schema
 
 NAMESPACE = "ddi:codebook:2_5"
 _LARGEST = 64 << 20
+# Missing codes of one declared range that are listed.
+_MOST_CODES = 100
 _NATURES = {"nominal": "category", "ordinal": "ordered", "interval": "number", "ratio": "number"}
 _OF_KIND = {
     "category": "nominal",
@@ -86,7 +88,8 @@ def write_codebook(schema: Schema, path: str | Path, labels: Mapping[str, Any] |
     schema : Schema
     path : str or Path
     labels : mapping, optional
-        What a file of SPSS, Stata or SAS knows of its variables: `column_labels` and `variable_value_labels`.
+        What a file of SPSS, Stata or SAS declares of its variables: `column_labels`, `variable_value_labels`,
+        `missing_ranges` and `measures`. Nothing is taken from its cells.
 
     Examples
     --------
@@ -127,7 +130,10 @@ def _refuse_document_type(data: bytes) -> None:
 
 
 def _variable(parent: ET.Element, number: int, name: str, column: Column, known: Mapping[str, Any]) -> None:
-    facts = {"ID": f"V{number}", "name": name, "nature": _OF_KIND[column.kind]}
+    nature = _OF_KIND[column.kind]
+    if nature == "nominal" and known.get("measures", {}).get(name) == "ordinal":
+        nature = "ordinal"
+    facts = {"ID": f"V{number}", "name": name, "nature": nature}
     var = ET.SubElement(parent, f"{{{NAMESPACE}}}var", facts)
     label = known.get("column_labels", {}).get(name)
     if label:
@@ -137,16 +143,36 @@ def _variable(parent: ET.Element, number: int, name: str, column: Column, known:
         ET.SubElement(
             allowed, f"{{{NAMESPACE}}}range", {"min": str(column.bounds[0]), "max": str(column.bounds[1])}
         )
-    words = {str(code): word for code, word in known.get("variable_value_labels", {}).get(name, {}).items()}
-    for value, gone in [
-        *((value, False) for value in column.levels or ()), *((code, True) for code in column.missing_codes)
-    ]:  # fmt: skip
+    ranges = known.get("missing_ranges", {}).get(name, ())
+    if ranges:
+        invalid = ET.SubElement(var, f"{{{NAMESPACE}}}invalrng")
+        for each in ranges:
+            ends = {"min": _code(each["lo"]), "max": _code(each["hi"])}
+            ET.SubElement(invalid, f"{{{NAMESPACE}}}range", ends)
+    labelled = known.get("variable_value_labels", {}).get(name, {})
+    words = {_code(code): word for code, word in labelled.items()}
+    gone_too = {code: any(_within(code, each) for each in ranges) for code in labelled}
+    levels = column.levels or tuple(code for code, gone in gone_too.items() if not gone)
+    codes = column.missing_codes or tuple(code for code, gone in gone_too.items() if gone)
+    for value, gone in [*((_code(each), False) for each in levels), *((_code(each), True) for each in codes)]:
         entry = ET.SubElement(var, f"{{{NAMESPACE}}}catgry", {"missing": "Y"} if gone else {})
-        ET.SubElement(entry, f"{{{NAMESPACE}}}catValu").text = str(value)
-        if str(value) in words:
-            ET.SubElement(entry, f"{{{NAMESPACE}}}labl").text = str(words[str(value)])
-    shown = "character" if column.kind in ("category", "date") else "numeric"
-    ET.SubElement(var, f"{{{NAMESPACE}}}varFormat", {"type": shown})
+        ET.SubElement(entry, f"{{{NAMESPACE}}}catValu").text = value
+        if value in words:
+            ET.SubElement(entry, f"{{{NAMESPACE}}}labl").text = str(words[value])
+    shown = {"type": "character" if column.kind in ("category", "date") else "numeric"}
+    ET.SubElement(
+        var, f"{{{NAMESPACE}}}varFormat", shown | ({"category": "date"} if column.kind == "date" else {})
+    )
+
+
+def _code(value: Any) -> str:
+    """A code as text: 1 for 1.0, as a column of whole numbers shows it."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _within(code: Any, limits: Mapping[str, Any]) -> bool:
+    low, high = limits["lo"], limits["hi"]
+    return isinstance(code, str) == isinstance(low, str) and bool(low <= code <= high)
 
 
 def _column(name: str, var: ET.Element) -> Column:
@@ -159,16 +185,34 @@ def _column(name: str, var: ET.Element) -> Column:
         (gone if entry.get("missing", "N").upper() == "Y" else valid).append(value)
     nature = (var.get("nature") or "").lower()
     kind = _NATURES.get(nature) or ("category" if valid else "number")
-    text = next((each.get("type") for each in var if _local(each) == "varFormat"), "numeric")
-    if nature not in _NATURES and not valid and text == "character":
-        kind = "category"
+    form = next((each for each in var if _local(each) == "varFormat"), ET.Element("varFormat"))
+    if nature not in _NATURES and not valid and form.get("type") == "character":
+        kind = "date" if form.get("category") == "date" else "category"
     bounds = None
-    ends = next((each for each in var.iter() if _local(each) == "range"), None)
+    inside = [each for part in var if _local(part) == "valrng" for each in part]
+    ends = next((each for each in inside if _local(each) == "range"), None)
+    gone += [code for part in var if _local(part) == "invalrng" for code in _codes(part)]
     if kind == "number" and ends is not None:
         bounds = _ends(ends.get("min"), ends.get("max"))
     levels = tuple(dict.fromkeys(valid)) if kind in ("category", "ordered") and valid else None
     codes = tuple(code for code in dict.fromkeys(gone) if code not in (levels or ()))
     return Column(name, kind=kind, levels=levels, bounds=bounds, missing_codes=codes)
+
+
+def _codes(invalid: ET.Element) -> list[str]:
+    """The codes that are declared as missing, those of short ranges of whole numbers one by one."""
+    found: list[str] = []
+    for each in invalid:
+        if _local(each) == "item" and each.get("VALUE"):
+            found.append(str(each.get("VALUE")))
+        low, high = each.get("min"), each.get("max")
+        if _local(each) == "range" and low and high:
+            ends = _ends(low, high)
+            if low == high:
+                found.append(low)
+            elif ends and float.is_integer(ends[0]) and ends[1] - ends[0] < _MOST_CODES:
+                found += [str(code) for code in range(int(ends[0]), int(ends[1]) + 1)]
+    return found
 
 
 def _ends(low: str | None, high: str | None) -> tuple[float, float] | None:
