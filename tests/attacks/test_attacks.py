@@ -26,7 +26,7 @@ from shoal.attacks import (
     read_tables,
     run_attacks,
 )
-from shoal.attacks._labels import limits
+from shoal.engine.labels import limits
 from shoal.errors import InputError, ParameterError
 from shoal.scenarios import RELEASE_TYPES, release_type
 from shoal.schema import Column, Schema

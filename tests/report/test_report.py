@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime, timedelta
 
 import numpy as np
 import polars as pl
@@ -20,6 +20,7 @@ from shoal.publish.stages.measure import LossCertificate
 from shoal.publish.status import status_of
 from shoal.report import write_report
 from shoal.report.build import gather
+from shoal.report.columns import compare_columns
 from shoal.report.html import render_report
 from shoal.schema import Column, Schema
 
@@ -326,3 +327,19 @@ def test_linkage_of_a_sample_is_said_to_be_one(monkeypatch, tmp_path):
     page = (tmp_path / "r.html").read_text(encoding="utf-8")
     assert "a sample of 400 was tried" in page
     assert "measured on a sample of 400 of 1,500 records" in page
+
+
+def test_numbers_and_dates_that_became_intervals_are_drawn_as_values():
+    born = [date(1950, 1, 1) + timedelta(days=97 * each) for each in range(120)]
+    frame = pl.DataFrame({"age": [each % 60 for each in range(120)], "born": born, "job": ["a", "b"] * 60})
+    schema = Schema({"age": Column("age", kind="number", breaks=(0, 20, 40))})
+    done = shoal.protect(frame, k=4, method="generalize", schema=schema)
+    names = ["age", "born", "job"]
+    age, days, job = compare_columns(frame, done.frame, done.schema, names, {"age": 3.0})
+    for each in (age, days):
+        assert each.levels == ()
+        assert each.after.size == 120
+        assert each.before.min() <= each.after.min() <= each.after.max() <= each.before.max()
+        assert "drawn as spread over its intervals" in each.caption
+        assert abs(each.after.mean() - each.before.mean()) < 0.2 * np.ptp(each.before)
+    assert job.levels

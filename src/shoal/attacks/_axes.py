@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from shoal.attacks._labels import ANYTHING, OPEN, limits
 from shoal.engine.columns import parse_dates, parse_numbers
+from shoal.engine.labels import ANYTHING, OPEN, limits
 from shoal.schema import Column
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -9,13 +10,15 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from shoal.engine.columns import MICROSECONDS_PER_DAY, TypedColumn, read_column
+from shoal.engine.columns import MICROSECONDS_PER_DAY, TypedColumn, parse_dates, parse_numbers, read_column
+from shoal.engine.labels import limits
 from shoal.report.words import counted, number, percent
 from shoal.schema import Column, Schema
 
 # Pictures are drawn of at most this many records, evenly chosen, and levels.
 DRAWN_RECORDS = 200_000
 DRAWN_LEVELS = 8
+EPOCH = datetime.date(1970, 1, 1)
 
 _SINGLE = (("weights", "weight"), ("households", "household"))
 _AGGREGATES = {"number": "mean", "date": "mean", "ordered": "median"}
@@ -113,6 +116,10 @@ def compare_columns(
     compared = []
     for name in names:
         facts = _facts(schema, name, original[name])
+        drawn = _intervals_apart(original[name], protected[name], facts, loss.get(name))
+        if drawn is not None:
+            compared.append(drawn)
+            continue
         before, after = _read(original[name], protected[name], facts)
         compared.append(
             _levels_apart(before, after, loss.get(name))
@@ -132,6 +139,46 @@ def _read(original: pl.Series, protected: pl.Series, facts: Column) -> tuple[Typ
     levels = pl.concat(cells).unique(maintain_order=True)
     before, after = (read_column(each.cast(pl.String), plain, levels) for each in (original, protected))
     return before, after
+
+
+def _intervals_apart(
+    original: pl.Series, protected: pl.Series, facts: Column, loss: float | None
+) -> ColumnComparison | None:
+    """Numbers or dates that became intervals, drawn as spread evenly over them; None where a label names none."""
+    if facts.kind not in ("number", "date") or not _coarsened(original, protected):
+        return None
+    before = read_column(original, facts)
+    present = before.values[~before.missing]
+    if isinstance(before.dtype, pl.Datetime):
+        present = present / MICROSECONDS_PER_DAY
+    if not present.size:
+        return None
+    counts = protected.drop_nulls().value_counts()
+    exact = (parse_dates if facts.kind == "date" else parse_numbers)(counts.to_series(0))
+    spread = []
+    for label, records, value in zip(counts.to_series(0), counts.to_series(1), exact, strict=True):
+        here = limits(label, date=facts.kind == "date") if value is None else _ends(value)
+        if here is None:
+            return None
+        low, high = np.clip(here, present.min(), present.max())
+        spread.append(low + (high - low) * (np.arange(records) + 0.5) / records)
+    words = () if loss is None else (f"loss {percent(loss)}",)
+    return ColumnComparison(
+        facts.name,
+        facts.kind,
+        present,
+        np.concatenate(spread),
+        (),
+        (*words, "drawn as spread over its intervals"),
+    )
+
+
+def _ends(value: Any) -> tuple[float, float]:
+    """An exact number, or a date as its day."""
+    if isinstance(value, datetime.datetime):
+        value = value.date()
+    at = float((value - EPOCH).days if isinstance(value, datetime.date) else value)
+    return at, at
 
 
 def _coarsened(original: pl.Series, protected: pl.Series) -> bool:

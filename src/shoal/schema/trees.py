@@ -27,7 +27,7 @@ class NamedSet(tuple[Any, ...]):
         made.name = name
         return made
 
-    def __getnewargs__(self) -> tuple[str, tuple[Any, ...]]:  # type: ignore[override]
+    def __getnewargs__(self) -> tuple[str, tuple[Any, ...]]:
         return self.name, tuple(self)
 
     def __eq__(self, other: object) -> bool:

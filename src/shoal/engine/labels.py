@@ -33,7 +33,7 @@ def limits(label: str, *, date: bool) -> Interval | None:
 
     Examples
     --------
-    >>> from shoal.attacks._labels import limits
+    >>> from shoal.engine.labels import limits
     >>> limits("35-64", date=False), limits("65+", date=False), limits("young", date=False)
     ((35.0, 64.0), (65.0, inf), None)
     >>> limits("1970-02", date=True)
