@@ -11,6 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
+import shoal
 from shoal import measures, risk
 
 KEYS = ["urbrur", "roof", "walls", "water", "electcon", "relat", "sex"]
@@ -162,3 +163,14 @@ def test_check_tells_weighted_risk_and_the_table_of_small_classes(monkeypatch, c
     said = run()
     assert "below 2: 1, 3: 3, 5: 6" in said
     assert "with households" in said
+
+
+def test_a_run_gives_the_figures_of_sdcmicro_before_and_after(survey):
+    options = {"weights": "sampling_weight", "households": "ori_hid", "columns": KEYS}
+    table = survey[0].select(*KEYS, "sampling_weight", "ori_hid")
+    found = shoal.protect(table, k=3, method="suppress", **options).figures.identification
+    assert [found.before[f"below_{size}"] for size in (2, 3, 5)] == [157, 281, 458]
+    assert found.after["below_3"] == 0
+    assert found.before["expected_reidentifications"] == pytest.approx(10.78, abs=0.005)
+    assert found.before["dis_suda_largest"] == pytest.approx(0.678, abs=5e-4)
+    assert found.after["dis_suda_largest"] == 0
