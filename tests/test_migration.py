@@ -391,8 +391,9 @@ ARX = {
 
 
 def rows(page):
-    """The first words of each row of a page's table, and the whole row."""
-    lines = [line for line in (DOCS / page).read_text(encoding="utf-8").splitlines() if line.startswith("|")]
+    """The first words of each row of a page's first table, which translates calls, and the whole row."""
+    table = (DOCS / page).read_text(encoding="utf-8").partition("\n## ")[0]
+    lines = [line for line in table.splitlines() if line.startswith("|")]
     found = {}
     for line in lines[2:]:
         first = line.split(" | ")[0].strip("| ")
