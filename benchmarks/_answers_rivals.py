@@ -71,6 +71,33 @@ def opendp_answers() -> dict[str, Draw]:
     }
 
 
+def opendp_pairs() -> dict[str, Callable[[np.ndarray, np.ndarray, float], float]]:
+    """COVAR_POP and CORR of two columns in [0, 100] from OpenDP's noise on the number, the sums and the sums of products."""
+    import opendp.prelude as dp
+
+    dp.enable_features("contrib")
+    fine = 1 << 20
+
+    def means(values: list[np.ndarray], n: int, epsilon: float) -> list[float]:
+        share = epsilon / (len(values) + 1)
+        noise = dp.m.make_laplace(dp.atom_domain(T="i64"), dp.absolute_distance(T="i64"), fine / share)
+        rows = max(noise(n * fine) / fine, 1.0)
+        return [noise(int(np.round(each * fine).sum())) / fine / rows for each in values]
+
+    def covariance(x: np.ndarray, y: np.ndarray, epsilon: float) -> float:
+        u, w = x / 100, y / 100
+        first, other, both = means([u, w, u * w], len(u), epsilon)
+        return float(100**2 * np.clip(both - first * other, -0.25, 0.25))
+
+    def correlation(x: np.ndarray, y: np.ndarray, epsilon: float) -> float:
+        u, w = x / 100, y / 100
+        first, other, both, one, two = means([u, w, u * w, u * u, w * w], len(u), epsilon)
+        spread = max(one - first**2, 1e-6) * max(two - other**2, 1e-6)
+        return float(np.clip((both - first * other) / np.sqrt(spread), -1, 1))
+
+    return {"COVAR_POP": covariance, "CORR": correlation}
+
+
 def diffprivlib_answers() -> dict[str, Draw]:
     """The same of diffprivlib: it takes the number of rows as public, which is a weaker promise."""
     sys.path.append(os.environ.get("SHOAL_RIVALS", "/nowhere"))

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from benchmarks._answers_rivals import diffprivlib_answers, opendp_answers
+from benchmarks._answers_rivals import diffprivlib_answers, opendp_answers, opendp_pairs
 from shoal.dp import Session
 from shoal.dp.answering.exact import compute
 from shoal.dp.answering.noise import add_noise, distances, histograms
@@ -35,6 +35,7 @@ SCHEMA = Schema(
     {
         "who": Column("who", kind="category"),
         "x": Column("x", bounds=(0, 100)),
+        "y": Column("y", bounds=(0, 100)),
         "g": Column("g", kind="category", levels=("a", "b", "c", "d", "e")),
     },
     id="answers",
@@ -47,7 +48,9 @@ def table(people: int = 2000, rows: int = 5) -> pl.DataFrame:
     rng = np.random.default_rng(3)
     n = people * rows
     who = np.repeat(np.arange(people), rows).astype(str)
-    return pl.DataFrame({"who": who, "x": rng.beta(2, 5, n) * 100, "g": rng.choice(list("abcde"), n)})
+    return pl.DataFrame(
+        {"who": who, "x": rng.beta(2, 5, n) * 100, "y": 0.0, "g": rng.choice(list("abcde"), n)}
+    )
 
 
 def answers(frame: pl.DataFrame, sql: str, unit: Protected, epsilon: float, draws: int = DRAWS) -> list[Any]:
@@ -115,6 +118,21 @@ def beside_rivals(epsilon: float = 0.1, n: int = 2000, draws: int = 1000) -> lis
     return rows
 
 
+def pairs_beside_rivals(epsilon: float = 1.0, n: int = 2000, draws: int = 1000) -> list[dict[str, Any]]:
+    """Errors of a covariance and a correlation of .71, beside sums of OpenDP that share epsilon equally."""
+    rng = np.random.default_rng(4)
+    frame = table(n, 1).with_columns(y=pl.col("x") / 2 + pl.Series(rng.beta(2, 5, n) * 50))
+    x, y = (frame[name].to_numpy() for name in "xy")
+    true = {"COVAR_POP": np.cov(x, y, bias=True)[0, 1], "CORR": np.corrcoef(x, y)[0, 1]}
+    rows = []
+    for figure, exact in true.items():
+        found = answers(frame, f"SELECT {figure}(x, y) FROM t", AddRemoveRecord(), epsilon, draws)
+        theirs = rmse([opendp_pairs()[figure](x, y, epsilon) for _ in range(draws)], float(exact))
+        name = f"{figure}, {n:,} rows, epsilon {epsilon:g}: RMSE of {draws} draws"
+        rows.append(_row(name, rmse(found, float(exact)), "OpenDP", theirs))
+    return rows
+
+
 def many_counts() -> list[dict[str, Any]]:
     """Deviation of each of many counts at a total of (1, 1e-6), in both currencies, beside the Gaussian's that a rho buys."""
     rows, frame = [], table(1000, 1)
@@ -153,7 +171,7 @@ def workloads() -> list[dict[str, Any]]:
 
 def sources(n: int) -> list[dict[str, Any]]:
     """CPU seconds of one COUNT and one AVG with a condition from each kind of source, all with the same exact numbers."""
-    frame = pl.DataFrame({"who": np.arange(n) % 1000, "x": np.arange(n) % 101, "g": ["a"] * n})
+    frame = pl.DataFrame({"who": np.arange(n) % 1000, "x": np.arange(n) % 101, "y": 0.0, "g": ["a"] * n})
     frame = frame.with_columns(pl.col("who").cast(pl.String), pl.col("x").cast(pl.Float64))
     rows, seen = [], set()
     with tempfile.TemporaryDirectory() as name:
@@ -225,5 +243,11 @@ def run(full: bool) -> list[dict[str, Any]]:
         rows.append(
             _row(f"MEDIAN of {n:,}, epsilon {epsilon:g}: rank error", ours, "exponential mechanism", theirs)
         )
-    rows += beside_rivals() + many_counts() + workloads() + sources(2_000_000 if full else 200_000)
+    rows += (
+        beside_rivals()
+        + pairs_beside_rivals()
+        + many_counts()
+        + workloads()
+        + sources(2_000_000 if full else 200_000)
+    )
     return rows + (large() if full else [])
