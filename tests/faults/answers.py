@@ -17,7 +17,7 @@ from shoal.audit._declared import CROWDED
 from shoal.audit._keys import MOST_KEYS, OWN_KEYS, SHARED_KEYS, key_game
 from shoal.audit._stated import COPIES, dependent
 from shoal.audit._streams import streamed, streamed_rho
-from shoal.audit._workloads import WORKLOAD_COUNTS, workload_game, workload_queries
+from shoal.audit._workloads import WORKLOAD_COUNTS, joined_workload, workload_game, workload_queries
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import Limit, Sums
 from shoal.dp.answering.shown import Laid
@@ -219,6 +219,12 @@ def _rooted(rho: float) -> Mechanism:
     """The root of the number of rows as the L2 length of a person's rows, which may all lie in one group."""
     case = case_named("zcdp", "a person whose rows lie in one group")
     return mechanism(case, rho, drawn=lambda plan: with_releases(plan, figure="units"), currency=RHO)
+
+
+@_fault("workload-over-a-join-not-cut")
+def _join_not_cut(epsilon: float) -> Mechanism:
+    """All rows that a join makes of a person's count, and the noise is that of the declared ones."""
+    return joined_workload(epsilon, "pure", rows=100)
 
 
 @_fault("workload-not-split")

@@ -19,6 +19,7 @@ from shoal.server.service import Service
 from shoal.server.workloads import Workload, answer_of, as_typed, forecast_of
 
 from .conftest import House
+from .test_linked import linked  # noqa: F401 - a fixture
 
 RANGES = [f"SELECT COUNT(*) FROM t WHERE age >= {least}" for least in range(0, 100, 5)]
 MARGINALS = ["SELECT COUNT(*) FROM t GROUP BY region", "SELECT COUNT(*) FROM t GROUP BY sex, region"]
@@ -141,6 +142,33 @@ def test_over_http_from_client_and_page(house, tokens):
         wrong = page.post("/ask/survey", data=form | {"error": "30", "do": "ask"})
         assert "leave the wanted error empty" in wrong.text
     assert json.loads(found.to_json())["strategy"]
+
+
+def test_over_a_join_by_http(linked):  # noqa: F811 - the fixture
+    """Counts of one join asked together by the client, found again on the page, refused where the FROMs differ."""
+    joined = "FROM visits v JOIN people p ON v.person = p.person"
+    queries = [f"SELECT p.region, COUNT(*) {joined} GROUP BY p.region"]
+    queries += [f"SELECT COUNT(*) {joined} WHERE v.cost >= {least}" for least in (50, 100, 150)]
+    token = linked.book.add("together", "analyst")
+    with Client(linked.url, token, "people") as client:
+        before = client.remaining()
+        assert client.workload_cost(queries, 2.0)["epsilon"] == 2.0
+        found = client.workload(queries, 2.0)
+        assert client.remaining() == pytest.approx(before - 2.0)
+        assert "one household" in found.guarantee
+        regions, least = found.answers[0], found.answers[1:]
+        assert len(regions.value) == 2
+        assert all(abs(each.value) < 1e5 and each.deviation > 0 for each in least)
+        assert client.workload(queries, 2.0).epsilon == 0
+        assert client.remaining() == pytest.approx(before - 2.0)
+        with pytest.raises(ShoalError, match="must all have the same FROM"):
+            client.workload([queries[0], "SELECT COUNT(*) FROM people"], 1.0)
+        assert client.remaining() == pytest.approx(before - 2.0)
+    with linked.signed_in(token) as page:
+        kept = page.get(f"/ask/people/answers/{found.entry}").text
+        assert "Answers to 4 questions together" in kept
+        facts = page.get(f"/ask/people/answers/{found.entry}.json").json()
+        assert facts["answer"]["answers"][0]["value"] == regions.value
 
 
 def test_lists_that_take_long_hold_no_more_threads_than_accounts(served, monkeypatch):

@@ -152,7 +152,7 @@ def ask_workload(
     assert protected is not None  # the queries were planned
 
     def draw() -> str:
-        frame = _kept(_rows(session, asked, domain), strategy.rows)
+        frame = counted_rows(session, asked, domain, strategy.rows)
         if strategy.ways:
             found = strategy.answers(domain.counts(frame), domain.matrix)
         else:
@@ -244,16 +244,16 @@ def plan_workload(
     return asked, domain, strategy
 
 
-def _rows(session: Session, asked: Sequence[Counted], domain: Domain) -> pl.DataFrame:
-    """The rows that all queries count: of the one table, or of the join or sub-query that they share."""
+def counted_rows(session: Session, asked: Sequence[Counted], domain: Domain, rows: int) -> pl.DataFrame:
+    """The rows that all queries count, of the one table or of the join or sub-query that they share.
+
+    At most so many of a unit: the first ones in an order that is each row's own affair.
+    """
     plan = asked[0].plan
     if plan.lowered.relation is None:
-        return session._rows.frame
-    return session._rows.related(plan, [each.column.name for each in domain.axes])
-
-
-def _kept(frame: pl.DataFrame, rows: int) -> pl.DataFrame:
-    """At most so many rows of a unit: the first ones in an order that is each row's own affair."""
+        frame = session._rows.frame
+    else:
+        frame = session._rows.related(plan, [each.column.name for each in domain.axes])
     for key in (UNIT, CELL):
         if key in frame.columns:
             frame = frame.filter(pl.int_range(pl.len()).over(key) < rows)
