@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
 
 from shoal.audit import Mechanism
 from shoal.release._audit import ranked_case
-from shoal.release.marginals._audit import SIZES, listed, marginal_game, ranked
-from shoal.release.marginals._measure import measure_single
+from shoal.release.marginals._audit import (
+    SIZES,
+    STEPS,
+    TWO_ROUNDS,
+    listed,
+    marginal_game,
+    ranked,
+    rounds_game,
+)
+from shoal.release.marginals._choice import candidates
+from shoal.release.marginals._measure import measure_pairs, measure_single
 from shoal.release.marginals._residuals import count_table
 from shoal.release.marginals._spend import Measurement, Purse
 
@@ -68,7 +78,21 @@ def unpaid_bins(epsilon: float) -> Mechanism:
     )
 
 
+def unpaid_round(epsilon: float) -> Mechanism:
+    """Each of the two rounds spends what both may."""
+    alone = replace(TWO_ROUNDS, rounds=1)
+
+    def measured(codes: np.ndarray, purse: Purse) -> list[Measurement]:
+        found = measure_single(codes, SIZES, alone.part(purse, "single"))
+        for _ in range(2):
+            found = found + measure_pairs(codes, candidates(SIZES), SIZES, purse, alone, found, 0, STEPS)
+        return found
+
+    return rounds_game("second round not paid for", epsilon, measured)
+
+
 MARGINAL_FAULTS = {
+    "unpaid round": unpaid_round,
     "unsplit noise": unsplit_noise,
     "unpaid selection": unpaid_selection,
     "bins from data": bins_from_data,

@@ -335,3 +335,18 @@ def test_more_positions_than_the_fit_can_hold_are_refused_before_the_charge():
     assert ledger.spent("wide") == 0
     out = release_marginals(rows, facts, 1.0, columns=["a", "b"], ledger=ledger, rows=20)
     assert out.frame.height == 20
+
+
+def test_an_epsilon_too_small_for_one_marginal_is_refused_before_it_is_charged(tmp_path):
+    levels = Column("answer", role="quasi", kind="category", levels=("no", "yes"))
+    schema = Schema({"answer": levels}, id="poll", budget=2.0)
+    table = pl.DataFrame({"answer": ["no"] * 40 + ["yes"] * 60})
+    with Ledger(tmp_path / "poll.db") as ledger:
+        with pytest.raises(ParameterError, match="too small for one marginal: .* about 1,000,000 records"):
+            release_marginals(table, schema, 1e-6, ledger=ledger)
+        with pytest.raises(ParameterError, match="about 200 records, and at most 100 are of use"):
+            release_marginals(table, schema, 0.01, neighbours="replace", ledger=ledger)
+        assert not list(ledger.entries())
+    noisy = [release_marginals(table, schema, 0.0001).notes for _ in range(4)]
+    assert any("the rows tell nothing" in each for notes in noisy for each in notes)
+    assert not any("the rows tell nothing" in each for each in release_marginals(table, schema, 2.0).notes)

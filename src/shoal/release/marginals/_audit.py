@@ -9,14 +9,18 @@ import numpy as np
 
 from shoal.audit import Mechanism
 from shoal.release.marginals._axes import MarginalAxis
+from shoal.release.marginals._choice import candidates
 from shoal.release.marginals._haar import block_counts, measure_blocks
-from shoal.release.marginals._measure import measure, measure_asked
+from shoal.release.marginals._measure import Shares, measure, measure_asked, measure_pairs, measure_single
 from shoal.release.marginals._quantiles import bins_by_rank
-from shoal.release.marginals._residuals import count_table
+from shoal.release.marginals._residuals import count_table, scaled_residual
 from shoal.release.marginals._spend import Measurement, Purse
 from shoal.schema import Column
 
 SIZES = (2, 3, 2)
+STEPS = 5  # of the fit between the rounds, which sees no data
+TWO_ROUNDS = Shares(0, 1, 1, 18, rounds=2)
+_DEPENDENT = np.array([[0, 0, 0], [1, 1, 1], [1, 2, 1]] * 20)
 _ROWS = np.array([[0, 0, 0]] * 3 + [[1, 1, 1]] * 3 + [[1, 2, 0]])
 Measured = Callable[[np.ndarray, Purse], list[Measurement]]
 
@@ -53,7 +57,20 @@ def marginal_cases(epsilon: float) -> list[Mechanism]:
         ),
         listed("a short list of scores", epsilon, purse.choose),
         ranked("bins by rank", epsilon, lambda cells, axis: bins_by_rank(cells, axis, 4, purse)),
+        rounds_game("pairs chosen in two rounds", epsilon, in_two_rounds),
     ]
+
+
+def in_two_rounds(codes: np.ndarray, purse: Purse) -> list[Measurement]:
+    """Single columns with little, then pairs in two rounds; the second looks at what the first left unexplained."""
+    single = measure_single(codes, SIZES, TWO_ROUNDS.part(purse, "single"))
+    return single + measure_pairs(codes, candidates(SIZES), SIZES, purse, TWO_ROUNDS, single, 0, STEPS)
+
+
+def rounds_game(name: str, rho: float, measured: Measured) -> Mechanism:
+    """One record more in a table whose columns depend on each other; the amount is a rho."""
+    purse = Purse("zcdp", Fraction(str(rho)))
+    return marginal_game(name, rho, purse, measured, (_DEPENDENT, np.concatenate([_DEPENDENT, [[0, 2, 1]]])))
 
 
 def marginal_game(
@@ -76,7 +93,8 @@ def marginal_game(
             rows.append([float(first), whole, float(sum(len(each.key) > 1 for each in found)), ratio])
         return np.array(rows)
 
-    return Mechanism(name, epsilon, sample, ("first number", "sum", "sets measured", "log-likelihood ratio"))
+    columns = ("first number", "sum", "sets measured", "log-likelihood ratio")
+    return Mechanism(name, epsilon, sample, columns, rho=purse.currency == "zcdp")
 
 
 def _ratio(each: Measurement, tables: Sequence[np.ndarray]) -> float:
@@ -84,7 +102,12 @@ def _ratio(each: Measurement, tables: Sequence[np.ndarray]) -> float:
     exact = []
     for table in tables:
         counts = count_table(table, each.key, SIZES)
+        if each.kind == "residual":
+            counts = scaled_residual(counts)
         exact.append(block_counts(counts, each.levels) if each.kind.endswith("block") else counts)
+    if each.kind == "residual":
+        squares = [float(((each.numbers - here) ** 2).sum()) for here in exact]
+        return (squares[1] - squares[0]) / (2 * each.scale**2)
     apart = [np.abs(each.numbers - here).sum() for here in exact]
     return float(apart[1] - apart[0]) / each.scale
 

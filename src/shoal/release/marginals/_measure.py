@@ -180,13 +180,13 @@ def measure(codes: np.ndarray, sizes: Sizes, purse: Purse, seed: int = 0) -> lis
     if not are_visible(len(keys), total, shares.part(purse, "scores")):
         return bought + measure_single(codes, sizes, purse.part(1 - Fraction(shares.total, shares.weights)))
     bought += measure_single(codes, sizes, shares.part(purse, "single"))
-    bought += _pairs(codes, keys, sizes, purse, shares, bought, seed)
+    bought += measure_pairs(codes, keys, sizes, purse, shares, bought, seed)
     if shares.triples and len(sizes) > 2:
         bought += _triples(codes, sizes, purse, shares, bought, seed)
     return bought
 
 
-def _pairs(
+def measure_pairs(
     codes: np.ndarray,
     keys: Sequence[Key],
     sizes: Sizes,
@@ -194,6 +194,7 @@ def _pairs(
     shares: Shares,
     known: Sequence[Measurement],
     seed: int,
+    steps: int = ITERATIONS // 2,
 ) -> list[Measurement]:
     """Pairs that are furthest from what is known, round by round; what they are not worth goes to single columns."""
     bought: list[Measurement] = []
@@ -203,7 +204,7 @@ def _pairs(
     )
     for for_scores, purse_of_round in rounds:
         residuals = residuals_of([*known, *bought])
-        scores = for_scores.noisy_scores(_unexplained(codes, keys, residuals, sizes, seed))
+        scores = for_scores.noisy_scores(_unexplained(codes, keys, residuals, sizes, seed, steps))
         errors = single_errors(residuals, sizes, seed)
         found = divide(keys, scores, errors, sizes, spent, purse_of_round)
         if found.singles:
@@ -215,13 +216,13 @@ def _pairs(
 
 
 def _unexplained(
-    codes: np.ndarray, keys: Sequence[Key], residuals: Residuals, sizes: Sizes, seed: int
+    codes: np.ndarray, keys: Sequence[Key], residuals: Residuals, sizes: Sizes, seed: int, steps: int
 ) -> np.ndarray:
     """How far each pair is from what is known: from independent columns first, then from a quick fit."""
     if all(len(key) < 2 for key in residuals):
         return dependence(codes, keys, residuals, sizes)
     total = total_of(residuals)
-    mixture = fit(total, residuals, sizes, seed, iterations=ITERATIONS // 2)
+    mixture = fit(total, residuals, sizes, seed, iterations=steps)
     return _distances(codes, ((key, total * mixture.marginal(key)) for key in keys), sizes)
 
 

@@ -21,6 +21,7 @@ from shoal.dp.unit import Protected, ReplaceRecord, resolve
 from shoal.errors import ParameterError
 from shoal.release.marginals._axes import Bins, MarginalAxis, axes_of, quantiles_of
 from shoal.release.marginals._choice import MOST_CELLS as MOST_OF_A_SET
+from shoal.release.marginals._choice import lone_noise
 from shoal.release.marginals._haar import MOST_CELLS, MOST_COLUMNS, MOST_VALUES, fits
 from shoal.release.marginals._measure import MOST_SETS
 from shoal.release.marginals._refine import leaves
@@ -32,6 +33,7 @@ from shoal.schema import Schema, Unit
 
 NEIGHBOURS = ("add-remove", "replace")
 WORKLOADS = ("auto", "tables", "ranges")
+MOST_NOISE = 100_000  # records: the mean noise on a cell of one marginal alone
 MODES = ("dp", "group", "correlated")
 CHOSEN = "chosen"
 MOST_WAYS = 3
@@ -130,9 +132,21 @@ def make_plan(
     zeros = zeros_of(schema, {each.name for each in axes})
     sets, ranks = _sets(marginals, axes), quantiles_of(axes, bins)
     edits = edits_within(schema, [each.name for each in axes])
-    return MarginalPlan(
+    plan = MarginalPlan(
         axes, unit, neighbours, chosen, currency, millionths, spent, delta, zeros, ranks, sets, edits
     )
+    check_worth(plan, MOST_NOISE)
+    return plan
+
+
+def check_worth(plan: MarginalPlan, most: int) -> None:
+    """Refuse an epsilon that is too small for one marginal, by public numbers alone."""
+    noise = lone_noise(plan.purse)
+    if noise > most:
+        raise ParameterError(
+            f"'epsilon' is too small for one marginal: with all of it the noise on each cell is about {noise:,.0f} records, and at "
+            f"most {most:,} are of use. Got {plan.epsilon:g}."
+        )
 
 
 def _tables(workload: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -33,7 +34,7 @@ from shoal.release.marginals._axes import Bins, MarginalAxis, encode
 from shoal.release.marginals._haar import measure_blocks
 from shoal.release.marginals._measure import measure, measure_asked
 from shoal.release.marginals._model import BoughtModel
-from shoal.release.marginals._plan import CHOSEN, MarginalPlan, Marginals, make_plan
+from shoal.release.marginals._plan import CHOSEN, MarginalPlan, Marginals, check_worth, make_plan
 from shoal.release.marginals._quantiles import SHARE, quantile_axes
 from shoal.release.marginals._spend import Measurement, Purse
 from shoal.rules import Edit
@@ -216,6 +217,8 @@ def release_marginals(
         raise ParameterError(f"'rows' must be an int of at least 1. Got {rows!r}.")
     cells = cells or (Grid.of_schema(schema) if mode == "correlated" and schema.cells is not None else None)
     held = load_rows(whole_table(frame, schema), schema, plan, cells)
+    if plan.purse.replaced:  # the number of records is public
+        check_worth(plan, held.height)
     kept = ledger if isinstance(ledger, Ledger) else Ledger(ledger)
     try:
         caps, limit = kept.declare(schema.id, *caps_of(schema, plan, budget), plan.currency)
@@ -366,6 +369,8 @@ def notes_of(plan: MarginalPlan, model: BoughtModel) -> tuple[str, ...]:
         notes.append(
             "At this epsilon no pair of columns was worth its noise: columns are independent in the rows."
         )
+    if not model.ranges and model.total < 3 * math.sqrt(model.residuals[()].variance):
+        notes.append("At this epsilon the number of records itself is lost in noise: the rows tell nothing.")
     if plan.edits:
         notes.append(
             f"Rows keep {len(plan.edits)} of the schema's rules: {'; '.join(each.text for each in plan.edits)}."
