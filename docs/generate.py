@@ -13,6 +13,7 @@ from typing import Any
 
 from drawings import draw_all, draw_cover
 from drawings.partitions import FAMILIES
+from private_tables import private_tables
 from stories import story_page, story_paths
 
 PACKAGES = {
@@ -55,6 +56,7 @@ def write_pages(docs: Path) -> None:
         _write(docs / "generated" / f"published-{family}.md", text)
         _write(docs / "generated" / f"references-{family}.md", references([type(each) for each in methods]))
     _write(docs / "generated" / "benchmarks.md", benchmarks_page(docs / "benchmarks"))
+    _write(docs / "generated" / "private-tables.md", private_tables(docs / "benchmarks"))
     _write(docs / "reference" / "commands.md", commands_page())
     _write(docs / "reference" / "methods.md", methods_page())
     for package, names in PACKAGES.items():

@@ -114,6 +114,29 @@ def test_the_benchmarks_page_says_of_which_code_each_piece_is(tmp_path):
     assert "commit 1234567 (a); commit 7654321 (b)" in generate.benchmarks_page(tmp_path)
 
 
+def test_private_tables_stand_beside_their_rivals(tmp_path):
+    assert "prints the figures" in generate.private_tables(tmp_path)
+    ours = {"table": "adult", "method": "shoal, zCDP", "epsilon": 1.0, "seconds": 6.31}
+    rows = [
+        ours | {"one": 0.006, "two": 0.0295, "three": 0.0679},
+        ours
+        | {
+            "method": "resampled",
+            "epsilon": None,
+            "one": 0.005,
+            "two": 0.0133,
+            "three": 0.0283,
+            "seconds": 0.0,
+        },
+        {"table": "adult", "method": "aim", "epsilon": 1.0, "capped": 1200},
+        {"table": "adult", "method": "ranges, pure", "epsilon": 1.0, "ranges": 0.002},
+    ]
+    (tmp_path / "private_tables.json").write_text(json.dumps({"records": rows}), encoding="utf-8")
+    page = generate.private_tables(tmp_path)
+    line = "| Adult, 15 columns | 1 | .0060 / .0295 / .0679, 6.31 s |  | not done in 1,200 CPU s |  |  | .0050 / .0133 / .0283 |"
+    assert line in page.splitlines()
+
+
 def test_seeds_of_a_search_are_shown_by_mean_and_spread(tmp_path):
     rows = [
         {"table": "census", "k": k, "seconds": 10, "seed": seed, "il": 4.0 + seed, "goal": 5.5}
