@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from shoal.dp import Ledger
 from shoal.server import once
 from shoal.server.accounts import Accounts
-from shoal.server.once import Kept, Keys, Turn
+from shoal.server.once import IdempotencyKeys, Kept, Turn
 
 from .conftest import House, question
 
@@ -120,7 +120,7 @@ def broken_off(house, account, key, path, body, monkeypatch) -> None:
     asked = hashlib.sha256(f"POST {path}\n".encode() + sent.content).digest()
     book = Accounts(house.folder / "accounts.db")
     monkeypatch.setattr(once, "LEASE_SECONDS", -1.0)
-    assert Keys(book.engine).begin(account, key, asked) == Turn()
+    assert IdempotencyKeys(book.engine).begin(account, key, asked) == Turn()
     monkeypatch.undo()
     book.close()
 
@@ -211,7 +211,7 @@ def test_a_charge_whose_answer_was_lost_is_not_made_twice_under_one_key(tmp_path
 
 
 def test_keys_in_the_book(monkeypatch):
-    keys = Keys(Accounts().engine)
+    keys = IdempotencyKeys(Accounts().engine)
     assert keys.begin("ann", "k" * 20, b"a") == Turn()
     assert keys.begin("ann", "k" * 20, b"a") is None  # at work
     keys.keep("ann", "k" * 20, Kept(200, "text/plain", b"told"))

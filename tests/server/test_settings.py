@@ -11,7 +11,7 @@ from pydantic.fields import FieldInfo
 
 from shoal.datasets import DATASETS
 from shoal.errors import ParameterError
-from shoal.server.config import Config, Dataset, Oidc, made
+from shoal.server.config import Config, Oidc, ServedDataset, made
 
 PAGE = Path(__file__).parents[2] / "docs" / "server-settings.md"
 
@@ -28,7 +28,7 @@ def table(kind: type) -> str:
     return "\n".join(rows)
 
 
-@pytest.mark.parametrize("kind", [Config, Oidc, Dataset])
+@pytest.mark.parametrize("kind", [Config, Oidc, ServedDataset])
 def test_the_page_of_settings_is_the_declaration(kind):
     assert table(kind) in PAGE.read_text(), table(kind)
 

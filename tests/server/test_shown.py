@@ -20,11 +20,11 @@ from shoal.errors import ParameterError, QueryError
 from shoal.schema import Column, Schema
 from shoal.server.accounts import Accounts
 from shoal.server.accuracy import Forecast
-from shoal.server.builder import Choice, Condition
+from shoal.server.builder import Choice, ConditionLine
 from shoal.server.charts import axis_of, bars
 from shoal.server.exports import citation, csv_of, facts_of, long_csv, notebook_of, python_of
 from shoal.server.names import Names
-from shoal.server.shown import Figure, by_name, table_of
+from shoal.server.shown import ShownFigure, by_name, table_of
 
 GUARANTEE = "guarantee: epsilon-DP, add or remove one record"
 SCHEMA = Schema(
@@ -90,7 +90,7 @@ def test_a_group_that_is_called_like_an_end_keeps_its_column():
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.floats(-1e12, 1e12), min_size=1, max_size=9), st.floats(0, 1e9))
 def test_an_axis_has_zero_all_values_and_two_ticks_or_more(values, apart):
-    axis = axis_of([Figure((("g", "x"),), each, each - apart, each + apart) for each in values])
+    axis = axis_of([ShownFigure((("g", "x"),), each, each - apart, each + apart) for each in values])
     assert 2 <= len(axis.ticks) <= 8
     assert axis.low <= min(0, *values) * (1 - 1e-9) + 1e-200
     assert max(0, *values) * (1 - 1e-9) - 1e-200 <= axis.high
@@ -100,9 +100,9 @@ def test_an_axis_has_zero_all_values_and_two_ticks_or_more(values, apart):
 def test_bars_begin_at_zero_with_whiskers_on_top_largest_first_and_labels_in_full():
     long = "a label that is far longer than eighteen characters <b>"
     figures = [
-        Figure((("g", "small"),), 2, 1, 3),
-        Figure((("g", long),), 10, 5, 15),
-        Figure((("g", "below"),), -4, -6, None),
+        ShownFigure((("g", "small"),), 2, 1, 3),
+        ShownFigure((("g", long),), 10, 5, 15),
+        ShownFigure((("g", "below"),), -4, -6, None),
     ]
     drawn = str(bars("n", figures))
     assert drawn.index("longer than eighteen") < drawn.index("small") < drawn.index("below")
@@ -114,14 +114,14 @@ def test_bars_begin_at_zero_with_whiskers_on_top_largest_first_and_labels_in_ful
     assert re.search(r'class="fill" x="([0-9.]+)%', rows[0])[1] == zero
     assert rows[0].count("whisker") == 3
     assert rows[2].count("whisker") == 2  # where no bound is known there is no end
-    assert bars("mode", [Figure((), "north")]) == ""
+    assert bars("mode", [ShownFigure((), "north")]) == ""
 
 
 def test_a_question_put_together_is_sql_that_is_answered():
     choice = Choice(
         "avg", "order", ("straße", "child"),
-        (Condition("straße", "in", ("b, c", "d'e")), Condition("age", ">=", ("40",)), Condition("sex", "known"),
-         Condition("child", "=", ("true",))),
+        (ConditionLine("straße", "in", ("b, c", "d'e")), ConditionLine("age", ">=", ("40",)), ConditionLine("sex", "known"),
+         ConditionLine("child", "=", ("true",))),
     )  # fmt: skip
     sql = choice.sql(SCHEMA)
     assert sql == (
@@ -142,12 +142,12 @@ def test_a_question_put_together_is_sql_that_is_answered():
         (Choice("avg", "sex"), "needs a number"),
         (Choice("mean"), "one of count"),
         (Choice(groups=("age",)), "declared levels"),
-        (Choice(conditions=(Condition("nothere"),)), "column"),
-        (Choice(conditions=(Condition("sex", "=", ("x",)),)), "no declared level"),
-        (Choice(conditions=(Condition("sex", "="),)), "value"),
-        (Choice(conditions=(Condition("age", "=", ("1 OR 1=1",)),)), "is a number"),
-        (Choice(conditions=(Condition("age", "; DROP", ("1",)),)), "comparison"),
-        (Choice(conditions=(Condition("child", "=", ("x",)),)), "true or false"),
+        (Choice(conditions=(ConditionLine("nothere"),)), "column"),
+        (Choice(conditions=(ConditionLine("sex", "=", ("x",)),)), "no declared level"),
+        (Choice(conditions=(ConditionLine("sex", "="),)), "value"),
+        (Choice(conditions=(ConditionLine("age", "=", ("1 OR 1=1",)),)), "is a number"),
+        (Choice(conditions=(ConditionLine("age", "; DROP", ("1",)),)), "comparison"),
+        (Choice(conditions=(ConditionLine("child", "=", ("x",)),)), "true or false"),
     ],
 )
 def test_what_makes_no_question_is_one_sentence(choice, says):

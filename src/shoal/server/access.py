@@ -16,7 +16,7 @@ from shoal.errors import ParameterError
 from shoal.server import api, pages
 from shoal.server.accounts import NAME
 from shoal.server.budget_requests import OPEN, REASON, BudgetRequest, BudgetRequests
-from shoal.server.budgets import Words, amount_named, number_of
+from shoal.server.budgets import CurrencyWords, amount_named, number_of
 from shoal.typing import Json
 
 _TEAM = re.compile(r"\s*([a-z0-9][a-z0-9._@-]{0,63})\s+([0-9.]+)\s*:\s*(.+)")
@@ -146,7 +146,7 @@ async def decide_form(request: Request, identity: str) -> Response:
     form = await request.form()
     refused = str(form.get("decision", "")) == "refuse"
     asked = await run_in_threadpool(requests_of(request).open_one, identity)
-    word = Words(api.service_of(request).ledger).of(asked.dataset)
+    word = CurrencyWords(api.service_of(request).ledger).of(asked.dataset)
     granted = 0.0 if refused else number_of(str(form.get("amount", "")), word)
     decision = _read(Decision, {word: granted, "note": str(form.get("note", ""))[:REASON]})
     await run_in_threadpool(_decide, request, identity, decision)
@@ -257,13 +257,13 @@ def _wish(request: Request, dataset: str, wanted: Wish) -> Json:
 
 def _decide(request: Request, identity: str, decision: Decision) -> Json:
     book, by = requests_of(request), request.state.visitor.name
-    word = Words(api.service_of(request).ledger).of(book.open_one(identity).dataset)
+    word = CurrencyWords(api.service_of(request).ledger).of(book.open_one(identity).dataset)
     granted = amount_named(word, decision.epsilon, decision.rho)
     return book.decide(identity, by, granted, decision.note).to_dict(word)
 
 
 def _told(request: Request, found: list[BudgetRequest]) -> list[Json]:
-    words = Words(api.service_of(request).ledger)
+    words = CurrencyWords(api.service_of(request).ledger)
     return [each.to_dict(words.of(each.dataset)) for each in found]
 
 

@@ -20,7 +20,7 @@ from shoal.dp.past import Past
 from shoal.errors import LedgerError, ShoalError
 from shoal.server import releases as made_releases
 from shoal.server.accuracy import Forecast
-from shoal.server.budgets import Words
+from shoal.server.budgets import CurrencyWords
 from shoal.server.service import Service
 from shoal.typing import Json
 
@@ -73,7 +73,7 @@ class Question(BaseModel):
         return self
 
 
-class Table(BaseModel):
+class TableRequest(BaseModel):
     """A whole table to be released: what to spend on it, and what it shall hold."""
 
     model_config = ConfigDict(extra="forbid")
@@ -189,7 +189,7 @@ def is_unspent(begun: float, request: Request, dataset: str, question: Question)
     )
 
 
-async def release(request: Request, dataset: str, table: Table) -> Json:
+async def release(request: Request, dataset: str, table: TableRequest) -> Json:
     """A whole table, charged to your budget before the data is touched; further questions to it are free."""
     who, wanted = request.state.visitor.name, table.model_dump()
     out = await run_in_threadpool(made_releases.release, service_of(request), dataset, wanted, who)
@@ -244,7 +244,7 @@ def entries(request: Request, last: int = _LAST) -> list[Json]:
 
 def log_of(service: Service, last: int) -> list[Json]:
     """Entries of the ledger as an auditor sees them: the chain can be checked, stored answers cannot be guessed."""
-    words = Words(service.ledger)
+    words = CurrencyWords(service.ledger)
     return [
         asdict(each.shown())
         | {words.of(each.dataset): epsilon_of(each.micro) if each.kind in ("charge", "receipt") else 0.0}

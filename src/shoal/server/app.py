@@ -49,7 +49,7 @@ from shoal.server.jobs import Jobs
 from shoal.server.limits import Buckets
 from shoal.server.middleware import HttpMiddleware
 from shoal.server.names import Names
-from shoal.server.once import Keys, once, stated
+from shoal.server.once import IdempotencyKeys, once, stated
 from shoal.server.problems import problem
 from shoal.server.service import Service
 from shoal.server.strict import StrictHttp
@@ -319,7 +319,7 @@ def make_app(config: Config, jobs: Path | None = None, loaded: Path | None = Non
     app.state.jobs, app.state.metrics = Jobs(jobs), metrics.Metrics()
     app.state.tables = tables.TableMaker()
     app.state.oidc = None if config.oidc is None else oidc.SignIn(config.oidc)
-    app.state.names, app.state.keys = Names(accounts.engine), Keys(accounts.engine)
+    app.state.names, app.state.keys = Names(accounts.engine), IdempotencyKeys(accounts.engine)
     app.state.requests = BudgetRequests(accounts.engine, service.ledger)
     for way in WAYS:
         _add_route(app, way)

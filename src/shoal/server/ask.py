@@ -39,7 +39,7 @@ _ENDINGS = {
 
 
 @dataclass(frozen=True)
-class Typed:
+class AskForm:
     """What stands in the forms of the page."""
 
     sql: str = ""
@@ -62,10 +62,10 @@ def choose(request: Request) -> Response:
 
 def ask_page(request: Request, dataset: str, again: str = "", find: str = "", before: str = "") -> Response:
     """The page to ask from; with a past question in it where one is named."""
-    typed = Typed()
+    typed = AskForm()
     if again:
         past = api.service_of(request).held(dataset, request.state.visitor.name, again)
-        typed = Typed(
+        typed = AskForm(
             workloads.as_typed(past.query),
             f"{past.asked.value:g}" if past.asked else "",
             mode=past.mode or "",
@@ -181,7 +181,7 @@ def _answer_page(request: Request, dataset: str, past: Past) -> Response:
 def _ask_page(
     request: Request,
     dataset: str,
-    typed: Typed,
+    typed: AskForm,
     given: shown.Given | None = None,
     error: str = "",
     status: int = 200,
@@ -216,11 +216,11 @@ def _ask_page(
     )  # fmt: skip
 
 
-def _lines(choice: Choice) -> list[builder.Condition]:
-    return [*choice.conditions, *[builder.Condition()] * builder.CONDITIONS][: builder.CONDITIONS]
+def _lines(choice: Choice) -> list[builder.ConditionLine]:
+    return [*choice.conditions, *[builder.ConditionLine()] * builder.CONDITIONS][: builder.CONDITIONS]
 
 
-def _parts(given: shown.Given | None) -> list[tuple[str, list[shown.Figure], Any]]:
+def _parts(given: shown.Given | None) -> list[tuple[str, list[shown.ShownFigure], Any]]:
     return (
         []
         if given is None
@@ -228,7 +228,7 @@ def _parts(given: shown.Given | None) -> list[tuple[str, list[shown.Figure], Any
     )
 
 
-def _table(given: shown.Given | None) -> shown.Table | None:
+def _table(given: shown.Given | None) -> shown.ShownTable | None:
     return None if given is None else shown.table_of(given)
 
 
@@ -252,11 +252,11 @@ def _schema(request: Request, dataset: str) -> Schema:
     return service.datasets[dataset].schema
 
 
-def _typed(form: FormData) -> Typed:
+def _typed(form: FormData) -> AskForm:
     fields = [(name, str(value)) for name, value in form.multi_items()]
     named = dict(fields)
     texts = {name: named.get(name, "") for name in ("sql", "error", "mode")}
-    return Typed(
+    return AskForm(
         **texts,
         amount=named.get("rho") or named.get("epsilon", ""),
         choice=Choice.of_form(fields),
@@ -264,7 +264,7 @@ def _typed(form: FormData) -> Typed:
     )
 
 
-def _question(typed: Typed, word: str) -> api.Question:
+def _question(typed: AskForm, word: str) -> api.Question:
     if len(typed.sql) > api.LONGEST:
         raise QueryError(f"A query must be a text of at most {api.LONGEST} characters.")
     wanted = {"error": typed.error} if typed.error.strip() else {word: typed.amount}
@@ -277,7 +277,7 @@ def _question(typed: Typed, word: str) -> api.Question:
         raise ParameterError(f"{where!r} is not as expected: {first['msg']}.") from None
 
 
-def _workload(several: list[str], typed: Typed, word: str) -> workloads.Workload:
+def _workload(several: list[str], typed: AskForm, word: str) -> workloads.Workload:
     if typed.error.strip():
         raise ParameterError(f"Questions asked together take a {word} for all: leave the wanted error empty.")
     amount = _amount(word, typed.amount)

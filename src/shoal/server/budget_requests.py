@@ -13,7 +13,7 @@ from shoal.dp.ledger.claims import Caps
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.rights import Rights
 from shoal.errors import InputError, ParameterError
-from shoal.server.budgets import Words
+from shoal.server.budgets import CurrencyWords
 from shoal.typing import Json
 
 OPEN, GRANTED, REFUSED = "open", "granted", "refused"
@@ -137,7 +137,7 @@ class BudgetRequests:
         return bool(done.rowcount)
 
     def _write(self, decided: BudgetRequest) -> None:
-        word = Words(self._ledger).of(decided.dataset)
+        word = CurrencyWords(self._ledger).of(decided.dataset)
         said = f"request {decided.id} of {decided.analyst} for {word} {epsilon(decided.micro):g} ({decided.reason})"
         if not decided.granted:
             text = f"{said}: refused. {decided.note}".strip()

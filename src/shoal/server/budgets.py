@@ -64,7 +64,7 @@ class Left:
     team_left: CurrencyAmount | None = None
 
 
-class Words:
+class CurrencyWords:
     """What each data set of a ledger is counted in, looked up once: for lists of entries.
 
     Parameters

@@ -40,7 +40,7 @@ _NUMBER = re.compile(r"[+-]?(\d{1,15}(\.\d{0,15})?|\.\d{1,15})")
 
 
 @dataclass(frozen=True)
-class Condition:
+class ConditionLine:
     """One line of the form: a column, how it is compared, and with what."""
 
     column: str = ""
@@ -66,7 +66,7 @@ class Choice:
     figure: str = "count"
     column: str = ""
     groups: tuple[str, ...] = ()
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[ConditionLine, ...] = ()
 
     @classmethod
     def of_form(cls, fields: Sequence[tuple[str, str]]) -> Choice:
@@ -79,7 +79,7 @@ class Choice:
             return named.get(name, [otherwise])[0]
 
         lines = [
-            Condition(
+            ConditionLine(
                 first(f"column-{at}"),
                 first(f"operator-{at}", "="),
                 tuple(each for each in named.get(f"value-{at}", []) if each),
@@ -97,9 +97,9 @@ class Choice:
         Examples
         --------
         >>> from shoal.schema import Column, Schema
-        >>> from shoal.server.builder import Choice, Condition
+        >>> from shoal.server.builder import Choice, ConditionLine
         >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="survey")
-        >>> Choice("avg", "age", conditions=(Condition("age", ">=", ("40",)),)).sql(schema)
+        >>> Choice("avg", "age", conditions=(ConditionLine("age", ">=", ("40",)),)).sql(schema)
         'SELECT AVG(age) FROM survey WHERE age >= 40'
         """
         columns = askable(schema)
@@ -148,7 +148,7 @@ def _grouped(column: Column) -> bool:
     return bool(column.levels) or column.kind == "boolean"
 
 
-def _condition(condition: Condition, columns: Mapping[str, Column]) -> str:
+def _condition(condition: ConditionLine, columns: Mapping[str, Column]) -> str:
     column, operator = columns.get(condition.column), condition.operator
     if column is None or operator not in OPERATORS:
         raise QueryError(

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
-from shoal.server.shown import Figure, is_number, number
+from shoal.server.shown import ShownFigure, is_number, number
 
 MOST_BARS = 40
 HEIGHT = 26
 
 
 @dataclass(frozen=True)
-class Axis:
+class ChartAxis:
     """A line of numbers that holds zero; places on it are per cent of its length."""
 
     low: float
@@ -27,7 +27,7 @@ class Axis:
         return round(100 * min(max(share, 0.0), 1.0), 3)
 
 
-def bars(name: str, figures: list[Figure]) -> Markup:
+def bars(name: str, figures: list[ShownFigure]) -> Markup:
     """Bars from zero, largest first, each with its value and whiskers at the ends of its interval.
 
     Nothing where a figure is no number. Of many groups the largest are drawn; the table has all.
@@ -52,7 +52,7 @@ def bars(name: str, figures: list[Figure]) -> Markup:
     )
 
 
-def axis_of(figures: list[Figure]) -> Axis:
+def axis_of(figures: list[ShownFigure]) -> ChartAxis:
     """An axis from zero that holds every value and every known end, with at least two ticks."""
     known = [0.0]
     for each in figures:
@@ -65,7 +65,7 @@ def axis_of(figures: list[Figure]) -> Axis:
     step = step_of(high - low)
     first, last = math.floor(low / step), math.ceil(high / step)
     ticks = tuple(float(f"{step * each:.12g}") for each in range(first, last + 1))
-    return Axis(ticks[0], ticks[-1], ticks)
+    return ChartAxis(ticks[0], ticks[-1], ticks)
 
 
 def step_of(span: float) -> float:
@@ -75,7 +75,7 @@ def step_of(span: float) -> float:
     return next(power * each for each in (1, 2, 2.5, 5, 10) if power * each >= rough * 0.999)
 
 
-def _bar(figure: Figure, axis: Axis) -> Markup:
+def _bar(figure: ShownFigure, axis: ChartAxis) -> Markup:
     zero, end = axis.at(0.0), axis.at(figure.value)
     left, width = min(zero, end), abs(end - zero)
     parts = [f'<rect class="fill" x="{left}%" width="{width:.3f}%" y="5" height="{HEIGHT - 10}"/>']
@@ -97,7 +97,7 @@ def _bar(figure: Figure, axis: Axis) -> Markup:
     )
 
 
-def _axis(axis: Axis) -> Markup:
+def _axis(axis: ChartAxis) -> Markup:
     parts = [f'<line class="axis" x1="0%" x2="100%" y1="1" y2="1"/>']  # noqa: F541 - as the lines beside it
     for place, tick in enumerate(axis.ticks):
         at = axis.at(tick)

@@ -9,7 +9,7 @@ from pathlib import Path
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.loading.shared import SharedTables
 from shoal.errors import ParameterError, ShoalError
-from shoal.server.config import Config, Dataset
+from shoal.server.config import Config, ServedDataset
 from shoal.server.folders import TABLES, PrivateFolder
 from shoal.server.service import further_tables, kept_quality, open_sessions, table_of
 
@@ -69,7 +69,7 @@ def check_port(config: Config) -> None:
         ) from None
 
 
-def _look_at(facts: Dataset, config: Config) -> list[str]:
+def _look_at(facts: ServedDataset, config: Config) -> list[str]:
     with (
         PrivateFolder(TABLES, config.tables_folder) as folder,
         SharedTables(folder.path).opening("check", "") as kept,

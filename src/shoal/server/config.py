@@ -45,7 +45,7 @@ class LinkedTable:
 
 
 @dataclass(frozen=True, config=_RULES)
-class Dataset:
+class ServedDataset:
     """One table that may be asked: where it lies, its public facts, and what is allowed on it."""
 
     file: InstanceOf[Path] | Text = Field(
@@ -127,7 +127,7 @@ class Config:
     the configuration or absolute; `datasets` are kept by the id that their schemas give them.
     """
 
-    datasets: dict[str, InstanceOf[Dataset]] = Field(default_factory=dict)
+    datasets: dict[str, InstanceOf[ServedDataset]] = Field(default_factory=dict)
     oidc: InstanceOf[Oidc] | None = None
     ledger: Text = Field(
         default="ledger.db",
@@ -368,12 +368,12 @@ def _table(found: Any, where: str) -> None:
         raise ParameterError(f"{where} must be a table of settings. Got {found!r}.")
 
 
-def _datasets(found: Any, path: Path) -> dict[str, Dataset]:
+def _datasets(found: Any, path: Path) -> dict[str, ServedDataset]:
     if not isinstance(found, dict) or not found:
         raise ParameterError(
             f"{str(path)!r} must have at least one [datasets.NAME] with 'file' and 'schema'."
         )
-    datasets: dict[str, Dataset] = {}
+    datasets: dict[str, ServedDataset] = {}
     for name, facts in found.items():
         where = f"[datasets.{name}] of {path}"
         _table(facts, where)
@@ -384,7 +384,7 @@ def _datasets(found: Any, path: Path) -> dict[str, Dataset]:
     return datasets
 
 
-def dataset_of(facts: Json, folder: Path, where: str) -> Dataset:
+def dataset_of(facts: Json, folder: Path, where: str) -> ServedDataset:
     """A data set from its settings: its files are there, and its modes make sense."""
     for needed in ("file", "schema"):
         if not isinstance(facts.get(needed), str):
@@ -394,7 +394,7 @@ def dataset_of(facts: Json, folder: Path, where: str) -> Dataset:
     if isinstance(file, Path) and not file.exists():
         raise ParameterError(f"{where}: no file {str(file)!r}.")
     tables = _tables(facts.get("tables"), folder, where)
-    found = made(Dataset, {**facts, "file": file, "schema": schema, "tables": tables}, where)
+    found = made(ServedDataset, {**facts, "file": file, "schema": schema, "tables": tables}, where)
     modes = _modes(found, where)
     model = None if found.model is None else _model(found, folder, where)
     if schema.budget is None and found.budget is None and modes != ("heuristic",):
@@ -422,7 +422,7 @@ def _tables(found: Any, folder: Path, where: str) -> dict[str, LinkedTable] | No
     return tables or None
 
 
-def _model(found: Dataset, folder: Path, where: str) -> str:
+def _model(found: ServedDataset, folder: Path, where: str) -> str:
     """The model as it will be read: its name and parameters, or its file's path; refused here if it makes no sense."""
     from shoal.dp.correlation import named_model
 
@@ -443,7 +443,7 @@ def _model(found: Dataset, folder: Path, where: str) -> str:
     return located
 
 
-def _modes(found: Dataset, where: str) -> tuple[str, ...]:
+def _modes(found: ServedDataset, where: str) -> tuple[str, ...]:
     modes, schema = found.modes, found.schema
     for mode in modes:
         if mode not in MODES:

@@ -21,7 +21,7 @@ from shoal.engine.guess import guess_schema
 from shoal.errors import InputError, ParameterError
 from shoal.io import FORMATS, read_source, write_text
 from shoal.schema import Schema, read_codebook
-from shoal.server.config import Dataset, dataset_of
+from shoal.server.config import ServedDataset, dataset_of
 from shoal.server.schema_form import stated_source
 from shoal.typing import Json
 
@@ -77,7 +77,7 @@ class DatasetFiles:
         except OSError:
             return 0
 
-    def read(self) -> dict[str, Dataset]:
+    def read(self) -> dict[str, ServedDataset]:
         """All data sets of the folder."""
         found = {}
         for path in sorted(self.folder.glob(f"*/{FACTS}")):
@@ -165,7 +165,7 @@ class DatasetFiles:
             open_sessions(made, frame, ledger, "look", minimum)
         return quality(frame, made.schema)
 
-    def save(self, draft: str, schema: str, facts: Json) -> Dataset:
+    def save(self, draft: str, schema: str, facts: Json) -> ServedDataset:
         """Make a draft the newest version of its data set."""
         table = self.table(draft)
         made = self._made(table, schema, facts)
@@ -218,7 +218,7 @@ class DatasetFiles:
             )
         return path
 
-    def _made(self, table: Path, schema: str, facts: Json) -> Dataset:
+    def _made(self, table: Path, schema: str, facts: Json) -> ServedDataset:
         codebook = table.parent / SCHEMA
         write_text(schema, codebook)
         made = dataset_of(facts | {"file": table.name, "schema": codebook.name}, table.parent, "The data set")

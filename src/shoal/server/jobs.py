@@ -151,7 +151,7 @@ def ends(folder: Path) -> float:
 
 
 @dataclass(frozen=True)
-class Step:
+class JobStep:
     """What a job's process is at, and the share of it that is done; None where that is not known."""
 
     stage: str
@@ -161,11 +161,11 @@ class Step:
         return self.stage if self.share is None else f"{self.stage}, {round(100 * self.share)} %"
 
 
-def steps(folder: Path) -> list[Step]:
+def steps(folder: Path) -> list[JobStep]:
     """What a job's process said so far; of each stage the last word."""
     try:
         lines = (folder / "progress.jsonl").read_text(encoding="utf-8").splitlines()
-        said = {step.stage: step for step in (Step(*json.loads(line)) for line in lines)}
+        said = {step.stage: step for step in (JobStep(*json.loads(line)) for line in lines)}
         return list(said.values())
     except (OSError, ValueError, TypeError):
         return []
@@ -190,7 +190,7 @@ def is_alive(facts: Mapping[str, Any]) -> bool:
 
 async def events_of(request: Request, folder: Path, at_work: Callable[[], bool]) -> AsyncIterator[str]:
     """What a job says, as server-sent events, until it ends."""
-    told: list[Step] = []
+    told: list[JobStep] = []
     while not await request.is_disconnected():
         said = steps(folder)
         for each in [step for step in said if step not in told]:

@@ -21,7 +21,7 @@ from shoal.dp.ledger.log import MOST, STATES, Filters, LogRow, read_log
 from shoal.dp.ledger.signing import SigningKey, kept_head
 from shoal.dp.mechanisms.currency import WORDS
 from shoal.server import api, pages
-from shoal.server.budgets import Words
+from shoal.server.budgets import CurrencyWords
 from shoal.server.models import SignedHeadFacts
 from shoal.server.service import UnknownError
 from shoal.typing import Json
@@ -126,7 +126,7 @@ def export(
 
 
 def _all_shown(ledger: Ledger, rows: Iterable[LogRow]) -> list[Json]:
-    words = Words(ledger)
+    words = CurrencyWords(ledger)
     return [_shown(row, words.of(row.entry.dataset)) for row in rows]
 
 

@@ -111,7 +111,7 @@ class Turn:
     begun: float | None = None
 
 
-class Keys:
+class IdempotencyKeys:
     """The book of idempotency keys.
 
     Parameters
@@ -233,7 +233,7 @@ def once(view: View, again: Again | None = None) -> View:
         if not KEY.fullmatch(key):
             raise KeyFormError("'Idempotency-Key' must be 16 to 200 visible characters, best a UUID.")
         account, asked = request.state.visitor.name, await _asked(request)
-        keys: Keys = request.app.state.keys
+        keys: IdempotencyKeys = request.app.state.keys
         found = await _turn_of(keys, account, key, asked)
         if isinstance(found, Kept):
             headers = {"idempotency-replayed": "true"}
@@ -254,7 +254,7 @@ def once(view: View, again: Again | None = None) -> View:
     return turn
 
 
-async def _turn_of(keys: Keys, account: str, key: str, asked: bytes) -> Turn | Kept:
+async def _turn_of(keys: IdempotencyKeys, account: str, key: str, asked: bytes) -> Turn | Kept:
     pause = 0.02
     while True:
         found = await run_in_threadpool(keys.begin, account, key, asked)
@@ -264,7 +264,9 @@ async def _turn_of(keys: Keys, account: str, key: str, asked: bytes) -> Turn | K
         pause = min(0.5, 1.5 * pause)
 
 
-async def _done(keys: Keys, account: str, key: str, request: Request, work: Awaitable[Any]) -> Response:
+async def _done(
+    keys: IdempotencyKeys, account: str, key: str, request: Request, work: Awaitable[Any]
+) -> Response:
     beating = asyncio.create_task(_beat(keys, account, key))
     try:
         made = await work
@@ -287,7 +289,7 @@ async def _done(keys: Keys, account: str, key: str, request: Request, work: Awai
         beating.cancel()
 
 
-async def _beat(keys: Keys, account: str, key: str) -> None:
+async def _beat(keys: IdempotencyKeys, account: str, key: str) -> None:
     while True:
         await asyncio.sleep(BEAT_SECONDS)
         with contextlib.suppress(sa.exc.SQLAlchemyError):

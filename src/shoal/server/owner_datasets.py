@@ -92,7 +92,7 @@ def draft_page(request: Request, draft: str, written: bool = False) -> Response:
     files = files_of(request)
     settings = files.facts(draft).settings
     typed = {name: str(value) for name, value in settings.items() if name != "modes"}
-    shown = Typed(typed, settings.get("modes", ["dp"]), files.schema(draft))
+    shown = EditorForm(typed, settings.get("modes", ["dp"]), files.schema(draft))
     return _editor(request, draft, shown, written=written)
 
 
@@ -117,7 +117,7 @@ async def take_out(request: Request, dataset: str) -> Response:
 
 
 @dataclass(frozen=True)
-class Typed:
+class EditorForm:
     """What the editor shows: settings, modes, the schema that the draft begins with, and fields typed since."""
 
     settings: Mapping[str, str]
@@ -130,7 +130,7 @@ def _save(request: Request, draft: str, form: dict[str, str], modes: list[str]) 
     service, files, base = api.service_of(request), files_of(request), files_of(request).schema(draft)
     names = [each.name for each in files.samples(draft)]
     written = "schema" in form
-    shown = Typed(form, modes, base, form)
+    shown = EditorForm(form, modes, base, form)
     try:
         facts = _facts(form, modes)
         text = form["schema"] if written else schema_of(form, base, names).to_toml()
@@ -171,7 +171,7 @@ def _facts(typed: Mapping[str, str], modes: list[str]) -> Json:
 def _editor(
     request: Request,
     draft: str,
-    shown: Typed,
+    shown: EditorForm,
     *,
     looked: Any = (),
     error: str = "",

@@ -73,7 +73,7 @@ class RunWish(BaseModel):
     )
 
 
-class Words(BaseModel):
+class ConfirmWords(BaseModel):
     """The words of `confirm`, typed for what cannot be undone."""
 
     model_config = ConfigDict(extra="forbid")
@@ -128,7 +128,7 @@ async def publish_compare(request: Request, job: str, wish: RunWish) -> JobFacts
     return _shown(folder)
 
 
-async def publish_confirm(request: Request, job: str, words: Words) -> JobFacts:
+async def publish_confirm(request: Request, job: str, words: ConfirmWords) -> JobFacts:
     """For owners: type the words of `confirm`: to give out a red table, to end a data set's total."""
     folder = publish.job_of(request, job)
     await publish.take_words(request, folder, words.model_dump())

@@ -42,7 +42,7 @@ from shoal.release import KeptReleases
 from shoal.schema import Column, Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.budgets import Budget, DatasetSpending, Left
-from shoal.server.config import Config, Dataset, LinkedTable
+from shoal.server.config import Config, LinkedTable, ServedDataset
 from shoal.server.dataset_files import DatasetFiles
 from shoal.server.folders import TABLES, PrivateFolder
 from shoal.server.limits import BoundedTurns, Buckets, LargeQuestions, TooOftenError
@@ -100,14 +100,14 @@ class Service:
         self.frames: dict[
             str, pl.DataFrame | Source
         ] = {}  # cells as read or a source, for releases of whole tables
-        self.datasets: dict[str, Dataset] = {}
+        self.datasets: dict[str, ServedDataset] = {}
         self.files, self._most, self._run = DatasetFiles(Path(config.datasets_folder)), most, run
         self._seen, self._loading, self._looked_at = -1, threading.Lock(), -math.inf
         for name, facts in config.datasets.items():
             self._open(name, facts)
         self.reload()
 
-    def _open(self, name: str, facts: Dataset) -> None:
+    def _open(self, name: str, facts: ServedDataset) -> None:
         """Load a data set, or map what another worker loaded, and open its sessions; then they replace those before."""
         state = declared(facts)
         with self.tables.opening(name, state) as kept:
@@ -368,19 +368,19 @@ def _narrow(by_mode: dict[str, Session | Heuristic], most: int) -> None:
         session.limit = caps.within(Caps(caps.total, most, caps.currency))
 
 
-def declared(facts: Dataset) -> str:
+def declared(facts: ServedDataset) -> str:
     """A word for a data set as it was declared, its linked tables with it; nothing in it is read from rows."""
     further = [(name, str(each.file), each.schema.to_toml()) for name, each in (facts.tables or {}).items()]
     return digest(repr((str(facts.file), facts.version, facts.schema.to_toml(), further)))
 
 
-def table_of(facts: Dataset, kept: KeptFrames) -> SharedTable | Source:
+def table_of(facts: ServedDataset, kept: KeptFrames) -> SharedTable | Source:
     """The cells of a file, or a source that is read when it is asked: a folder of Parquet files, or a database."""
     alone = not facts.tables and isinstance(facts.file, Path) and facts.file.is_file()
     return _opened(facts.file, facts.schema, kept, "cells", alone=alone, also=bool(facts.tables))
 
 
-def further_tables(facts: Dataset, kept: KeptFrames) -> Further:
+def further_tables(facts: ServedDataset, kept: KeptFrames) -> Further:
     """The further tables of a data set with their schemas, read or ready to be read."""
     return {
         name: (_opened(each.file, each.schema, kept, f"cells of {name}", also=True), each.schema)
@@ -403,7 +403,7 @@ def cells_or_source(table: SharedTable | Source) -> Any:
 
 
 def kept_quality(
-    facts: Dataset, table: SharedTable | Source, further: Further, kept: KeptFrames
+    facts: ServedDataset, table: SharedTable | Source, further: Further, kept: KeptFrames
 ) -> tuple[ColumnQuality, ...]:
     """How the cells of all tables were understood, looked at once; columns of further tables after their names."""
     names = [each.name for each in fields(ColumnQuality)]
@@ -422,7 +422,12 @@ def kept_quality(
 
 
 def open_sessions(
-    facts: Dataset, frame: Any, ledger: Ledger, version: str, minimum: float, further: Further | None = None
+    facts: ServedDataset,
+    frame: Any,
+    ledger: Ledger,
+    version: str,
+    minimum: float,
+    further: Further | None = None,
 ) -> dict[str, Session | Heuristic]:
     """A session for each mode of a data set, on one ledger."""
     sessions: dict[str, Session | Heuristic] = {}

@@ -15,7 +15,7 @@ Given = Answer | Reproduction
 
 
 @dataclass(frozen=True)
-class Figure:
+class ShownFigure:
     """One number of an answer with its interval, and the group it is of."""
 
     group: tuple[tuple[str, Any], ...]
@@ -41,7 +41,7 @@ class Figure:
 
 
 @dataclass(frozen=True)
-class Table:
+class ShownTable:
     """Rows under headings: labels first, then each figure with its ends. `numeric` says which columns are numbers."""
 
     headings: tuple[str, ...]
@@ -53,9 +53,9 @@ class Table:
         return [dict(zip(self.headings, row, strict=True)) for row in self.rows]
 
 
-def by_name(given: Given) -> list[tuple[str, list[Figure]]]:
+def by_name(given: Given) -> list[tuple[str, list[ShownFigure]]]:
     """The figures of an answer under their names, a figure for each group."""
-    named: dict[str, list[Figure]] = {}
+    named: dict[str, list[ShownFigure]] = {}
     for place, row in enumerate(_rows(given)):
         ends, cut = _row(given.interval, place), _row(getattr(given, "cut_interval", None), place)
         labels = label_names(given)
@@ -63,7 +63,7 @@ def by_name(given: Given) -> list[tuple[str, list[Figure]]]:
         for name, value in row.items():
             if name not in labels:
                 low, high = _pair(ends, name) or (None, None)
-                named.setdefault(name, []).append(Figure(group, value, low, high, _pair(cut, name)))
+                named.setdefault(name, []).append(ShownFigure(group, value, low, high, _pair(cut, name)))
     return list(named.items())
 
 
@@ -77,7 +77,7 @@ def label_names(given: Given) -> list[str]:
     return [name for name in rows[0] if not isinstance(given.interval[0].get(name), (list, tuple))]
 
 
-def table_of(given: Given) -> Table:
+def table_of(given: Given) -> ShownTable:
     """One tidy table: a row for each group, its labels, and each figure with the ends of its interval.
 
     Headings are told apart where a group is called like the end of a figure.
@@ -103,10 +103,10 @@ def table_of(given: Given) -> Table:
             row += [figure.value, figure.low, figure.high]
             row += list(figure.cut or (None, None)) if _has_cut(each) else []
         rows.append(tuple(row))
-    return Table(tuple(told_apart(headings)), tuple(rows), len(labels))
+    return ShownTable(tuple(told_apart(headings)), tuple(rows), len(labels))
 
 
-def together(given: WorkloadAnswer) -> list[tuple[str, str, Table]]:
+def together(given: WorkloadAnswer) -> list[tuple[str, str, ShownTable]]:
     """The answers to questions asked together: each question, how exact it is, and its rows."""
     found = []
     for each in given.answers:
@@ -141,7 +141,7 @@ def is_number(value: Any) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
-def _has_cut(figures: list[Figure]) -> bool:
+def _has_cut(figures: list[ShownFigure]) -> bool:
     return any(each.cut is not None for each in figures)
 
 

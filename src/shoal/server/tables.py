@@ -78,7 +78,7 @@ class TableMaker:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
 
-def begin(request: Request, dataset: str, table: api.Table) -> Path:
+def begin(request: Request, dataset: str, table: api.TableRequest) -> Path:
     """A new job that buys a table; what public facts show to be wrong is refused at once."""
     service, who = api.service_of(request), request.state.visitor
     wanted = table.model_dump()
@@ -124,7 +124,7 @@ def job_facts(job: Path) -> dict[str, Any]:
     return {"job": job.name, "state": state, "error": error, "entry": facts.get("entry"), "steps": told}
 
 
-def start_release(request: Request, dataset: str, table: api.Table) -> dict[str, Any]:
+def start_release(request: Request, dataset: str, table: api.TableRequest) -> dict[str, Any]:
     """Begin to buy a whole table as a job; it is charged like an answer, before the data is touched."""
     return job_facts(begin(request, dataset, table))
 
@@ -262,7 +262,7 @@ def _typed(form: FormData) -> TypedTable:
     return TypedTable(columns=tuple(str(each) for each in form.getlist("column")), **texts)
 
 
-def _table_of(typed: TypedTable) -> api.Table:
+def _table_of(typed: TypedTable) -> api.TableRequest:
     if not typed.columns:
         raise ParameterError("A table needs at least one column.")
     if typed.marginals not in MARGINALS:
@@ -277,7 +277,7 @@ def _table_of(typed: TypedTable) -> api.Table:
     marginals = typed.marginals if typed.marginals == "chosen" else int(typed.marginals)
     wanted = {"epsilon": amount, "columns": list(typed.columns), "bins": bins, "marginals": marginals}
     try:
-        return api.Table.model_validate(wanted)
+        return api.TableRequest.model_validate(wanted)
     except ValidationError as problem:
         first = problem.errors()[0]
         raise ParameterError(f"{first['loc'][0]!r} is not as expected: {first['msg']}.") from None

@@ -11,7 +11,7 @@ from shoal.errors import ParameterError
 from shoal.server import api, pages
 from shoal.server.accounts import Account, Accounts
 from shoal.server.models import NewToken, UserFacts
-from shoal.server.once import Keys
+from shoal.server.once import IdempotencyKeys
 from shoal.server.service import UnknownError
 from shoal.typing import Json
 
@@ -91,7 +91,7 @@ async def rotate_form(request: Request) -> Response:
 
 def token_page(request: Request, once: str = "") -> Response:
     """The token of a new account: whoever loads the page again is told that it was shown."""
-    keys: Keys = request.app.state.keys
+    keys: IdempotencyKeys = request.app.state.keys
     found = keys.take(request.state.visitor.name, once) if len(once) <= 100 else None
     name, _, token = (b"" if found is None else found).decode().partition("\n")
     return pages.render(request, "token.html.j2", name=name, token=token)
@@ -104,7 +104,7 @@ def accounts_of(request: Request) -> Accounts:
 
 
 def _hand_over(request: Request, name: str, token: str) -> Response:
-    keys: Keys = request.app.state.keys
+    keys: IdempotencyKeys = request.app.state.keys
     once = keys.put(request.state.visitor.name, f"{name}\n{token}".encode())
     return RedirectResponse(f"/owner/users/token?once={once}", 303)
 
