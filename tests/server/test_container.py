@@ -137,3 +137,4 @@ def test_the_container_is_built_and_answers(builder, tmp_path):
     finally:
         os.killpg(served.pid, signal.SIGTERM)
         served.wait(timeout=60)
+    assert "Warning" not in (tmp_path / "log").read_text()

@@ -182,6 +182,84 @@ def test_an_id_token_is_verified(joined, provider):
             verify(good | {name: value})
 
 
+class OtherProvider:
+    """A provider that answers as told: which methods its token endpoint takes, and what it says there."""
+
+    def __init__(self, methods=None, tokens=None):
+        self.tokens, self.asked = tokens, []
+        self.facts = {
+            "issuer": "",
+            "authorization_endpoint": "http://127.0.0.1/in?realm=a b",
+            "jwks_uri": "x",
+        }
+        self.facts |= {"token_endpoint": "http://127.0.0.1/token"}
+        self.facts |= {} if methods is None else {"token_endpoint_auth_methods_supported": methods}
+
+    def __call__(self, request):
+        self.asked.append(request)
+        if self.tokens is None:
+            raise httpx.ConnectError("nobody there")
+        return self.tokens
+
+
+def exchanged(joined, other):
+    """What comes of a code at that provider."""
+    import anyio
+    from joserfc.jwk import KeySet
+
+    from shoal.server.oidc import Provider, SignIn
+
+    sign_in = SignIn(Config.from_toml(joined.path).oidc, httpx.MockTransport(other))
+    sign_in._provider = Provider(other.facts, KeySet([]), time.monotonic())
+
+    async def run():
+        url, kept = await sign_in.start()
+        assert url.startswith("http://127.0.0.1/in?realm=a b&response_type=code&")
+        return await sign_in.finish("c/d", kept)
+
+    with ThreadPoolExecutor(1) as apart:
+        return apart.submit(anyio.run, run).result()
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        None,
+        httpx.Response(400, json={"error": "invalid_grant"}),
+        httpx.Response(200, text="<p>busy</p>"),
+        httpx.Response(200, json=["no", "tokens"]),
+        httpx.Response(200, json={}),
+    ],
+    ids=["not there", "refuses", "no JSON", "no object", "no token"],
+)
+def test_a_provider_that_does_not_confirm_lets_nobody_in(joined, tokens):
+    from shoal.server.oidc import RefusedError
+
+    with pytest.raises(RefusedError, match=r"did not confirm|not signed|reached"):
+        exchanged(joined, OtherProvider(tokens=tokens))
+
+
+@pytest.mark.parametrize(
+    "methods", [None, ["client_secret_post"], ["client_secret_basic", "private_key_jwt"]]
+)
+def test_the_secret_goes_where_the_provider_takes_it(joined, methods):
+    from shoal.server.oidc import RefusedError
+
+    other = OtherProvider(methods, httpx.Response(400))
+    with pytest.raises(RefusedError):
+        exchanged(joined, other)
+    asked = other.asked[0]
+    form = {name: values[0] for name, values in parse_qs(asked.content.decode()).items()}
+    assert (form["code"], form["grant_type"], form["client_id"]) == ("c/d", "authorization_code", "shoal")
+    if methods == ["client_secret_post"]:
+        assert form["client_secret"] == "not told to anybody"
+        assert "authorization" not in asked.headers
+    else:
+        words = base64.b64decode(asked.headers["authorization"].removeprefix("Basic ")).decode()
+        assert words == "shoal:not+told+to+anybody"
+        assert "client_secret" not in form
+
+
 def test_a_subject_keeps_its_name_and_a_revoked_one_stays_out():
     book = Accounts()
     book.add("olga", "owner")

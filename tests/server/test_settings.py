@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
@@ -23,9 +24,15 @@ def table(kind: type) -> str:
         field = kind.__pydantic_fields__[each.name]
         assert isinstance(field, FieldInfo)
         if each.name not in ("datasets", "oidc"):
-            given = "" if field.is_required() or field.default is None else f"`{field.default!r}`"
-            rows.append(f"| `{each.name}` | {given.replace(chr(39), chr(34))} | {field.description} |")
+            default = field.get_default(call_default_factory=True)
+            given = "" if field.is_required() or default is None else f"`{in_toml(default)}`"
+            rows.append(f"| `{each.name}` | {given} | {field.description} |")
     return "\n".join(rows)
+
+
+def in_toml(default: object) -> str:
+    """A default as it would be written in the file."""
+    return json.dumps(default)
 
 
 @pytest.mark.parametrize("kind", [Config, Oidc, ServedDataset])

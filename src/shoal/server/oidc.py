@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import hashlib
 import hmac
 import json
+import secrets
 import time
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote_plus, urlencode
 
 from fastapi import Request
 from fastapi.responses import RedirectResponse, Response
@@ -24,14 +27,11 @@ from shoal.typing import Json
 
 try:
     import httpx
-    from authlib.common.security import generate_token
-    from authlib.integrations.httpx_client import AsyncOAuth2Client
-    from authlib.oauth2 import OAuth2Error
     from joserfc import jwt
     from joserfc.errors import JoseError
     from joserfc.jwk import KeySet
 except ImportError:
-    raise MissingExtraError("authlib", "server") from None
+    raise MissingExtraError("joserfc", "server") from None
 
 COOKIE = "shoal_oidc"
 SECONDS = 600  # that a sign-in at the provider may take
@@ -66,31 +66,48 @@ class SignIn:
 
     async def start(self) -> tuple[str, dict[str, str]]:
         """The address to send the browser to, and what it has to bring back."""
-        kept = {"state": generate_token(32), "nonce": generate_token(32), "verifier": generate_token(64)}
-        provider = await self.provider()
-        async with self._client() as client:
-            url, _ = client.create_authorization_url(
-                provider.facts["authorization_endpoint"],
-                state=kept["state"],
-                nonce=kept["nonce"],
-                code_verifier=kept["verifier"],
-            )
-        return str(url), kept
+        kept = {name: secrets.token_urlsafe(48) for name in ("state", "nonce", "verifier")}
+        endpoint = str((await self.provider()).facts["authorization_endpoint"])
+        asked = {
+            "response_type": "code",
+            "client_id": self.settings.client_id,
+            "redirect_uri": self.settings.redirect_url,
+            "scope": " ".join(self.settings.scopes),
+            "state": kept["state"],
+            "nonce": kept["nonce"],
+            "code_challenge": _base64(hashlib.sha256(kept["verifier"].encode()).digest()),
+            "code_challenge_method": "S256",
+        }
+        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(asked)}", kept
 
     async def finish(self, code: str, kept: dict[str, str]) -> Json:
         """Exchange a code for verified claims."""
         provider = await self.provider()
         try:
             async with self._client() as client:
-                token = await client.fetch_token(
-                    provider.facts["token_endpoint"], code=code, code_verifier=kept["verifier"]
-                )
+                token = await self._token(client, provider, code, kept["verifier"])
                 claims = await self._verified(str(token.get("id_token", "")), kept["nonce"])
-                return await self._completed(client, provider, claims)
-        except (OAuth2Error, httpx.HTTPError) as error:
+                return await self._completed(client, provider, claims, str(token.get("access_token", "")))
+        except (httpx.HTTPError, ValueError, AttributeError) as error:
             raise RefusedError(
                 f"The provider did not confirm the sign-in ({type(error).__name__})."
             ) from None
+
+    async def _token(self, client: httpx.AsyncClient, provider: Provider, code: str, verifier: str) -> Json:
+        """What the provider gives for a code (RFC 6749, section 4.1.3; the verifier is of RFC 7636)."""
+        settings, secret = self.settings, self.settings.secret()
+        form = {"grant_type": "authorization_code", "code": code, "redirect_uri": settings.redirect_url}
+        form |= {"client_id": settings.client_id, "code_verifier": verifier}
+        known = provider.facts.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        headers = {}
+        if secret and "client_secret_basic" in known:
+            words = f"{quote_plus(settings.client_id)}:{quote_plus(secret)}"
+            headers["authorization"] = f"Basic {base64.b64encode(words.encode()).decode()}"
+        elif secret:
+            form["client_secret"] = secret
+        told = await client.post(provider.facts["token_endpoint"], data=form, headers=headers)
+        found: Json = told.raise_for_status().json()
+        return found
 
     async def provider(self, *, anew: bool = False) -> Provider:
         """The provider's endpoints and keys, some minutes old at most."""
@@ -102,7 +119,7 @@ class SignIn:
     async def _discover(self) -> Provider:
         issuer = self.settings.issuer.rstrip("/")
         try:
-            async with httpx.AsyncClient(transport=self._transport, timeout=10) as client:
+            async with self._client() as client:
                 told = await client.get(f"{issuer}/.well-known/openid-configuration")
                 facts = told.raise_for_status().json()
                 if str(facts.get("issuer", "")).rstrip("/") != issuer:
@@ -142,28 +159,22 @@ class SignIn:
                 raise RefusedError(f"The {what} of the provider's id token is not as it must be.")
         return claims
 
-    async def _completed(self, client: AsyncOAuth2Client, provider: Provider, claims: Json) -> Json:
+    async def _completed(
+        self, client: httpx.AsyncClient, provider: Provider, claims: Json, access_token: str
+    ) -> Json:
         """With what the provider tells of the user elsewhere, where the id token lacks it."""
         wanted = {self.settings.name_claim, self.settings.groups_claim}
         if wanted <= set(claims) or "userinfo_endpoint" not in provider.facts:
             return claims
-        told = (await client.get(provider.facts["userinfo_endpoint"])).raise_for_status().json()
-        if told.get("sub") != claims["sub"]:
+        headers = {"authorization": f"Bearer {access_token}"}
+        told = (await client.get(provider.facts["userinfo_endpoint"], headers=headers)).raise_for_status()
+        user: Json = told.json()
+        if user.get("sub") != claims["sub"]:
             raise RefusedError("The provider tells of another user than the one who signed in.")
-        return {**told, **claims}
+        return {**user, **claims}
 
-    def _client(self) -> AsyncOAuth2Client:
-        settings = self.settings
-        return AsyncOAuth2Client(
-            settings.client_id,
-            settings.secret(),
-            scope=" ".join(settings.scopes),
-            redirect_uri=settings.redirect_url,
-            code_challenge_method="S256",
-            token_endpoint_auth_method="client_secret_basic" if settings.secret() else "none",
-            transport=self._transport,
-            timeout=10,
-        )
+    def _client(self) -> httpx.AsyncClient:
+        return httpx.AsyncClient(transport=self._transport, timeout=10)
 
 
 class RefusedError(ShoalError):
@@ -250,6 +261,10 @@ def _sign_in(request: Request) -> SignIn:
 
 def _packed(facts: dict[str, str]) -> str:
     return base64.urlsafe_b64encode(json.dumps(facts).encode()).decode()
+
+
+def _base64(value: bytes) -> str:
+    return base64.urlsafe_b64encode(value).rstrip(b"=").decode()
 
 
 def _number(value: Any) -> float:
