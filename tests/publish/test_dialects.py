@@ -105,13 +105,13 @@ def test_check_compare_and_ask_read_what_protect_wrote(folder):
 def test_the_page_reads_by_the_schema_that_came_with_the_table(folder):
     pytest.importorskip("fastapi", reason="the page needs the extra 'server'")
     from shoal.server import worker
-    from shoal.server.jobs import read, write
+    from shoal.server.job_files import JobState, TableLook
 
     (folder / "table.csv").write_bytes((folder / "t.csv").read_bytes())
     (folder / "codebook.toml").write_bytes((folder / "t.toml").read_bytes())
-    write(folder / "job.json", {"ending": ".csv", "state": "running"})
+    JobState(ending=".csv", state="running").write(folder)
     worker.look(folder)
-    assert [each["name"] for each in read(folder / "look.json")["columns"]] == [
+    assert [each.name for each in TableLook.read(folder).columns] == [
         "postcode", "income", "town", "member",
     ]  # fmt: skip
 

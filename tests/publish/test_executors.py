@@ -321,21 +321,21 @@ def test_the_job_of_the_publish_page_gives_what_memory_gives(folder):
     pytest.importorskip("fastapi", reason="the page needs the extra 'server'")
     from shoal.schema import Schema
     from shoal.server import worker
-    from shoal.server.jobs import read, write
+    from shoal.server.job_files import JobState, RunResult, WantedRun
 
     job = folder / "job"
     job.mkdir()
     shutil.copy(folder / "t.csv", job / "table.csv")
     shutil.copy(folder / "t.toml", job / "codebook.toml")
-    write(job / "job.json", {"ending": ".csv", "state": "running"})
+    JobState(ending=".csv", state="running").write(job)
     schema = Schema.from_toml(folder / "t.toml")
     columns = {name: {"role": column.role} for name, column in schema.columns.items()}
-    write(job / "wanted.json", {"columns": columns, "request": ASKED, "escape": False})
+    WantedRun(columns=columns, request=ASKED).write(job)
     worker.run(job)
     whole = protect(io.read_table(folder / "t.csv"), schema=schema, **ASKED)
     alike(whole.frame, io.read_table(job / "protected.csv"))
-    facts = read(job / "result.json")
-    assert (facts["status"], tuple(facts["reasons"])) == (whole.status, whole.reasons)
+    facts = RunResult.read(job)
+    assert (facts.status, tuple(facts.reasons)) == (whole.status, whole.reasons)
     assert f"Status {whole.status}" in (job / "report.html").read_text()
 
 

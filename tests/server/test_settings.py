@@ -12,7 +12,9 @@ from pydantic.fields import FieldInfo
 
 from shoal.datasets import DATASETS
 from shoal.errors import ParameterError
-from shoal.server.config import Config, Oidc, ServedDataset, made
+from shoal.server.config import Config, Oidc
+from shoal.server.served import ServedDataset
+from shoal.server.settings import made
 
 PAGE = Path(__file__).parents[2] / "docs" / "server-settings.md"
 

@@ -9,9 +9,10 @@ from pathlib import Path
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.loading.shared import SharedTables
 from shoal.errors import ParameterError, ShoalError
-from shoal.server.config import Config, ServedDataset
+from shoal.server.config import Config
 from shoal.server.folders import TABLES, PrivateFolder
-from shoal.server.service import further_tables, kept_quality, open_sessions, table_of
+from shoal.server.opening import further_tables, kept_quality, open_sessions, table_of
+from shoal.server.served import ServedDataset
 
 
 def look_through(config: Config) -> list[str]:

@@ -21,8 +21,9 @@ from shoal.engine.guess import guess_schema
 from shoal.errors import InputError, ParameterError
 from shoal.io import FORMATS, read_source, write_text
 from shoal.schema import Schema, read_codebook
-from shoal.server.config import ServedDataset, dataset_of
+from shoal.server.opening import open_sessions
 from shoal.server.schema_form import stated_source
+from shoal.server.served import ServedDataset, dataset_of
 from shoal.typing import Json
 
 FACTS, SCHEMA, DRAFT = "dataset.toml", "schema.toml", "draft.json"
@@ -156,8 +157,6 @@ class DatasetFiles:
 
     def look(self, draft: str, schema: str, facts: Json, minimum: float) -> tuple[ColumnQuality, ...]:
         """Read the table as it would be asked; raises a sentence about what is wrong, and changes nothing."""
-        from shoal.server.service import open_sessions
-
         table = self.table(draft)
         made = self._made(table, schema, facts)
         frame = read_private(made.file, made.schema)

@@ -17,19 +17,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fastapi import Request
+from pydantic import ValidationError
 
+from shoal.server.job_files import GONE, JobProcess, JobState
 from shoal.server.service import UnknownError
-from shoal.typing import Json, Keywords
+from shoal.typing import Keywords
 
 KEEP_SECONDS = 3600
 SWEEP_SECONDS = 20
-_GONE = "There is no such job; it may have been forgotten."
 
 
 class Jobs:
@@ -50,30 +50,29 @@ class Jobs:
         self.sweep()
         job = self.folder / secrets.token_hex(12)
         job.mkdir(mode=0o700)
-        began = {"at": time.time(), "since": time.monotonic()}
-        write(job / "job.json", {"account": account, "state": "new", "error": "", **began})
+        JobState(account=account, at=time.time(), since=time.monotonic()).write(job)
         return job
 
     def job(self, name: str, account: str) -> Path:
         """The folder of a job of this account."""
         folder = self.folder / name
         if len(name) != 24 or not set(name) <= set("0123456789abcdef") or not folder.is_dir():
-            raise UnknownError(_GONE)
-        if read(folder / "job.json").get("account") != account:
-            raise UnknownError(_GONE)
+            raise UnknownError(GONE)
+        if JobState.read(folder).account != account:
+            raise UnknownError(GONE)
         return folder
 
-    def of(self, account: str) -> list[tuple[str, Json]]:
+    def of(self, account: str) -> list[tuple[str, JobState]]:
         """The jobs of an account, newest first."""
-        return [each for each in self.all() if each[1].get("account") == account]
+        return [each for each in self.all() if each[1].account == account]
 
-    def all(self) -> list[tuple[str, Json]]:
+    def all(self) -> list[tuple[str, JobState]]:
         """All jobs, newest first."""
         found = []
         for folder in self.folder.iterdir():
             with contextlib.suppress(UnknownError, OSError):
-                found.append((folder.name, read(folder / "job.json")))
-        return sorted(found, key=lambda each: -each[1]["at"])
+                found.append((folder.name, JobState.read(folder)))
+        return sorted(found, key=lambda each: -each[1].at)
 
     def sweep(self) -> None:
         """Forget jobs that were begun more than an hour ago, at work or not."""
@@ -111,25 +110,25 @@ def start(folder: Path, what: str) -> None:
         "stderr": subprocess.DEVNULL,
     }
     process = subprocess.Popen(words, start_new_session=True, **quiet)  # noqa: S603 - words of our own
-    write(folder / "process.json", {"pid": process.pid})
+    JobProcess(pid=process.pid).write(folder)
 
 
 def running(folder: Path) -> bool:
     """Whether a job's process is alive."""
     try:
-        pid = int(read(folder / "process.json")["pid"])
+        pid = JobProcess.read(folder).pid
         with contextlib.suppress(ChildProcessError):
             return os.waitpid(pid, os.WNOHANG)[0] != pid  # a child of this worker: no doubt whose it is
         command = Path(f"/proc/{pid}/cmdline")
         return not command.parent.parent.is_dir() or folder.name.encode() in command.read_bytes()
-    except (OSError, KeyError, ValueError):
+    except (UnknownError, OSError):
         return False
 
 
 def busy(folder: Path) -> bool:
     """Whether a job is at work; a process that has said its last word may still be about to end."""
     try:
-        return read(folder / "job.json")["state"] in ("looking", "running") and running(folder)
+        return JobState.read(folder).state in ("looking", "running") and running(folder)
     except UnknownError:
         return False
 
@@ -138,16 +137,18 @@ def stop(folder: Path) -> None:
     """End a job's process."""
     if running(folder):
         with contextlib.suppress(OSError):
-            os.kill(int(read(folder / "process.json")["pid"]), 9)
+            os.kill(JobProcess.read(folder).pid, 9)
 
 
 def ends(folder: Path) -> float:
     """When the files of a job are removed: an hour after they came, also where the clock on the wall was set meanwhile."""
     try:
-        left = float(read(folder / "job.json")["since"]) + KEEP_SECONDS - time.monotonic()
-        return time.time() + left
-    except (UnknownError, KeyError, ValueError):
+        since = JobState.read(folder).since
+    except (UnknownError, ValidationError):
+        since = None
+    if since is None:
         return folder.stat().st_mtime + KEEP_SECONDS
+    return time.time() + since + KEEP_SECONDS - time.monotonic()
 
 
 @dataclass(frozen=True)
@@ -177,11 +178,13 @@ def tell(folder: Path, stage: str, share: float | None = None) -> None:
         file.write(json.dumps([stage, share]) + "\n")
 
 
-def is_alive(facts: Mapping[str, Any]) -> bool:
+def is_alive(job: JobState) -> bool:
     """Whether the server process that a job is done in is still there."""
+    if job.pid is None:
+        return False
     try:
-        os.kill(int(facts["pid"]), 0)
-    except (KeyError, ValueError, ProcessLookupError):
+        os.kill(job.pid, 0)
+    except ProcessLookupError:
         return False
     except PermissionError:
         pass
@@ -202,22 +205,6 @@ async def events_of(request: Request, folder: Path, at_work: Callable[[], bool])
         await asyncio.sleep(0.3)
 
 
-def read(path: Path) -> Json:
-    """Facts from a file of a job."""
-    try:
-        found: Json = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise UnknownError(_GONE) from None
-    return found
-
-
-def change(folder: Path, **facts: Any) -> None:
+def change(folder: Path, **facts: object) -> None:
     """Say something new about a job."""
-    write(folder / "job.json", {**read(folder / "job.json"), **facts})
-
-
-def write(path: Path, facts: Json) -> None:
-    """Facts into a file of a job, whole or not at all."""
-    draft = path.with_suffix(f".{secrets.token_hex(4)}")
-    draft.write_text(json.dumps(facts, default=float), encoding="utf-8")
-    draft.replace(path)
+    JobState.read(folder).changed(folder, **facts)

@@ -8,6 +8,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from shoal.typing import Json
 
+Colour = Literal["green", "amber", "red"]
+
 
 class Facts(BaseModel):
     """Facts of an answer."""
@@ -328,7 +330,7 @@ class StepFacts(Facts):
 class ResultFacts(Facts):
     """What came of a run: the status first, its reasons, and the command that repeats it."""
 
-    status: Literal["green", "amber", "red"]
+    status: Colour
     advice: str
     reasons: list[str]
     figures: dict[str, float]
@@ -338,12 +340,47 @@ class ResultFacts(Facts):
     python: str
 
 
+class PlannedColumn(Facts):
+    """What a run would take a column for."""
+
+    role: str
+    kind: str
+    bounds: tuple[float, float] | None = None
+
+
 class PlanFacts(Facts):
     """What a run would do: each column's role and kind, the settings that differ from the defaults, and the command."""
 
-    columns: dict[str, Json]
+    columns: dict[str, PlannedColumn]
     request: Json
     command: str
+
+
+class RecommendedMethod(Facts):
+    """The method that a comparison recommends."""
+
+    method: str
+    k: int
+
+
+class ComparedMethod(RecommendedMethod):
+    """One method at one k, as the map shows it."""
+
+    information_loss: float
+    dld: float
+    smallest_group: int
+    on_front: bool
+
+
+class MapFacts(Facts):
+    """A comparison of methods, loss against linkage; each search was cut short after `seconds`."""
+
+    reason: str
+    best: RecommendedMethod
+    notes: list[str]
+    ks: list[int]
+    seconds: float
+    cells: list[ComparedMethod]
 
 
 class JobFacts(Facts):
@@ -360,7 +397,7 @@ class JobFacts(Facts):
     result: ResultFacts | None
     confirm: dict[str, str] = Field(description="What must still be typed before the table is given out.")
     files: list[str] = Field(description="What can be downloaded now.")
-    map: Json | None = Field(description="The comparison of methods, if one was made.")
+    map: MapFacts | None = Field(description="The comparison of methods, if one was made.")
 
 
 class JobGone(Facts):

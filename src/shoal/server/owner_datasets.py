@@ -16,9 +16,9 @@ from shoal.errors import InputError, ParameterError, ShoalError
 from shoal.io import FORMATS, write_text
 from shoal.schema import KINDS, ROLES, Schema
 from shoal.server import api, pages
-from shoal.server.config import MODES
 from shoal.server.dataset_files import CODEBOOKS, SCHEMA, DatasetFiles
 from shoal.server.schema_form import SOURCES, fields_of, schema_of, typed_fields
+from shoal.server.served import MODES
 from shoal.typing import Json
 
 EXPLAINED = {

@@ -6,7 +6,8 @@ import asyncio
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,20 @@ from shoal.io import FORMATS
 from shoal.schema import KINDS, ROLES
 from shoal.server import pages
 from shoal.server.auth import MOST_FILES, ForbiddenError
-from shoal.server.jobs import Jobs, busy, change, ends, events_of, read, running, start, steps, stop, write
+from shoal.server.job_files import (
+    ColumnWish,
+    ConfirmedWords,
+    JobState,
+    RiskMap,
+    RunResult,
+    TableLook,
+    WantedRun,
+)
+from shoal.server.jobs import Jobs, busy, change, ends, events_of, running, start, steps, stop
+from shoal.server.models import ComparedMethod
 from shoal.server.publish_form import form_fields, method_names, texts_of, wanted_of
 from shoal.server.service import UnknownError
 from shoal.server.worker import HIERARCHIES
-from shoal.typing import Json
 
 FILES = {
     "protected.csv": "text/csv; charset=utf-8",
@@ -35,8 +45,8 @@ FILES = {
     "run.json": "application/json",
     "map.html": "text/html; charset=utf-8",
 }
-_OF_A_RUN = ("result.json", "protected.csv", "report.html", "public-report.html", "schema.toml", "run.json")
-_OF_A_MAP = ("map.json", "map.html")
+_OF_A_RUN = (RunResult.FILE, "protected.csv", "report.html", "public-report.html", "schema.toml", "run.json")
+_OF_A_MAP = (RiskMap.FILE, "map.html")
 MEANINGS = {
     "identifier": "names a person; left out of the protected table",
     "quasi": "others may know it; replaced by its group's centre",
@@ -103,7 +113,7 @@ async def begin(request: Request) -> Path:
     change(job, state="looking", ending=ending)
     await run_in_threadpool(start, job, "look")
     for _ in range(1200):
-        if read(job / "job.json")["state"] != "looking" or not running(job):
+        if JobState.read(job).state != "looking" or not running(job):
             break
         await asyncio.sleep(0.1)
     return job
@@ -138,28 +148,27 @@ async def _keep(given: Any, path: Path) -> None:
 def job_page(request: Request, job: str, take: str = "") -> Response:
     """A job as it stands: columns to check, work going on, or the result. `take` is a point of the map."""
     folder = job_of(request, job)
-    facts, wanted = facts_of(folder), found_in(folder, "wanted.json")
-    asked, found = dict(wanted.get("request", {})), found_in(folder, "map.json")
-    point = next((each for each in found.get("cells", []) if f"{each['method']}:{each['k']}" == take), None)
-    if point is not None:
-        asked |= {"method": point["method"], "k": point["k"]}
-    look, result = found_in(folder, "look.json"), found_in(folder, "result.json")
+    facts, wanted, found = facts_of(folder), WantedRun.find(folder) or WantedRun(), RiskMap.find(folder)
+    points = found.cells if found else []
+    point = next((each for each in points if f"{each.method}:{each.k}" == take), None)
+    asked = wanted.request | ({"method": point.method, "k": point.k} if point else {})
+    look = TableLook.find(folder)
     return pages.render(
-        request, "job.html.j2", job=job, facts=facts, look=look, result=result, map=found, roles=ROLES, kinds=KINDS,
-        steps=steps(folder), answered=list(request.app.state.service.datasets), taken=point,
-        picture=risk_map(job, found), methods=method_names(), meanings=MEANINGS, wanted=wanted,
-        chosen=wanted.get("columns", {}), asked=asked, ends=ends(folder), open=open_questions(folder),
-        fields=form_fields(asked, look.get("missing", 0)),
+        request, "job.html.j2", job=job, facts=facts, look=look, result=RunResult.find(folder), map=found, roles=ROLES,
+        kinds=KINDS, steps=steps(folder), answered=list(request.app.state.service.datasets), taken=point,
+        picture=risk_map(job, points), methods=method_names(), meanings=MEANINGS, wanted=wanted,
+        chosen=defaultdict(ColumnWish, wanted.columns), asked=asked, ends=ends(folder), open=open_questions(folder),
+        fields=form_fields(asked, look.missing if look else 0),
     )  # fmt: skip
 
 
-def facts_of(folder: Path) -> Json:
+def facts_of(folder: Path) -> JobState:
     """The state of a job; a process that was ended has not said so itself."""
     alive = running(folder)  # asked first: what ended by now has said so in the facts
-    facts = read(folder / "job.json")
-    if facts["state"] in ("looking", "running") and not alive:
+    facts = JobState.read(folder)
+    if facts.state in ("looking", "running") and not alive:
         error = "The work stopped: the table may be too large for this server."
-        return {**facts, "state": "failed", "error": error}
+        return facts.model_copy(update={"state": "failed", "error": error})
     return facts
 
 
@@ -173,12 +182,12 @@ async def run(request: Request, job: str) -> Response:
     return RedirectResponse(f"/publish/{job}", 303)
 
 
-async def start_run(request: Request, folder: Path, wanted: Json, dataset: str) -> None:
+async def start_run(request: Request, folder: Path, wanted: WantedRun, dataset: str) -> None:
     """Begin to protect a job's table; `dataset` is the id of the data set that it is also answered as, if any."""
     if dataset:
         request.app.state.service.session(dataset)
-        wanted["dataset"] = dataset
-    await _begin(folder, "run", wanted, (*_OF_A_RUN, "given.json"))
+        wanted = wanted.model_copy(update={"dataset": dataset})
+    await _begin(folder, "run", wanted, (*_OF_A_RUN, ConfirmedWords.FILE))
 
 
 async def confirm(request: Request, job: str) -> Response:
@@ -190,28 +199,27 @@ async def confirm(request: Request, job: str) -> Response:
 
 async def take_words(request: Request, folder: Path, typed: Mapping[str, str]) -> None:
     """Note the words that were typed for what cannot be undone, and end the total of a data set."""
-    if not (folder / "result.json").is_file():
+    if not (folder / RunResult.FILE).is_file():
         raise InputError("There is no result to give out.")
-    given = found_in(folder, "given.json")
+    given = ConfirmedWords.find(folder) or ConfirmedWords()
     for name, word in open_questions(folder).items():
         if typed.get(name, "").strip() != word:
             raise ParameterError(f"Type {word!r} to confirm. Got {typed.get(name, '')[:40]!r}.")
-        given[name] = word
-    if "dataset" in given and not given.get("ended"):
-        await run_in_threadpool(request.app.state.service.ledger.end_total, given["dataset"], "release")
-        given["ended"] = True
-    write(folder / "given.json", given)
+        given = given.model_copy(update={name: word})
+    if given.dataset and not given.ended:
+        await run_in_threadpool(request.app.state.service.ledger.end_total, given.dataset, "release")
+        given = given.model_copy(update={"ended": True})
+    given.write(folder)
 
 
 def open_questions(folder: Path) -> dict[str, str]:
     """What must still be typed before a finished table is given out, each with its word."""
-    result, given = found_in(folder, "result.json"), found_in(folder, "given.json")
-    if not result:
+    result, given = RunResult.find(folder), ConfirmedWords.find(folder) or ConfirmedWords()
+    if result is None:
         return {}
-    words = {"red": "red"} if result["status"] == "red" else {}
-    dataset = found_in(folder, "wanted.json").get("dataset")
-    words |= {"dataset": dataset} if dataset else {}
-    return {name: word for name, word in words.items() if name not in given}
+    wanted = WantedRun.find(folder) or WantedRun()
+    words = {"red": "red" if result.status == "red" else "", "dataset": wanted.dataset}
+    return {name: word for name, word in words.items() if word and not getattr(given, name)}
 
 
 async def compare(request: Request, job: str) -> Response:
@@ -222,7 +230,7 @@ async def compare(request: Request, job: str) -> Response:
     return RedirectResponse(f"/publish/{job}", 303)
 
 
-async def start_comparison(folder: Path, wanted: Json) -> None:
+async def start_comparison(folder: Path, wanted: WantedRun) -> None:
     """Begin to draw the map of a job's table."""
     await _begin(folder, "compare", wanted, _OF_A_MAP)
 
@@ -236,9 +244,9 @@ def cancel(request: Request, job: str) -> Response:
 def stop_work(folder: Path) -> None:
     """End the work of a job, and remove what it wrote."""
     stop(folder)
-    facts = read(folder / "job.json")
-    if facts["state"] == "running":
-        for name in _OF_A_MAP if facts.get("work") == "compare" else _OF_A_RUN:
+    facts = JobState.read(folder)
+    if facts.state == "running":
+        for name in _OF_A_MAP if facts.work == "compare" else _OF_A_RUN:
             (folder / name).unlink(missing_ok=True)
         change(folder, state=_state(folder), error="Cancelled; nothing was written.")
 
@@ -262,7 +270,7 @@ def downloads(folder: Path) -> list[str]:
 
 
 def _is_whole(folder: Path, name: str) -> bool:
-    whole = "map.json" if name in _OF_A_MAP else "result.json"  # written last
+    whole = RiskMap.FILE if name in _OF_A_MAP else RunResult.FILE  # written last
     return (folder / name).is_file() and (folder / whole).is_file()
 
 
@@ -280,13 +288,12 @@ def file(request: Request, job: str, name: str) -> Response:
     )
 
 
-def risk_map(job: str, found: Json) -> Markup:
+def risk_map(job: str, cells: Sequence[ComparedMethod]) -> Markup:
     """The map of a comparison: each point leads to the form with its method and k."""
-    cells = found.get("cells", [])
     if not cells:
         return Markup("")
-    right = max(each["information_loss"] for each in cells) * 1.08 or 1.0
-    top = max(max(100 * each["dld"] for each in cells) * 1.15, 1.0)
+    right = max(each.information_loss for each in cells) * 1.08 or 1.0
+    top = max(max(100 * each.dld for each in cells) * 1.15, 1.0)
     parts = [
         Markup(
             '<line class="axis" x1="8%" x2="98%" y1="240" y2="240"/><line class="axis" x1="8%" x2="8%" y1="14" y2="240"/>'
@@ -306,13 +313,15 @@ def risk_map(job: str, found: Json) -> Markup:
         )
     for each in cells:
         place = Markup('cx="{:.2f}%" cy="{:.1f}"').format(
-            8 + 90 * each["information_loss"] / right, 240 - 226 * 100 * each["dld"] / top
+            8 + 90 * each.information_loss / right, 240 - 226 * 100 * each.dld / top
         )
-        said = f"{each['method']}, k = {each['k']}: loses {each['information_loss']:.1f} %, {100 * each['dld']:.1f} % linked"
+        said = (
+            f"{each.method}, k = {each.k}: loses {each.information_loss:.1f} %, {100 * each.dld:.1f} % linked"
+        )
         parts.append(
             Markup(
                 '<a href="/publish/{}?take={}:{}#columns" aria-label="Take {}"><title>{}</title><circle class="point{}" {} r="7"/></a>'
-            ).format(job, each["method"], each["k"], said, said, " front" if each["on_front"] else "", place)
+            ).format(job, each.method, each.k, said, said, " front" if each.on_front else "", place)
         )
     return Markup(
         '<svg class="risk-map" width="100%" height="268" role="group" aria-label="Loss against linkage">{}</svg>'
@@ -321,15 +330,15 @@ def risk_map(job: str, found: Json) -> Markup:
 
 def require_idle(request: Request, folder: Path) -> None:
     """Raise a sentence unless a job can be worked on now."""
-    if not (folder / "look.json").exists() or busy(folder):
+    if not (folder / TableLook.FILE).exists() or busy(folder):
         raise InputError("This job cannot be run now.")
     others = [each for each in request.app.state.jobs.folder.iterdir() if busy(each)]
     if len(others) >= _MOST_AT_ONCE:
         raise InputError(f"At most {_MOST_AT_ONCE} jobs run at a time; wait until one is done.")
 
 
-async def _begin(folder: Path, what: str, wanted: Json, old: tuple[str, ...]) -> None:
-    write(folder / "wanted.json", wanted)
+async def _begin(folder: Path, what: str, wanted: WantedRun, old: tuple[str, ...]) -> None:
+    wanted.write(folder)
     for name in ("progress.jsonl", *old):
         (folder / name).unlink(missing_ok=True)
     change(folder, state="running", work=what, error="")
@@ -337,12 +346,7 @@ async def _begin(folder: Path, what: str, wanted: Json, old: tuple[str, ...]) ->
 
 
 def _state(folder: Path) -> str:
-    return "done" if (folder / "result.json").exists() else "ready"
-
-
-def found_in(folder: Path, name: str) -> Json:
-    """Facts from a file of a job; none where it is not there."""
-    return read(folder / name) if (folder / name).exists() else {}
+    return "done" if (folder / RunResult.FILE).exists() else "ready"
 
 
 def job_of(request: Request, job: str) -> Path:

@@ -11,8 +11,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from shoal.errors import ParameterError
 from shoal.publish.request import ProtectionRequest
 from shoal.server import publish
-from shoal.server.jobs import Jobs, ends, read, steps
-from shoal.server.models import ColumnLook, JobFacts, JobGone, PlanFacts, ResultFacts, StepFacts
+from shoal.server.job_files import ColumnWish, JobState, RiskMap, RunResult, TableLook
+from shoal.server.jobs import Jobs, ends, steps
+from shoal.server.models import JobFacts, JobGone, PlanFacts, PlannedColumn, StepFacts
 from shoal.server.publish_form import page_options, wanted_of
 from shoal.typing import Json
 
@@ -48,15 +49,6 @@ FILE: dict[int | str, Json] = {
         "content": {kind.partition(";")[0]: {} for kind in publish.FILES.values()},
     }
 }
-
-
-class ColumnWish(BaseModel):
-    """What to take a column for, where that is not what was found."""
-
-    model_config = ConfigDict(extra="forbid")
-    role: str | None = Field(None, max_length=40)
-    kind: str | None = Field(None, max_length=40)
-    bounds: tuple[float, float] | None = None
 
 
 class RunWish(BaseModel):
@@ -102,13 +94,17 @@ async def publish_plan(request: Request, job: str, wish: RunWish) -> PlanFacts:
     """For owners: what a run would do, checked; nothing is begun."""
     folder = publish.job_of(request, job)
     wanted = await wanted_of(folder, _fields(folder, wish))
-    found = {each["name"]: {"role": each["role"], "kind": each["kind"]} for each in _look(folder)["columns"]}
-    columns = {name: facts | wanted["columns"].get(name, {}) for name, facts in found.items()}
-    asked = ProtectionRequest.from_dict(wanted["request"])
+    columns = {
+        each.name: PlannedColumn.model_validate(
+            {"role": each.role, "kind": each.kind} | wanted.columns[each.name].said
+        )
+        for each in TableLook.read(folder).columns
+    }
+    asked = ProtectionRequest.from_dict(wanted.request)
     return PlanFacts(
         columns=columns,
-        request=wanted["request"],
-        command=asked.to_command(f"table{read(folder / 'job.json')['ending']}", "protected.csv"),
+        request=wanted.request,
+        command=asked.to_command(f"table{JobState.read(folder).ending}", "protected.csv"),
     )
 
 
@@ -154,32 +150,27 @@ def publish_file(request: Request, job: str, name: str) -> Response:
 
 
 def _shown(folder: Path) -> JobFacts:
-    facts, look = publish.facts_of(folder), _look(folder)
-    result, found = publish.found_in(folder, "result.json"), publish.found_in(folder, "map.json")
+    facts, look = publish.facts_of(folder), TableLook.find(folder)
     return JobFacts(
         job=folder.name,
-        state=facts["state"],
-        error=facts["error"],
+        state=facts.state,
+        error=facts.error,
         ends=ends(folder),
-        rows=look.get("rows"),
-        notes=look.get("notes", []),
-        columns=[ColumnLook(**each) for each in look.get("columns", [])],
+        rows=look.rows if look else None,
+        notes=look.notes if look else [],
+        columns=look.columns if look else [],
         steps=[StepFacts(stage=each.stage, share=each.share) for each in steps(folder)],
-        result=ResultFacts(**result) if result else None,
+        result=RunResult.find(folder),
         confirm=publish.open_questions(folder),
         files=publish.downloads(folder),
-        map=found or None,
+        map=RiskMap.find(folder),
     )
-
-
-def _look(folder: Path) -> Json:
-    return publish.found_in(folder, "look.json")
 
 
 def _fields(folder: Path, wish: RunWish) -> dict[str, str]:
     """The fields of the page's form that ask for the same."""
-    look = _look(folder)
-    places = {each["name"]: place for place, each in enumerate(look.get("columns", []))}
+    look = TableLook.find(folder)
+    places = {each.name: place for place, each in enumerate(look.columns if look else [])}
     fields = {"escape": "yes"} if wish.escape else {}
     for name, column in wish.columns.items():
         if name not in places:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
@@ -14,10 +16,23 @@ from shoal.errors import ParameterError
 from shoal.publish.fields import Option
 from shoal.publish.request import ProtectionRequest, options
 from shoal.schema import KINDS, ROLES
-from shoal.server.jobs import read
+from shoal.server.job_files import ColumnWish, TableLook, WantedRun
+from shoal.server.models import ColumnLook
 from shoal.typing import Json
 
 _WHOLE = re.compile("0|[1-9][0-9]{0,8}")
+
+
+@dataclass(frozen=True)
+class FormField:
+    """A setting of a run as the form asks for it, with what was asked for before; `open` if it may be left empty."""
+
+    name: str
+    kind: str
+    help: str
+    choices: tuple[str, ...]
+    value: Any
+    open: bool
 
 
 @functools.cache
@@ -39,11 +54,10 @@ def page_options() -> dict[str, Option]:
     return {name: option for name, option in options().items() if option.page and name != "accept_risk"}
 
 
-async def wanted_of(folder: Path, form: Mapping[str, str]) -> Json:
+async def wanted_of(folder: Path, form: Mapping[str, str]) -> WantedRun:
     """What the fields of a form ask for, checked."""
-    look, columns = read(folder / "look.json"), {}
-    for place, column in enumerate(look["columns"]):
-        columns[column["name"]] = _column(form, place, column)
+    look = TableLook.read(folder)
+    columns = {column.name: _column(form, place, column) for place, column in enumerate(look.columns)}
     texts = {name: form[name] for name in page_options() if name in form}
     for name, text in texts.items():
         if options()[name].kind == "whole" and text.strip() and not _WHOLE.fullmatch(text.strip()):
@@ -53,38 +67,33 @@ async def wanted_of(folder: Path, form: Mapping[str, str]) -> Json:
     request = await run_in_threadpool(ProtectionRequest.from_texts, texts)
     if request.method_name not in await run_in_threadpool(method_names):
         raise ParameterError(f"The method must be one of {', '.join(method_names())}.")
-    if request.k > look["rows"]:
-        raise ParameterError(f"'k' must be at most the {look['rows']:,} rows of the table. Got {request.k}.")
+    if request.k > look.rows:
+        raise ParameterError(f"'k' must be at most the {look.rows:,} rows of the table. Got {request.k}.")
     # A method that was chosen is kept as chosen, whatever the schema says.
     kept = {"method": request.method_name} if texts.get("method", "").strip() else {}
-    return {"columns": columns, "request": request.to_dict() | kept, "escape": "escape" in form}
+    return WantedRun(columns=columns, request=request.to_dict() | kept, escape="escape" in form)
 
 
-def _column(form: Mapping[str, str], place: int, column: Json) -> Json:
+def _column(form: Mapping[str, str], place: int, column: ColumnLook) -> ColumnWish:
     """What the form says of one column, where it says something new."""
-    role, kind = (
-        str(form.get(f"role-{place}", column["role"])),
-        str(form.get(f"kind-{place}", column["kind"])),
-    )
+    role, kind = (form.get(f"role-{place}", column.role), form.get(f"kind-{place}", column.kind))
     if role not in ROLES:
         raise ParameterError(f"A role must be one of {', '.join(ROLES)}. Got {role[:40]!r}.")
     if kind not in KINDS:
         raise ParameterError(f"A kind must be one of {', '.join(KINDS)}. Got {kind[:40]!r}.")
-    facts: Json = {"role": role}
-    if kind != column["kind"]:
-        facts["kind"] = kind
-    low, high = (str(form.get(f"{end}-{place}", "")).strip() for end in ("low", "high"))
-    if (low or high) and [low, high] != column["bounds"]:
+    low, high = (form.get(f"{end}-{place}", "").strip() for end in ("low", "high"))
+    bounds = None
+    if (low or high) and [low, high] != column.bounds:
         try:
-            facts["bounds"] = (float(low), float(high))
+            bounds = (float(low), float(high))
         except ValueError:
             raise ParameterError(
-                f"The bounds of {column['name']!r} must be two numbers. Got {low[:20]!r} and {high[:20]!r}."
+                f"The bounds of {column.name!r} must be two numbers. Got {low[:20]!r} and {high[:20]!r}."
             ) from None
-    return facts
+    return ColumnWish(role=role, kind=None if kind == column.kind else kind, bounds=bounds)
 
 
-def form_fields(asked: Json, missing: int) -> list[Json]:
+def form_fields(asked: Json, missing: int) -> list[FormField]:
     """The fields of a request that the page asks for, with what was asked for before."""
     blank = ProtectionRequest()
     start = {"on_missing": "impute"} if missing else {}
@@ -93,9 +102,9 @@ def form_fields(asked: Json, missing: int) -> list[Json]:
         if name != "method":
             value = asked.get(name, start.get(name, getattr(blank, name)))
             made.append(
-                {
-                    "name": name, "kind": option.kind, "help": option.help, "choices": option.choices,
-                    "value": "" if value is None else value, "open": getattr(blank, name) is None,
-                }
+                FormField(
+                    name, option.kind, option.help, tuple(option.choices), "" if value is None else value,
+                    getattr(blank, name) is None,
+                )
             )  # fmt: skip
     return made

@@ -11,11 +11,8 @@ import secrets
 import sys
 import threading
 import time
-import warnings
 from collections.abc import Iterator
-from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -23,35 +20,39 @@ from shoal.dp.answering.answer import Answer
 from shoal.dp.answering.cost import Cost
 from shoal.dp.budget import epsilon
 from shoal.dp.continual import state_of
-from shoal.dp.correlation import Grid, named_model
 from shoal.dp.heuristic import Heuristic, Reproduction
 from shoal.dp.ledger.claims import Caps
-from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.rights import OPEN, Rights
 from shoal.dp.ledger.spending import spending
-from shoal.dp.loading.quality import ColumnQuality, quality
-from shoal.dp.loading.shared import KeptFrames, SharedTable, SharedTables
-from shoal.dp.loading.sources import Source, open_source, read_private
+from shoal.dp.loading.quality import ColumnQuality
+from shoal.dp.loading.shared import SharedTables
+from shoal.dp.loading.sources import Source
 from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
-from shoal.dp.opening import FewCellsWarning, digest
 from shoal.dp.past import Past, held, past
 from shoal.dp.session import Session
-from shoal.dp.unit import STATED
 from shoal.errors import BudgetError, InputError, ParameterError, QueryError, ShoalError
-from shoal.release import KeptReleases
-from shoal.schema import Column, Schema
+from shoal.schema import Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.budgets import Budget, DatasetSpending, Left
-from shoal.server.config import Config, LinkedTable, ServedDataset
+from shoal.server.config import Config
 from shoal.server.dataset_files import DatasetFiles
 from shoal.server.folders import TABLES, PrivateFolder
 from shoal.server.limits import BoundedTurns, Buckets, LargeQuestions, TooOftenError
-from shoal.server.words import examples, joins, name_of
-from shoal.typing import Json, Keywords
+from shoal.server.opening import (
+    cells_or_source,
+    declared,
+    further_tables,
+    kept_quality,
+    narrow,
+    open_sessions,
+    table_of,
+)
+from shoal.server.public_facts import column_facts, counted_in, table_facts, unit_of
+from shoal.server.served import ServedDataset
+from shoal.server.words import examples, joins
+from shoal.typing import Json
 
 log = logging.getLogger("shoal.server")
-Further = dict[str, tuple[SharedTable | Source, Schema]]
-"""Tables beside the first, by name, each with its schema."""
 SWITCH_SECONDS = 0.0005  # for which one thread may hold up the others
 
 
@@ -120,7 +121,7 @@ class Service:
             if isinstance(session, Session):
                 session.admit = self.large.admit
         if self._most is not None:
-            _narrow(sessions, Currency.of(facts.schema).millionths(self._most))
+            narrow(sessions, Currency.of(facts.schema).millionths(self._most))
         self._quality[name], self._sessions[name], self.datasets[name] = looked, sessions, facts
         self.frames[name] = cells_or_source(frame)
 
@@ -313,10 +314,10 @@ class Service:
             "about": facts.about,
             "modes": list(self._sessions[dataset]),
             "model": facts.model if facts.model is None or ":" in facts.model else Path(facts.model).name,
-            "unit": _unit(schema),
-            **_counted(schema),
-            "columns": [_column(each) for each in schema.columns.values()],
-            "tables": [_table(name, each, schema) for name, each in (facts.tables or {}).items()],
+            "unit": unit_of(schema),
+            **counted_in(schema),
+            "columns": [column_facts(each) for each in schema.columns.values()],
+            "tables": [table_facts(name, each, schema) for name, each in (facts.tables or {}).items()],
             "examples": [*examples(schema), *joins(schema)],
         }
 
@@ -356,141 +357,3 @@ class Service:
         session = next((each for each in self._sessions[dataset].values() if isinstance(each, Session)), None)
         caps = self.ledger.caps(dataset) or Caps(0, 0)
         return caps if session is None else caps.within(session.limit)
-
-
-def _narrow(by_mode: dict[str, Session | Heuristic], most: int) -> None:
-    """Let no account spend more; the ledger holds its own caps besides."""
-    for mode, session in list(by_mode.items()):
-        if isinstance(session, Heuristic):
-            del by_mode[mode]  # it guarantees nothing, so there is nothing to cap
-            continue
-        caps = session.caps.within(session.limit)
-        session.limit = caps.within(Caps(caps.total, most, caps.currency))
-
-
-def declared(facts: ServedDataset) -> str:
-    """A word for a data set as it was declared, its linked tables with it; nothing in it is read from rows."""
-    further = [(name, str(each.file), each.schema.to_toml()) for name, each in (facts.tables or {}).items()]
-    return digest(repr((str(facts.file), facts.version, facts.schema.to_toml(), further)))
-
-
-def table_of(facts: ServedDataset, kept: KeptFrames) -> SharedTable | Source:
-    """The cells of a file, or a source that is read when it is asked: a folder of Parquet files, or a database."""
-    alone = not facts.tables and isinstance(facts.file, Path) and facts.file.is_file()
-    return _opened(facts.file, facts.schema, kept, "cells", alone=alone, also=bool(facts.tables))
-
-
-def further_tables(facts: ServedDataset, kept: KeptFrames) -> Further:
-    """The further tables of a data set with their schemas, read or ready to be read."""
-    return {
-        name: (_opened(each.file, each.schema, kept, f"cells of {name}", also=True), each.schema)
-        for name, each in (facts.tables or {}).items()
-    }
-
-
-def _opened(
-    file: Path | str, schema: Schema, kept: KeptFrames, name: str, *, alone: bool = False, also: bool = False
-) -> SharedTable | Source:
-    source = None if alone else open_source(file, schema)
-    if source is not None:
-        return source
-    return SharedTable(kept.frame(name, lambda: read_private(file, schema, also=also)), kept)
-
-
-def cells_or_source(table: SharedTable | Source) -> Any:
-    """What a table's rows can be read from."""
-    return table.cells if isinstance(table, SharedTable) else table
-
-
-def kept_quality(
-    facts: ServedDataset, table: SharedTable | Source, further: Further, kept: KeptFrames
-) -> tuple[ColumnQuality, ...]:
-    """How the cells of all tables were understood, looked at once; columns of further tables after their names."""
-    names = [each.name for each in fields(ColumnQuality)]
-
-    def look() -> pl.DataFrame:
-        found = list(quality(cells_or_source(table), facts.schema))
-        for name, (data, schema) in further.items():
-            found += [
-                replace(each, name=f"{name}.{each.name}") for each in quality(cells_or_source(data), schema)
-            ]
-        rows = [tuple(getattr(each, name) for name in names) for each in found]
-        types = [pl.String, *[pl.Int64] * (len(names) - 1)]
-        return pl.DataFrame(rows, schema=dict(zip(names, types, strict=True)), orient="row")
-
-    return tuple(ColumnQuality(*row) for row in kept.frame("quality", look).rows())
-
-
-def open_sessions(
-    facts: ServedDataset,
-    frame: Any,
-    ledger: Ledger,
-    version: str,
-    minimum: float,
-    further: Further | None = None,
-) -> dict[str, Session | Heuristic]:
-    """A session for each mode of a data set, on one ledger."""
-    sessions: dict[str, Session | Heuristic] = {}
-    more: Keywords = {"tables": further} if further else {}
-    for mode in facts.modes:
-        if mode == "heuristic":
-            model = Grid.of_schema(facts.schema) if facts.schema.cells else None
-            if facts.model is not None:
-                model = named_model(facts.model, facts.schema)
-            sessions[mode] = Heuristic(frame, facts.schema, model, ledger=ledger)
-            continue
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FewCellsWarning)  # the answers' notes say it
-            sessions[mode] = Session(
-                frame,
-                facts.schema,
-                mode,
-                facts.budget,
-                per_analyst=facts.per_analyst,
-                ledger=ledger,
-                tau=facts.tau if mode == "correlated" else None,
-                model=facts.model if mode in STATED else None,
-                data_version=facts.version or facts.schema.version or version,
-                minimum=minimum,
-                releases=() if mode in STATED or further else (KeptReleases(ledger, facts.schema),),
-                **more,
-            )
-    return sessions
-
-
-def _column(column: Column) -> Json:
-    facts: Json = {"name": column.name, "sql": name_of(column.name), "kind": column.kind}
-    if column.bounds is not None:
-        facts["bounds"] = [_plain(each) for each in column.bounds]
-    if column.levels is not None:
-        facts["levels"] = [_plain(each) for each in column.levels]
-    if column.step is not None:
-        facts["step"] = column.step
-    return facts
-
-
-def _table(name: str, table: LinkedTable, schema: Schema) -> Json:
-    """The public facts of a further table: its columns, and by which keys it is joined."""
-    links = [each for each in schema.links if name in (each.from_table, each.to_table)]
-    return {
-        "name": name,
-        "sql": name_of(name),
-        "keys": sorted({key for link in links for key in link.key}),
-        "public": any(link.public and link.to_table == name for link in links),
-        "columns": [_column(each) for each in table.schema.columns.values()],
-    }
-
-
-def _counted(schema: Schema) -> Json:
-    """In what the answers are counted: public facts."""
-    currency = Currency.of(schema)
-    return {"counted_in": currency.word} | ({} if currency.pure else {"delta": currency.delta})
-
-
-def _unit(schema: Schema) -> str:
-    unit = schema.unit
-    return "record" if unit.column is None else f"{unit.column}, at most {unit.rows} rows each"
-
-
-def _plain(value: Any) -> Any:
-    return value.isoformat() if hasattr(value, "isoformat") else value

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,8 +24,10 @@ from shoal.errors import ParameterError, QueryError, ShoalError
 from shoal.release import KeptRelease
 from shoal.release.marginals import released_columns
 from shoal.server import api, charts, releases, shown
-from shoal.server.jobs import Jobs, change, events_of, is_alive, read, steps, tell
+from shoal.server.job_files import GONE, JobState
+from shoal.server.jobs import Jobs, change, events_of, is_alive, steps, tell
 from shoal.server.limits import TooOftenError
+from shoal.server.models import ReleaseJobFacts
 from shoal.server.pages import quoted, render
 from shoal.server.problems import where
 from shoal.server.service import Service, UnknownError
@@ -85,7 +87,7 @@ def begin(request: Request, dataset: str, table: api.TableRequest) -> Path:
     releases.check(service, dataset, wanted, who.name)
     jobs: Jobs = request.app.state.jobs
     waiting = [facts for _, facts in jobs.all() if _is_being_made(facts)]
-    if any(facts["account"] == who.id for facts in waiting):
+    if any(facts.account == who.id for facts in waiting):
         raise TooOftenError("A table of yours is being made; wait until it is done.")
     if len(waiting) >= MOST_WAITING:
         raise TooOftenError("Too many tables are being made; wait until one is done.")
@@ -100,7 +102,7 @@ def _make(service: Service, dataset: str, wanted: dict[str, Any], who: str, job:
     """Buy a table and say in the job how that went; what was bought is in the ledger."""
     try:
         made = releases.release(service, dataset, wanted, who, lambda stage: tell(job, stage))
-        said = {"state": "done", "entry": made.entry, "error": ""}
+        said: dict[str, str | None] = {"state": "done", "entry": made.entry, "error": ""}
     except ShoalError as problem:
         said = {"state": "refused", "error": api.sentence_of(problem)}
     except Exception as problem:  # its words could quote a cell: they stay out of the job and of the log
@@ -110,26 +112,26 @@ def _make(service: Service, dataset: str, wanted: dict[str, Any], who: str, job:
         change(job, **said)
 
 
-def _is_being_made(facts: Mapping[str, Any]) -> bool:
-    return facts.get("work") == "release" and facts["state"] == "running" and is_alive(facts)
+def _is_being_made(job: JobState) -> bool:
+    return job.work == "release" and job.state == "running" and is_alive(job)
 
 
-def job_facts(job: Path) -> dict[str, Any]:
+def job_facts(job: Path) -> ReleaseJobFacts:
     """How far a job is; the entry of its table where that is bought."""
-    facts = read(job / "job.json")
-    state, error = facts["state"], facts["error"]
+    facts = JobState.read(job)
+    state, error = facts.state, facts.error
     if state == "running" and not is_alive(facts):
         state, error = "refused", "The server was started anew before the table was made."
     told = [str(each) for each in steps(job)]
-    return {"job": job.name, "state": state, "error": error, "entry": facts.get("entry"), "steps": told}
+    return ReleaseJobFacts(job=job.name, state=state, error=error, entry=facts.entry, steps=told)
 
 
-def start_release(request: Request, dataset: str, table: api.TableRequest) -> dict[str, Any]:
+def start_release(request: Request, dataset: str, table: api.TableRequest) -> ReleaseJobFacts:
     """Begin to buy a whole table as a job; it is charged like an answer, before the data is touched."""
     return job_facts(begin(request, dataset, table))
 
 
-def release_job(request: Request, dataset: str, job: str) -> dict[str, Any]:
+def release_job(request: Request, dataset: str, job: str) -> ReleaseJobFacts:
     """How far a job of yours is that buys a table; its `entry` names the table when it is done."""
     return job_facts(_job(request, dataset, job))
 
@@ -167,7 +169,7 @@ async def events(request: Request, dataset: str, job: str) -> Response:
     """The progress of a job as server-sent events, until it ends."""
     folder = await run_in_threadpool(_job, request, dataset, job)
     return StreamingResponse(
-        events_of(request, folder, lambda: job_facts(folder)["state"] == "running"),
+        events_of(request, folder, lambda: job_facts(folder).state == "running"),
         media_type="text/event-stream",
     )
 
@@ -202,7 +204,7 @@ def _tables_page(
     made = [
         job_facts(jobs.folder / name)
         for name, facts in jobs.of(who.id)
-        if facts.get("work") == "release" and facts.get("dataset") == dataset
+        if facts.work == "release" and facts.dataset == dataset
     ]
     return render(
         request, "tables.html.j2", code=status, dataset=dataset, facts=service.public(dataset), error=error, typed=typed,
@@ -233,8 +235,8 @@ def _table_page(
 def _job(request: Request, dataset: str, job: str) -> Path:
     """The folder of a job of who asks, about this data set."""
     folder: Path = request.app.state.jobs.job(job, request.state.visitor.id)
-    if read(folder / "job.json").get("dataset") != dataset:
-        raise UnknownError("There is no such job; it may have been forgotten.")
+    if JobState.read(folder).dataset != dataset:
+        raise UnknownError(GONE)
     return folder
 
 

@@ -10,15 +10,20 @@ import zipfile
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from shoal.errors import InputError, ShoalError
 from shoal.schema import Column, Schema, decode_table, read_codebook
-from shoal.server.jobs import change, read, write
+from shoal.server.job_files import JobState, RiskMap, RunResult, TableLook, WantedRun
+from shoal.server.jobs import change
+from shoal.server.models import ColumnLook, ComparedMethod, RecommendedMethod
 from shoal.typing import Json
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from shoal.comparison import Cell
+    from shoal.server.models import Colour
 
 MAP_SECONDS = 1.0
 SAMPLES = 4
@@ -34,7 +39,7 @@ def main(what: str, folder: Path) -> None:
     error, failed = "", "refused" if what == "look" else "ready"
     try:
         {"look": look, "run": run, "compare": compare}[what](folder)
-        state = "done" if (folder / "result.json").exists() else "ready"
+        state = "done" if (folder / RunResult.FILE).exists() else "ready"
     except ShoalError as problem:
         from shoal.publish.status import HOW_TO_ACCEPT
 
@@ -62,8 +67,9 @@ def look(folder: Path) -> None:
     if hierarchies & set(schema.columns):
         notes.append("The hierarchies are used by the methods generalize and suppress.")
     missing = sum(column.null_count() for column in decoded.iter_columns())
-    facts = {"columns": columns, "rows": source.frame.height, "notes": notes, "missing": missing}
-    write(folder / "look.json", facts | {"codebook": codebook is not None})
+    TableLook(
+        columns=columns, rows=source.frame.height, notes=notes, missing=missing, codebook=codebook is not None
+    ).write(folder)
 
 
 def _uploaded(folder: Path) -> set[str]:
@@ -75,22 +81,23 @@ def _uploaded(folder: Path) -> set[str]:
     return set(read_hierarchies(folder / HIERARCHIES))
 
 
-def _described(column: Column, frame: pl.DataFrame, hierarchies: Collection[str]) -> Json:
+def _described(column: Column, frame: pl.DataFrame, hierarchies: Collection[str]) -> ColumnLook:
     """What the owner sees of a column: what it is taken for and why, some of its values, how many there are."""
-    facts: Json = {
-        "name": column.name,
-        "role": column.effective_role,
-        "kind": column.kind,
-        "reason": column.reason,
-        "bounds": None if column.bounds is None else [str(each) for each in column.bounds],
-        "levels": len(column.levels or ()),
-        "hierarchy": column.hierarchy is not None or column.name in hierarchies,
-    }
-    if column.name not in frame.columns:
-        return facts | {"samples": [], "distinct": 0, "missing": 0}
-    values = frame[column.name].drop_nulls()
-    samples = [str(each)[:40] for each in values.head(2000).unique(maintain_order=True).head(SAMPLES)]
-    return facts | {"samples": samples, "distinct": values.n_unique(), "missing": len(frame) - len(values)}
+    there = column.name in frame.columns
+    values = frame[column.name].drop_nulls() if there else None
+    some = () if values is None else values.head(2000).unique(maintain_order=True).head(SAMPLES)
+    return ColumnLook(
+        name=column.name,
+        role=column.effective_role,
+        kind=column.kind,
+        reason=column.reason,
+        bounds=None if column.bounds is None else [str(each) for each in column.bounds],
+        levels=len(column.levels or ()),
+        hierarchy=column.hierarchy is not None or column.name in hierarchies,
+        samples=[str(each)[:40] for each in some],
+        distinct=0 if values is None else values.n_unique(),
+        missing=0 if values is None else len(frame) - len(values),
+    )
 
 
 def run(folder: Path) -> None:
@@ -101,12 +108,12 @@ def run(folder: Path) -> None:
     from shoal.publish.pipeline import protect
     from shoal.publish.request import ProtectionRequest
 
-    wanted = read(folder / "wanted.json")
+    wanted = WantedRun.read(folder)
     with _saying(folder) as tell:
         source, schema = _ready(folder, wanted, tell)
         (folder / "schema.toml").write_text(schema.to_toml(), encoding="utf-8")
         # A red result stays in this folder until the owner has typed that it is to be given out.
-        asked = {**wanted["request"], "schema": schema}
+        asked = {**wanted.request, "schema": schema}
         here, there = _hierarchies(folder, asked)
         request = ProtectionRequest.from_dict({**asked, **here, "accept_risk": True})
         result = protect(request, Memory(source.frame, source.labelled()), tell)
@@ -118,23 +125,22 @@ def run(folder: Path) -> None:
         result.report(folder / "report.html")
         result.report(folder / "public-report.html", public=True)
         tell("writing the protected table", 0, 0)
-        frame = _escaped(result.frame) if wanted["escape"] else result.frame
+        frame = _escaped(result.frame) if wanted.escape else result.frame
         io.write_table(frame, folder / "protected.csv", source)
         # What `shoal attack` and `shoal dossier` start from, beside the two tables.
         run_of_protection(result).save(folder / "run.json")
         figures = result.figures.to_dict()
-        facts = {
-            "status": result.status,
-            "advice": result.advice,
-            "reasons": list(result.reasons),
-            "figures": {k: v for k, v in figures.items() if isinstance(v, (int, float))},
-            "verdicts": [str(each) for each in result.verdicts],
-            "notes": [_without(each, folder) for each in result.notes],
-            "command": result.command(),
-            "python": result.python(),
-            "escaped": wanted["escape"],
-        }
-        write(folder / "result.json", facts)
+        RunResult(
+            status=cast("Colour", result.status),
+            advice=result.advice,
+            reasons=list(result.reasons),
+            figures={name: each for name, each in figures.items() if isinstance(each, (int, float))},
+            verdicts=[str(each) for each in result.verdicts],
+            notes=[_without(each, folder) for each in result.notes],
+            command=result.command(),
+            python=result.python(),
+            escaped=wanted.escape,
+        ).write(folder)
 
 
 def _hierarchies(folder: Path, asked: Json) -> tuple[dict[str, str], dict[str, str]]:
@@ -150,36 +156,38 @@ def compare(folder: Path) -> None:
     """Draw the risk-utility map: a spread of methods and k, each search cut short."""
     from shoal.comparison import compare as compare_methods
 
-    wanted = read(folder / "wanted.json")
-    k = wanted["request"].get("k", 5)
+    wanted = WantedRun.read(folder)
+    k = wanted.request.get("k", 5)
     with _saying(folder) as tell:
         source, schema = _ready(folder, wanted, tell)
         ks = sorted({each for each in (3, k, 2 * k) if 2 * each <= source.frame.height})
         found = compare_methods(
-            source.frame, ks or [k], schema=schema, fixed_k=k if k in ks else None, on_missing=wanted["request"].get("on_missing"),
+            source.frame, ks or [k], schema=schema, fixed_k=k if k in ks else None, on_missing=wanted.request.get("on_missing"),
             time_limit=MAP_SECONDS, n_jobs=1, progress=tell,
         )  # fmt: skip
         tell("drawing the map", 0, 0)
         found.report(folder / "map.html")
         notes = [_without(each, folder) for each in found.notes]
-        best = {"method": found.recommended.method, "k": found.recommended.k}
-        write(
-            folder / "map.json",
-            {
-                "reason": found.reason,
-                "best": best,
-                "notes": notes,
-                "ks": ks,
-                "seconds": MAP_SECONDS,
-                "cells": [_point(each) for each in found.cells],
-            },
-        )
+        RiskMap(
+            reason=found.reason,
+            best=RecommendedMethod(method=found.recommended.method, k=found.recommended.k),
+            notes=notes,
+            ks=ks,
+            seconds=MAP_SECONDS,
+            cells=[_point(each) for each in found.cells],
+        ).write(folder)
 
 
-def _point(cell: Any) -> Json:
+def _point(cell: Cell) -> ComparedMethod:
     """One method at one k, as the map shows it."""
-    known = ("method", "k", "information_loss", "dld", "smallest_group", "on_front")
-    return {name: getattr(cell, name) for name in known}
+    return ComparedMethod(
+        method=cell.method,
+        k=cell.k,
+        information_loss=cell.information_loss,
+        dld=cell.dld,
+        smallest_group=int(cell.smallest_group),
+        on_front=bool(cell.on_front),
+    )
 
 
 @contextlib.contextmanager
@@ -199,14 +207,14 @@ def _saying(folder: Path) -> Iterator[Callable[[str, float, float], None]]:
         yield tell
 
 
-def _ready(folder: Path, wanted: Json, tell: Callable[[str, float, float], None]) -> tuple[Any, Schema]:
+def _ready(folder: Path, wanted: WantedRun, tell: Callable[[str, float, float], None]) -> tuple[Any, Schema]:
     """The table, and its schema with the roles that the form gave."""
     tell("reading the table", 0, 0)
     codebook = _codebook(folder)
-    left = [name for name, facts in wanted["columns"].items() if facts.get("role") == "leave"]
+    left = [name for name, wish in wanted.columns.items() if wish.role == "leave"]
     source = _read(folder, codebook, left)
     schema = _schema(codebook, source)
-    return source, schema.with_columns(**wanted["columns"])
+    return source, schema.with_columns(**{name: wish.said for name, wish in wanted.columns.items()})
 
 
 def _codebook(folder: Path) -> Schema | None:
@@ -276,7 +284,7 @@ def _unpacked(table: Path) -> int:
 
 
 def _ending(folder: Path) -> str:
-    return str(read(folder / "job.json")["ending"])
+    return JobState.read(folder).ending
 
 
 def _without(text: str, folder: Path) -> str:
