@@ -15,6 +15,7 @@ from scipy import stats
 
 from shoal.dp import AddRemoveUnit, Ledger, Records, Session
 from shoal.dp.accounting import epsilon_of_rho, rho_of_epsilon
+from shoal.dp.answering.cost import parts_of
 from shoal.dp.answering.exact import compute
 from shoal.dp.answering.noise import add_noise
 from shoal.dp.answering.plan import make_plan
@@ -146,11 +147,17 @@ def test_each_figure_costs_at_least_a_millionth_of_rho():
         s.ask(COUNT, rho=0.00004)
 
 
-def drawn(sql: str, rho: float, schema: Schema = SCHEMA, mode: str = "dp", draws: int = 4000) -> tuple:
+def drawn(
+    sql: str,
+    rho: float,
+    schema: Schema = SCHEMA,
+    mode: str = "dp",
+    draws: int = 4000,
+    table: pl.DataFrame = TABLE,
+) -> tuple:
     unit = resolve(mode, schema)
     plan = make_plan(parse(sql), schema, unit, round(rho * MICRO), None, Currency.of(schema))
-    table = protect_rows(load(TABLE, schema), TABLE, schema, unit, None)
-    exact = compute(table, plan)
+    exact = compute(protect_rows(load(table, schema), table, schema, unit, None), plan)
     return plan, exact, add_noise(plan, exact, draws)
 
 
@@ -305,6 +312,22 @@ def test_an_error_costs_what_it_takes_and_no_more(schema):
         assert answer.remaining == pytest.approx(
             s.caps.total / MICRO - s.cost("SELECT COUNT(*) FROM t", error=30).spent
         )
+
+
+@pytest.mark.parametrize("schema", [PURE, SCHEMA], ids=["pure", "zcdp"])
+@pytest.mark.parametrize("value", [0, 55, 110], ids=["low", "middle", "high"])
+def test_the_error_to_expect_of_an_average_is_that_of_its_rows(schema, value):
+    """Of 1,000 rows: at the ends of the range, where noise weighs most, 95 % of the answers lie within it."""
+    schema = replace(schema, columns={"age": Column("age", bounds=(0, 110))})
+    table = pl.DataFrame({"age": [str(value)] * 1000})
+    plan, _, noisy = drawn("SELECT AVG(age) FROM t", 0.05, schema, table=table)
+    (part,) = parts_of(plan)
+    assert "error" not in part
+    above, below = np.maximum(np.array(noisy[0], dtype=float)[:, :2].T, 0.0)
+    away = np.abs(110 * above / (above + below) - value)
+    told = part["error_of_1000_rows"]
+    assert np.mean(away <= told) >= 0.94
+    assert np.quantile(away, 0.97) >= told / 2  # and not far beyond what is needed
 
 
 def test_a_cost_says_how_many_such_questions_are_left():

@@ -55,6 +55,41 @@ def test_publishing_step_by_step(browser, house, tokens):
     context.close()
 
 
+def test_publishing_by_keyboard_alone_and_without_javascript(browser, house, tokens):
+    context = browser.new_context(java_script_enabled=False)
+    page = watched(context)
+    sign_in(page, house, tokens["owner"])
+
+    def press(found):
+        found.focus()
+        page.keyboard.press("Enter")
+
+    press(page.get_by_role("link", name="Publish"))
+    press(page.get_by_role("button", name="bundled survey"))
+    page.get_by_label("Role of age").wait_for()
+    page.get_by_text("More settings").focus()
+    page.keyboard.press("Enter")
+    page.get_by_label("Rows in the order of the input").focus()
+    page.keyboard.type("shuffle")
+    page.get_by_label("Method", exact=True).focus()
+    page.keyboard.type("mdav")
+    press(page.get_by_label("Smallest group"))  # Enter in a field sends the form: the first button protects
+    for _ in range(400):
+        if page.get_by_role("heading", name="Before and after").count():
+            break
+        if page.get_by_role("link", name="Look again").count():
+            press(page.get_by_role("link", name="Look again"))
+        page.wait_for_timeout(300)
+    assert "--order shuffle" in page.locator("pre").first.inner_text()
+    assert page.get_by_label("Rows in the order of the input").input_value() == "shuffle"
+    with page.expect_download() as taken:
+        press(page.get_by_role("link", name="Protected table"))
+    assert taken.value.path().read_text().startswith("age,sex,region,")
+    press(page.get_by_role("button", name="Remove all files"))
+    page.get_by_label("A table, at most").wait_for()
+    context.close()
+
+
 def test_an_owner_gives_out_and_revokes_a_token_and_an_auditor_reads_the_log(page, house, tokens):
     sign_in(page, house, tokens["owner"])
     page.get_by_label("Name").fill("newcomer")

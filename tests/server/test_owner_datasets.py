@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
+import threading
 import time
 
 import pytest
@@ -109,6 +111,59 @@ def test_a_data_set_is_added_looked_at_changed_and_taken_out(growing):
         assert sum("pets, version" in each for each in texts) == 2
         assert "data set taken out: pets" in texts
         assert client.get("/api/v1/log/check").json()["holds"]
+
+
+def test_questions_go_on_while_their_data_set_is_changed_taken_out_and_brought_back(growing):
+    """Each is answered and charged, or told that there is no such data set; one budget covers all that happened."""
+    form = FORM | {"schema": SCHEMA.replace('"pets"', '"fish"'), "budget": "100", "per_analyst": "40"}
+    over, seen = threading.Event(), []
+
+    def keep_asking(token, place):
+        with growing.http(token) as client:
+            for number in itertools.count():
+                if over.is_set():
+                    return
+                sql = f"SELECT COUNT(*) FROM t WHERE age < {place + number / 1000}"
+                asked = client.post("/api/v1/datasets/fish/ask", json={"sql": sql, "epsilon": 0.01})
+                seen.append((asked.status_code, asked.text))
+
+    def save(owner, draft, **facts):
+        assert (
+            owner.post(f"/owner/drafts/{draft}", data=form | facts | {"decision": "save"}).url.path
+            == "/owner"
+        )
+
+    with growing.signed_in(growing.owner) as owner:
+        save(owner, begin(owner)[1])
+        time.sleep(1.2)
+        tokens = [growing.book.add(f"fisher{each}", "analyst") for each in range(3)]
+        askers = [
+            threading.Thread(target=keep_asking, args=each) for each in zip(tokens, (1, 4, 8), strict=True)
+        ]
+        for each in askers:
+            each.start()
+        try:
+            for bounds in ("[0, 20]", "[0, 25]"):
+                page = owner.get("/owner/datasets/fish").text
+                draft = page.split('action="/owner/drafts/')[1].split('"')[0]
+                save(owner, draft, schema=form["schema"].replace("[0, 30]", bounds))
+                time.sleep(1.5)
+            owner.post("/owner/datasets/fish/take-out", data={"sure": "fish"})
+            time.sleep(2.5)
+            save(owner, begin(owner, TABLE.replace("dog", "cat"))[1])
+            time.sleep(2.5)
+        finally:
+            over.set()
+            for each in askers:
+                each.join()
+    statuses = [status for status, _ in seen]
+    assert set(statuses) == {200, 404}, [text for status, text in seen if status not in (200, 404)][:1]
+    assert statuses[:3] == statuses[-3:] == [200] * 3
+    with growing.http(growing.owner) as owner:
+        spent = owner.get("/api/v1/datasets/fish/spending").json()
+        assert spent["spent"] == pytest.approx(0.01 * statuses.count(200))
+    with growing.http(growing.book.add("fish-aud", "auditor")) as auditor:
+        assert auditor.get("/api/v1/log/check").json()["holds"]
 
 
 def test_only_owners_and_only_allowed_places(growing):

@@ -166,13 +166,17 @@ def test_how_exact_stands_before_the_price():
         assert told.expected[0].error <= 30
         several = Forecast(session.cost("SELECT COUNT(*), AVG(age), SUM(age) FROM t", 3)).sentence
         assert several.startswith(
-            "With 95 % each: count within ±3, avg_age by how many rows answer, sum_age within ±"
+            "With 95 % each (ten times the rows, a tenth): count within ±3, avg_age within about ±0.33 for 1,000 rows in a "
         )
         session.ask("SELECT COUNT(*) FROM t", error=30)
         assert (
             "hold this answer already" in Forecast(session.cost("SELECT COUNT(*) FROM t", error=30)).sentence
         )
-        assert "depends on how many rows" in Forecast(session.cost("SELECT AVG(age) FROM t", 1)).sentence
+        average = Forecast(session.cost("SELECT AVG(age) FROM t", 1)).sentence
+        assert average.startswith(
+            "Within about ±0.33 for 1,000 rows in a group with 95 % (ten times the rows, a tenth): costs"
+        )
+        assert "depends on how many rows" in Forecast(session.cost("SELECT MEDIAN(age) FROM t", 1)).sentence
         assert "does not allow" in Forecast(session.cost("SELECT AVG(age) FROM t", 99999)).sentence
 
 

@@ -132,9 +132,11 @@ def compared(
     rule = Preference.of(ks, fixed_k, risk_limit, aim)
     random_state = request.random_state or 0
     request = replace(request, k=ks[0], method="mdav")
+    tell("preparing the columns", 0, 0)
     ready = prepare(frame, request, labelled)
     cells: list[Cell] = []
-    for name in names:
+    for done, name in enumerate(names):
+        tell("making the methods ready", done, len(names))
         _warm(name, ks[0], ready.part.Z)
     with ThreadPoolExecutor(max_workers=n_jobs) as pool:
         runs = {name: pool.submit(_run, ready, name, ks, time_limit, random_state) for name in names}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from shoal.dp.answering.cost import Cost
 from shoal.dp.budget import micro
@@ -16,10 +16,23 @@ UNKNOWN = "How exact depends on how many rows answer, which nobody is told; the 
 
 @dataclass(frozen=True)
 class Expected:
-    """One figure: what it is called, and within how much it will lie with 95 %; None where public facts do not tell."""
+    """One figure: what it is called, and within how much it will lie with 95 %; None where public facts do not tell.
+
+    Of an average they tell it for a number of rows: `by_rows` is for 1,000.
+    """
 
     figure: str
     error: float | None
+    by_rows: float | None = None
+
+    @property
+    def words(self) -> str:
+        """Within how much."""
+        if self.error is not None:
+            return f"within \N{PLUS-MINUS SIGN}{number(_round(self.error))}"
+        if self.by_rows is not None:
+            return f"within about \N{PLUS-MINUS SIGN}{number(_round(self.by_rows))} for 1,000 rows in a group"
+        return "by how many rows answer"
 
 
 @dataclass(frozen=True)
@@ -40,7 +53,10 @@ class Forecast:
     @property
     def expected(self) -> tuple[Expected, ...]:
         """Each figure with its error."""
-        return tuple(Expected(str(each.get("figure", "")), each.get("error")) for each in self.cost.parts)
+        return tuple(
+            Expected(str(each.get("figure", "")), each.get("error"), each.get("error_of_1000_rows"))
+            for each in self.cost.parts
+        )
 
     @property
     def sentence(self) -> str:
@@ -65,23 +81,20 @@ class Forecast:
             "remaining": cost.remaining,
             "parts": list(cost.parts),
             "affordable": cost.affordable,
-            "expected": [{"figure": each.figure, "error": each.error} for each in self.expected],
+            "expected": [asdict(each) for each in self.expected],
             "questions_left": cost.questions_left,
             "sentence": self.sentence,
         }
 
 
 def _exact(expected: tuple[Expected, ...]) -> str:
-    if all(each.error is None for each in expected):
+    if all(each.error is None and each.by_rows is None for each in expected):
         return UNKNOWN
+    more = any(each.by_rows is not None for each in expected)
+    more_rows = " (ten times the rows, a tenth)" if more else ""
     if len(expected) == 1:
-        return f"Within \N{PLUS-MINUS SIGN}{number(_round(expected[0].error))} with 95 %"
-    return "With 95 % each: " + ", ".join(
-        f"{each.figure} by how many rows answer"
-        if each.error is None
-        else f"{each.figure} within \N{PLUS-MINUS SIGN}{number(_round(each.error))}"
-        for each in expected
-    )
+        return f"W{expected[0].words[1:]} with 95 %{more_rows}"
+    return f"With 95 % each{more_rows}: " + ", ".join(f"{each.figure} {each.words}" for each in expected)
 
 
 def _round(error: float | None) -> float:

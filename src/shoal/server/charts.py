@@ -1,12 +1,14 @@
-"""Figures as bars from zero with whiskers: lengths in per cent, so that no text is stretched, clipped or hidden."""
+"""Figures as bars from zero with whiskers, methods as points of a map: places in per cent, so that no text is stretched."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from markupsafe import Markup, escape
 
+from shoal.server.models import ComparedMethod
 from shoal.server.shown import ShownFigure, is_number, number
 
 MOST_BARS = 40
@@ -59,13 +61,49 @@ def axis_of(figures: list[ShownFigure]) -> ChartAxis:
         known += [
             float(end) for end in (each.value, each.low, each.high) if is_number(end) and math.isfinite(end)
         ]
-    low, high = min(known), max(known)
+    return axis_over(known)
+
+
+def axis_over(values: Sequence[float]) -> ChartAxis:
+    """An axis with round ticks that holds every value."""
+    low, high = min(values), max(values)
     if high - low < 1e-200:
         low, high = 0.0, 1.0
     step = step_of(high - low)
     first, last = math.floor(low / step), math.ceil(high / step)
     ticks = tuple(float(f"{step * each:.12g}") for each in range(first, last + 1))
     return ChartAxis(ticks[0], ticks[-1], ticks)
+
+
+def risk_map(job: str, points: Sequence[ComparedMethod]) -> Markup:
+    """The map of a comparison, loss across and linkage up: each point leads to the form with its method and k."""
+    if not points:
+        return Markup("")
+    across = axis_over([0.0, *(each.information_loss for each in points)])
+    up = axis_over([0.0, *(100 * each.dld for each in points)])
+    parts = [
+        Markup(
+            '<line class="axis" x1="8%" x2="98%" y1="240" y2="240"/><line class="axis" x1="8%" x2="8%" y1="14" y2="240"/>'
+        )
+    ]
+    x_tick = Markup('<text class="tick" x="{:.2f}%" y="258" text-anchor="middle">{}</text>')
+    y_tick = Markup('<text class="tick" x="7.4%" y="{:.1f}" text-anchor="end">{}</text>')
+    parts += [x_tick.format(8 + 0.9 * across.at(each), number(each)) for each in across.ticks]
+    parts += [y_tick.format(244 - 2.26 * up.at(each), number(each)) for each in up.ticks]
+    for each in points:
+        said = (
+            f"{each.method}, k = {each.k}: loses {each.information_loss:.1f} %, {100 * each.dld:.1f} % linked"
+        )
+        place = (8 + 0.9 * across.at(each.information_loss), 240 - 2.26 * up.at(100 * each.dld))
+        parts.append(
+            Markup(
+                '<a href="/publish/{}?take={}:{}#columns" aria-label="Take {}"><title>{}</title>'
+                '<circle class="point{}" cx="{:.2f}%" cy="{:.1f}" r="7"/></a>'
+            ).format(job, each.method, each.k, said, said, " front" if each.on_front else "", *place)
+        )
+    return Markup(
+        '<svg class="risk-map" width="100%" height="268" role="group" aria-label="Loss against linkage">{}</svg>'
+    ).format(Markup("").join(parts))
 
 
 def step_of(span: float) -> float:

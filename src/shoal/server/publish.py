@@ -7,20 +7,19 @@ import os
 import re
 import shutil
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from fastapi import Request
 from fastapi.responses import FileResponse, RedirectResponse, Response, StreamingResponse
-from markupsafe import Markup
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
 from shoal.errors import InputError, ParameterError
 from shoal.io import FORMATS
 from shoal.schema import KINDS, ROLES
-from shoal.server import pages
+from shoal.server import charts, pages
 from shoal.server.auth import MOST_FILES, ForbiddenError
 from shoal.server.job_files import (
     ColumnWish,
@@ -32,7 +31,6 @@ from shoal.server.job_files import (
     WantedRun,
 )
 from shoal.server.jobs import Jobs, busy, change, ends, events_of, running, start, steps, stop
-from shoal.server.models import ComparedMethod
 from shoal.server.publish_form import form_fields, method_names, texts_of, wanted_of
 from shoal.server.service import UnknownError
 from shoal.server.worker import HIERARCHIES
@@ -156,7 +154,7 @@ def job_page(request: Request, job: str, take: str = "") -> Response:
     return pages.render(
         request, "job.html.j2", job=job, facts=facts, look=look, result=RunResult.find(folder), map=found, roles=ROLES,
         kinds=KINDS, steps=steps(folder), answered=list(request.app.state.service.datasets), taken=point,
-        picture=risk_map(job, points), methods=method_names(), meanings=MEANINGS, wanted=wanted,
+        picture=charts.risk_map(job, points), methods=method_names(), meanings=MEANINGS, wanted=wanted,
         chosen=defaultdict(ColumnWish, wanted.columns), asked=asked, ends=ends(folder), open=open_questions(folder),
         fields=form_fields(asked, look.missing if look else 0),
     )  # fmt: skip
@@ -286,46 +284,6 @@ def file(request: Request, job: str, name: str) -> Response:
     return FileResponse(
         folder / name, media_type=FILES[name], headers=headers, filename=None if shown else name
     )
-
-
-def risk_map(job: str, cells: Sequence[ComparedMethod]) -> Markup:
-    """The map of a comparison: each point leads to the form with its method and k."""
-    if not cells:
-        return Markup("")
-    right = max(each.information_loss for each in cells) * 1.08 or 1.0
-    top = max(max(100 * each.dld for each in cells) * 1.15, 1.0)
-    parts = [
-        Markup(
-            '<line class="axis" x1="8%" x2="98%" y1="240" y2="240"/><line class="axis" x1="8%" x2="8%" y1="14" y2="240"/>'
-        )
-    ]
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        x, y = 8 + 90 * share, 240 - 226 * share
-        parts.append(
-            Markup('<text class="tick" x="{}%" y="258" text-anchor="middle">{:.3g}</text>').format(
-                x, right * share
-            )
-        )
-        parts.append(
-            Markup('<text class="tick" x="7.4%" y="{}" text-anchor="end">{:.3g}</text>').format(
-                y + 4, top * share
-            )
-        )
-    for each in cells:
-        place = Markup('cx="{:.2f}%" cy="{:.1f}"').format(
-            8 + 90 * each.information_loss / right, 240 - 226 * 100 * each.dld / top
-        )
-        said = (
-            f"{each.method}, k = {each.k}: loses {each.information_loss:.1f} %, {100 * each.dld:.1f} % linked"
-        )
-        parts.append(
-            Markup(
-                '<a href="/publish/{}?take={}:{}#columns" aria-label="Take {}"><title>{}</title><circle class="point{}" {} r="7"/></a>'
-            ).format(job, each.method, each.k, said, said, " front" if each.on_front else "", place)
-        )
-    return Markup(
-        '<svg class="risk-map" width="100%" height="268" role="group" aria-label="Loss against linkage">{}</svg>'
-    ).format(Markup("").join(parts))
 
 
 def require_idle(request: Request, folder: Path) -> None:

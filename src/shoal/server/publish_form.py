@@ -20,12 +20,16 @@ from shoal.server.job_files import ColumnWish, TableLook, WantedRun
 from shoal.server.models import ColumnLook
 from shoal.typing import Json
 
+FIRST = ("k", "l", "t", "on_missing", "release_type", "identifiers")
 _WHOLE = re.compile("0|[1-9][0-9]{0,8}")
 
 
 @dataclass(frozen=True)
 class FormField:
-    """A setting of a run as the form asks for it, with what was asked for before; `open` if it may be left empty."""
+    """A setting of a run as the form asks for it, with what was asked for before.
+
+    `open` if it may be left empty, `set` if it is not as it comes, `first` if most tables need it.
+    """
 
     name: str
     kind: str
@@ -33,6 +37,17 @@ class FormField:
     choices: tuple[str, ...]
     value: Any
     open: bool
+    set: bool
+
+    @property
+    def first(self) -> bool:
+        """Whether it stands among the few that are always shown."""
+        return self.name in FIRST
+
+    @property
+    def label(self) -> str:
+        """Its help, as a label has it."""
+        return self.help.removesuffix(".")
 
 
 @functools.cache
@@ -104,7 +119,7 @@ def form_fields(asked: Json, missing: int) -> list[FormField]:
             made.append(
                 FormField(
                     name, option.kind, option.help, tuple(option.choices), "" if value is None else value,
-                    getattr(blank, name) is None,
+                    getattr(blank, name) is None, name in asked,
                 )
             )  # fmt: skip
     return made

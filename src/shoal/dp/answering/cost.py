@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TypedDict
 
 from shoal.dp import budget as millionths
-from shoal.dp.answering.expected import expected_error
+from shoal.dp.answering.expected import error_by_rows, expected_error
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import Sums
 from shoal.dp.mechanisms.currency import WORDS
@@ -24,6 +24,7 @@ class CostPart(TypedDict, total=False):
     share: float
     noise_scale: float
     error: float
+    error_of_1000_rows: float
     threshold: int
 
 
@@ -40,7 +41,8 @@ class Cost:
         What this analyst can still spend: epsilon, or rho.
     parts : tuple of CostPart
         Per release its query, figure, kind, epsilon (or rho), share of the query, and, where they do not depend on the
-        data, noise scale and `error`: 95 % of the answers lie within it.
+        data, noise scale and `error`: 95 % of the answers lie within it. Of averages that within which they lie if
+        1,000 rows answer: with ten times as many about a tenth of it.
     rho : float, optional
         In all, of a data set counted in zCDP.
     questions_left : int, optional
@@ -92,5 +94,8 @@ def parts_of(plan: Plan) -> list[CostPart]:
         error = expected_error(release)
         if error is not None:
             part["error"] = error
+        by_rows = error_by_rows(release, 1000)
+        if by_rows is not None:
+            part["error_of_1000_rows"] = by_rows
         shown.append(part)
     return shown

@@ -36,6 +36,28 @@ def expected_error(release: Release) -> float | None:
     return release.noise(release.steps.limits[-1]).radius(1 - float(BETA) / 2) * quantum
 
 
+def error_by_rows(release: Release, rows: int) -> float | None:
+    """Within how much of the exact average 95 % of the answers lie if so many rows of a group answer; None elsewhere.
+
+    It falls as the rows rise, by the same factor: the noise is of a scale that no row moves, and is divided by them.
+
+    Examples
+    --------
+    >>> from shoal.dp.answering.expected import error_by_rows
+    >>> from shoal.dp.answering.plan import averaged, from_low
+    >>> from shoal.dp.answering.releases import Limit, Sums
+    >>> age = Sums("avg", 100_000, "age", from_low((0, 100), 1024), averaged(1024), 1024, Limit(1), False, 1)
+    >>> round(error_by_rows(age, 1000), 1), round(error_by_rows(age, 10_000), 2)
+    (3.0, 0.35)
+    """
+    if not isinstance(release, Sums) or release.figure != "avg" or release.steps is not None:
+        return None
+    assert release.fixed is not None  # how the column became whole
+    low, high = release.fixed.bounds
+    share = release.noise().radius() / (rows * release.fixed.most) + 0.5 / release.fixed.most
+    return float(high - low) * min(share, 1.0)
+
+
 def amount_for(plan: Plan, error: Any) -> int:
     """The least amount, in millionths of the plan's currency, for which every figure is right within an error with 95 %.
 
