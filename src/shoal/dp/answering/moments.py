@@ -58,47 +58,49 @@ class NoisyTerms:
 
 
 @dataclass(frozen=True)
-class Estimate:
+class MomentEstimate:
     """A figure and the ends of its interval, in units of the range."""
 
     value: float
     ends: Interval
 
 
-def variance(terms: NoisyTerms, beta: float) -> Estimate:
+def variance(terms: NoisyTerms, beta: float) -> MomentEstimate:
     """Of x: its interval misses with probability beta at most."""
     if terms.total <= 0:
-        return Estimate(0.0, (0.0, 0.25))
+        return MomentEstimate(0.0, (0.0, 0.25))
     weights = terms.sums.sum(axis=1) / terms.total
     mean = float(weights @ _VALUES[3])
     value = float(weights @ _SQUARES) - mean**2
     apart = terms.mean_radius(beta / 20)
     if not math.isfinite(apart):
-        return Estimate(value, (0.0, 0.25))
+        return MomentEstimate(value, (0.0, 0.25))
     about = _SQUARES - 2 * mean * _VALUES[3] + mean**2 - value
     loose = 2 * np.abs(_VALUES[3] - mean) * apart + apart**2
     reach = terms.radius(np.ones(terms.sums.shape), _MAIN * beta) / terms.total  # no coefficient is above 1
     sizes = np.abs(about) + loose + reach + apart**2
     reach = terms.radius(np.broadcast_to(sizes[:, None], terms.sums.shape), _MAIN * beta) / terms.total
-    return Estimate(value, (_within(value - reach, 0.0, 0.25), _within(value + reach + apart**2, 0.0, 0.25)))
+    return MomentEstimate(
+        value, (_within(value - reach, 0.0, 0.25), _within(value + reach + apart**2, 0.0, 0.25))
+    )
 
 
-def covariance(terms: NoisyTerms, beta: float) -> Estimate:
+def covariance(terms: NoisyTerms, beta: float) -> MomentEstimate:
     """Of x and y: its interval misses with probability beta at most."""
     if terms.total <= 0:
-        return Estimate(0.0, (-0.25, 0.25))
+        return MomentEstimate(0.0, (-0.25, 0.25))
     x, y, value = _moments(terms)
     apart = terms.mean_radius(beta / 40)  # of each of the two means
     if not math.isfinite(apart):
-        return Estimate(value, (-0.25, 0.25))
+        return MomentEstimate(value, (-0.25, 0.25))
     first = terms.radius(np.full(terms.sums.shape, 1.25), _MAIN * beta) / terms.total + apart**2
     loose = (np.abs(x)[:, None] + np.abs(y)) * apart + apart**2
     sizes = np.abs(x[:, None] * y - value) + loose + first
     reach = terms.radius(sizes, _MAIN * beta) / terms.total + apart**2
-    return Estimate(value, (_within(value - reach, -0.25, 0.25), _within(value + reach, -0.25, 0.25)))
+    return MomentEstimate(value, (_within(value - reach, -0.25, 0.25), _within(value + reach, -0.25, 0.25)))
 
 
-def correlation(terms: NoisyTerms, beta: float, quantum: float) -> Estimate | None:
+def correlation(terms: NoisyTerms, beta: float, quantum: float) -> MomentEstimate | None:
     """Of x and y, rounded to a quantum; None where a noisy variance is not above 0."""
     spreads = [variance(each, beta / 20) for each in (terms, terms.flipped())]
     if min(each.value for each in spreads) <= 0:
@@ -110,14 +112,14 @@ def correlation(terms: NoisyTerms, beta: float, quantum: float) -> Estimate | No
     # Rounding turns each column by an angle of which this is the sine.
     turned = [quantum / 2 / math.sqrt(each) if each > 0 else math.inf for each in least]
     if not math.isfinite(apart) or max(turned) >= 1:
-        return Estimate(value, (-1.0, 1.0))
+        return MomentEstimate(value, (-1.0, 1.0))
     low, high = _correlated(terms, spreads, value, apart, 0.85 * beta)
     angle = sum(math.asin(each) for each in turned)
-    return Estimate(value, (max(-1.0, low - angle), min(1.0, high + angle)))
+    return MomentEstimate(value, (max(-1.0, low - angle), min(1.0, high + angle)))
 
 
 def _correlated(
-    terms: NoisyTerms, spreads: list[Estimate], value: float, apart: float, beta: float
+    terms: NoisyTerms, spreads: list[MomentEstimate], value: float, apart: float, beta: float
 ) -> Interval:
     """The interval if the means are right within `apart`, the variances within their ends, and one combination is."""
     x, y, _ = _moments(terms)
