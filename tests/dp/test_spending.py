@@ -38,6 +38,7 @@ def test_an_analyst_is_not_pushed_out_of_the_sums_by_those_who_ask_later():
         ((0, 1, 2, 3, 4, 5, 6), 14, 7),  # one a day, seven left
         ((6,), 3, 2),  # one in the last day
         ((-30, -20, -10), 100, None),  # nothing for a week
+        ((-0.5, 6), 3, 7),  # what is older than a week does not set the pace
         ((), 100, None),
     ],
 )
@@ -48,3 +49,24 @@ def test_a_forecast_goes_by_the_last_week(days, cap, left):
     )
     over = Spending((), times).exhausted(cap, NOW)
     assert (None if over is None else round((over - NOW) / datetime.timedelta(days=1))) == left
+
+
+@pytest.mark.parametrize(
+    ("days", "steps"),
+    [
+        ((0, 0.5, 0.5 + 1 / 1440, 1.9), 4),  # within two days: by the minute
+        ((0, 0.5, 0.5 + 1 / 1440, 2.1), 3),  # beyond: by the hour
+        ((0, 0.5, 0.5 + 1 / 1440, 59.5), 3),
+        ((0, 0.5, 0.5 + 1 / 1440, 60.1), 2),  # beyond two months: by the day
+    ],
+)
+def test_times_are_as_fine_as_the_span_allows(monkeypatch, days, steps):
+    with Ledger() as ledger:
+        ledger.declare("d", 10**9, 10**9, "pure")
+        for number, day in enumerate(days):
+            at = (NOW + datetime.timedelta(days=day)).timestamp()
+            monkeypatch.setattr("shoal.dp.ledger.writer.time.time", lambda at=at: at)
+            ledger.once(claim("ann", number, 1_000), lambda: "1")
+        found = spending(ledger, "d").over_time
+    assert len(found) == steps
+    assert found[-1][1] == 1_000 * len(days)
