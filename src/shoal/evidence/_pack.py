@@ -128,6 +128,18 @@ def write_pack(
     -----
     Who is asked about is drawn from the system's randomness, so that no tester can draw the key again. Facts about
     people of the table and about others are written alike.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> import shoal
+    >>> from shoal import datasets
+    >>> from shoal.evidence import write_pack
+    >>> people = datasets.load_survey().select("age", "income", "sex")
+    >>> published = shoal.protect(people, k=5, method="mdav").published
+    >>> files = write_pack(published, people, tempfile.mkdtemp() + "/pack", people=10)
+    >>> sorted({each.split("/")[0] for each in files})
+    ['officer', 'tester']
     """
     check_pack(folder)
     tables = read_tables(protected, original, control, schema=schema, sensitive=listed(sensitive))

@@ -169,7 +169,20 @@ def run_of_answer(facts: Mapping[str, Any], schema: Schema, request: Mapping[str
 
 
 def read_run(path: str | Path | Run) -> Run:
-    """Read a run that was saved; raises a sentence where the file is none."""
+    """Read a run that was saved; raises a sentence where the file is none.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import shoal
+    >>> from shoal import datasets
+    >>> from shoal.evidence import read_run, run_of_protection
+    >>> protection = shoal.protect(datasets.load_survey().select("age", "income"), k=5, method="mdav")
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.json"
+    >>> run_of_protection(protection).save(path)
+    >>> read_run(path).job
+    'protect'
+    """
     if isinstance(path, Run):
         return path
     path = Path(path)

@@ -19,7 +19,17 @@ _waiting: contextvars.ContextVar[dict[Path, Path] | None] = contextvars.ContextV
 
 
 def write_text(text: str, path: str | Path) -> None:
-    """Write a page or a picture as UTF-8; a character that has no place there becomes a question mark."""
+    """Write a page or a picture as UTF-8; a character that has no place there becomes a question mark.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from shoal.io import write_text
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "page.html"
+    >>> write_text("<p>née</p>", path)
+    >>> path.read_text(encoding="utf-8")
+    '<p>née</p>'
+    """
     check_folder(path)
     with atomic(path) as temporary:
         temporary.write_bytes(text.encode("utf-8", "replace"))
@@ -70,7 +80,18 @@ def check_folder(path: str | Path) -> None:
 
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
-    """Give a temporary path beside the target; rename it when the block ends well, else remove it."""
+    """Give a temporary path beside the target; rename it when the block ends well, else remove it.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from shoal.io import atomic
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "page.html"
+    >>> with atomic(path) as temporary:
+    ...     _ = temporary.write_text("whole, or not at all")
+    >>> path.read_text()
+    'whole, or not at all'
+    """
     path = Path(path)
     temporary = path.parent / f".{path.stem}-{secrets.token_hex(6)}{path.suffix}"
     _temporaries.add(temporary)

@@ -138,6 +138,16 @@ def write_table(frame: pl.DataFrame, path: str | Path, source: ReadTable | None 
     source : ReadTable, optional
         Where the table came from: a text file is written in the same encoding, with the same marks between cells and
         before decimals, a file of a statistical program with the same labels.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> import polars as pl
+    >>> from shoal.io import read_table, write_table
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "ages.csv"
+    >>> write_table(pl.DataFrame({"age": [31, 45]}), path)
+    >>> read_table(path)["age"].to_list()
+    [31, 45]
     """
     if str(path) == "-":
         sys.stdout.buffer.write(TextWriter(_marks(".csv", source)).bytes_of(frame))

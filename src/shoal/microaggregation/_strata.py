@@ -58,6 +58,15 @@ def partition_within(
     labels : array of int64
     parts : list of Microaggregator
         The method as it ran in each stratum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.microaggregation import MDAV, partition_within
+    >>> Z = np.arange(12.0).reshape(-1, 1)
+    >>> labels, parts = partition_within(Z, MDAV(k=3), strata=np.repeat([0, 1], 6))
+    >>> labels.tolist(), len(parts)
+    ([0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 3], 2)
     """
     labels = np.empty(Z.shape[0], np.int64)
     following = 0

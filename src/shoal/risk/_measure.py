@@ -214,7 +214,16 @@ def measure(
 
 
 def survey_weights(table: Frame, name: str) -> np.ndarray:
-    """A column of weights, each of them above 0."""
+    """A column of weights, each of them above 0.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.engine.frame import Frame
+    >>> from shoal.risk import survey_weights
+    >>> survey_weights(Frame(pl.DataFrame({"w": [1.5, 20.0]})), "w").tolist()
+    [1.5, 20.0]
+    """
     return above_zero(table.matrix([name])[:, 0], name)
 
 

@@ -66,6 +66,14 @@ def membership(
     Returns
     -------
     Membership
+
+    Examples
+    --------
+    >>> from shoal import datasets
+    >>> from shoal.release import membership
+    >>> found = membership(datasets.load_survey(), datasets.load_survey_schema(), 1.0, runs=2)
+    >>> found.auc < 0.7, round(found.most, 2)
+    (True, 0.46)
     """
     if isinstance(runs, bool) or not isinstance(runs, int) or runs < 2:
         raise ParameterError(f"'runs' must be an int of at least 2. Got {runs!r}.")
