@@ -20,7 +20,7 @@ from shoal.engine.compile import kernel
 from shoal.relaxation.rooted import price_all, price_near
 from shoal.relaxation.surroundings import Surroundings
 
-FIRST, LAST, FALL = 0.03, 0.002, 0.8
+FIRST, LAST, FALL = 0.03, 0.0008, 0.8
 """First and last eps, in mean prices, and its fall from round to round."""
 
 FLOOR = 1e-3
@@ -33,8 +33,12 @@ PER_RECORD, TRIMMED = 25, 15
 """Groups of the pool for each record beyond which it is trimmed, and to how many."""
 
 
-ROUNDS, PROOFS, PASSES = 16, 3, 60
-"""Rounds that look at near records only, proofs after them, and passes over the prices in a round."""
+ROUNDS, PROOFS, PASSES = 18, 2, 60
+"""Rounds of ascent, proofs after them, and passes over the prices in a round."""
+
+EARLY = 4
+"""The round that ends with a proof, since it finds the groups that reach beyond near records while prices still move.
+From `WIDE` on a proof takes long; it comes at the end instead."""
 
 NODES, PROOF_NODES = 300, 20_000
 """Most nodes of the search from one root in either."""
@@ -95,7 +99,7 @@ class Ascent:
 
     def run(self, target: float, report: Callable[[str, float], None]) -> None:
         """Raise the bound until the rounds are over, it meets a target, or time is up."""
-        share, last = FIRST, 0.0
+        share, last, wide = FIRST, 0.0, self._around.k >= WIDE
         for turn in range(ROUNDS):
             if self._time_left() <= PROOF_TIME * last:
                 break
@@ -103,11 +107,13 @@ class Ascent:
             eps = share * self._scale()
             self._ascend(eps, calm=turn < CALM)
             self._add(price_near(self._around, self._prices + 0.5 * eps, NODES).groups)
-            report("prices", self.value)
-            share = max(LAST, share * FALL)
             # The first round may have compiled.
             last = time.monotonic() - begun if turn > 0 else 0.0
-        for turn in range(PROOFS):
+            if turn == EARLY and not wide and self._time_left() > 3 * PROOF_TIME * last:
+                self._prove()
+            report("prices", self.value)
+            share = max(LAST, share * FALL)
+        for turn in range(PROOFS + wide):
             if turn > 0:
                 self._ascend(share * self._scale(), calm=False)
             self._prove()
