@@ -10,6 +10,10 @@ import tomllib
 import polars as pl
 import pytest
 
+from shoal import protect
+from shoal.schema import Schema
+from surveys import schema, survey
+
 from .test_publish import TABLE, owner, upload, wait  # noqa: F401 - a fixture among them
 
 ROLES = {"role-0": "quasi", "role-1": "quasi", "role-2": "quasi", "role-3": "leave"}
@@ -78,3 +82,25 @@ def _unescape(text: str) -> str:
     import html
 
     return html.unescape(text)
+
+
+def test_steps_households_weights_and_rules_of_a_schema_are_done_as_in_python(owner):  # noqa: F811
+    frame = survey(homes=60)
+    facts = Schema.from_dict(schema())
+    files = {
+        "table": ("t.csv", frame.write_csv().encode(), "text/csv"),
+        "codebook": ("c.toml", facts.to_toml().encode(), "text/plain"),
+    }
+    path = owner.post("/publish", data={"csrf": owner.headers["x-csrf-token"]}, files=files).url.path
+    owner.post(f"{path}/run", data={"k": "3", "method": "", "order": "shuffle"})
+    page = wait(owner, path)
+    assert "--order shuffle" in page
+    owner.post(f"{path}/confirm", data={"red": "red"})
+    made = pl.read_csv(owner.get(f"{path}/files/protected.csv").content)
+    here = protect(
+        pl.read_csv(frame.write_csv().encode()), k=3, schema=facts, order="shuffle", accept_risk=True
+    )
+    assert made.sort(made.columns).equals(pl.read_csv(here.frame.write_csv().encode()).sort(made.columns))
+    assert made["income"].to_numpy() == pytest.approx((made["wage"] + made["pension"]).to_numpy())
+    assert made["w"].sum() == pytest.approx(frame["w"].sum())
+    assert "home" not in made.columns
