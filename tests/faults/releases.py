@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -11,15 +10,13 @@ from shoal.audit import Mechanism
 from shoal.release._audit import ranked_case
 from shoal.release.marginals._audit import (
     SIZES,
-    STEPS,
     TWO_ROUNDS,
     listed,
     marginal_game,
     ranked,
     rounds_game,
 )
-from shoal.release.marginals._choice import candidates
-from shoal.release.marginals._measure import measure_pairs, measure_single
+from shoal.release.marginals._measure import measure_sets, measure_single
 from shoal.release.marginals._residuals import count_table
 from shoal.release.marginals._spend import Measurement, Purse
 
@@ -78,21 +75,20 @@ def unpaid_bins(epsilon: float) -> Mechanism:
     )
 
 
-def unpaid_round(epsilon: float) -> Mechanism:
-    """Each of the two rounds spends what both may."""
-    alone = replace(TWO_ROUNDS, rounds=1)
+def unpaid_rounds(epsilon: float) -> Mechanism:
+    """Each of eight rounds measures its pair with what all of them may spend."""
 
     def measured(codes: np.ndarray, purse: Purse) -> list[Measurement]:
-        found = measure_single(codes, SIZES, alone.part(purse, "single"))
-        for _ in range(2):
-            found = found + measure_pairs(codes, candidates(SIZES), SIZES, purse, alone, found, 0, STEPS)
+        found = measure_single(codes, SIZES, TWO_ROUNDS.part(purse, "single"))
+        for pair in 4 * ((0, 1), (1, 2)):
+            found += measure_sets(codes, [pair], SIZES, TWO_ROUNDS.part(purse, "pairs"))
         return found
 
-    return rounds_game("second round not paid for", epsilon, measured)
+    return rounds_game("later rounds not paid for", epsilon, measured)
 
 
 MARGINAL_FAULTS = {
-    "unpaid round": unpaid_round,
+    "unpaid rounds": unpaid_rounds,
     "unsplit noise": unsplit_noise,
     "unpaid selection": unpaid_selection,
     "bins from data": bins_from_data,

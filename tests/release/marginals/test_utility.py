@@ -58,7 +58,7 @@ def test_the_page_is_for_the_owner_and_escapes_names():
     assert all(each.attack.advantage <= each.attack.most + 0.2 for each in against)
     out = release_marginals(table(), SCHEMA, 2.0)
     page = utility_page(out, utility(out, table()), against)
-    assert "For the owner only" in page
+    assert "custodian only" in page
     assert out.guarantee in page
     assert "<b>" not in page
     assert "<svg" in page

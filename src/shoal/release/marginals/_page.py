@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from markupsafe import escape
+from markupsafe import Markup
 
 from shoal.release.marginals._utility import RiskUtility, Utility
-from shoal.report.standalone import colours
+from shoal.report import Section, figure, page, side_by_side, table
 
 if TYPE_CHECKING:
     from shoal.release.marginals._release import MarginalRelease
@@ -39,24 +39,22 @@ def utility_page(release: MarginalRelease, kept: Utility, against: Sequence[Risk
         ]
     rows += [(f"within {name}: single columns", f"{value:.4f}") for name, value in kept.subgroups]
     spent = f"epsilon {release.epsilon:g}" + ("" if release.delta is None else f", delta {release.delta:g}")
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Released table</title>'
-        f"<style>:root{{{colours()}}}body{{font:16px system-ui;margin:2rem auto;max-width:50rem}}svg{{width:100%}}"
-        "td,th{padding:.2rem .8rem;text-align:left}td+td{text-align:right}</style>"
-        f"<h1>Released table</h1><p>{escape(release.guarantee)}; {spent}.</p>"
-        "<p>For the owner only: these figures are computed from the private table.</p>"
-        f"<h2>What the rows keep</h2>{_table(rows)}{_picture(against)}"
-        f"<h2>What was measured</h2>{_table(_bought(release))}"
-        f"<h2>Notes</h2><ul>{''.join(f'<li>{escape(each)}</li>' for each in release.notes)}</ul></html>"
-    )
+    sections = [
+        Section("What the rows keep", table(["figure", "value"], rows), "Measured on the private table."),
+        *_pictures(against),
+        Section(
+            "What was measured",
+            table(["columns", "deviation of a cell"], _bought(release)),
+            "Every set of columns that noise was added to, in records.",
+        ),
+        Section("Notes", Markup("<ul>{}</ul>").format(_items(release.notes))),
+    ]
+    subtitle = f"{release.guarantee}; {spent}"
+    return page("Released table", sections, mark="custodian only", subtitle=subtitle)
 
 
-def _table(rows: Sequence[tuple[str, str]]) -> str:
-    return (
-        "<table>"
-        + "".join(f"<tr><td>{escape(a)}</td><td>{escape(b)}</td></tr>" for a, b in rows)
-        + "</table>"
-    )
+def _items(notes: Sequence[str]) -> Markup:
+    return Markup("").join(Markup("<li>{}</li>").format(each) for each in notes)
 
 
 def _bought(release: MarginalRelease) -> list[tuple[str, str]]:
@@ -65,14 +63,14 @@ def _bought(release: MarginalRelease) -> list[tuple[str, str]]:
     for key in sorted({each.key for each in model.measurements}, key=lambda key: (len(key), key)):
         names = ", ".join(model.names[at] for at in key) or "number of records"
         deviation = model.deviation(key)
-        found.append((names, "ranges" if deviation is None else f"deviation {deviation:.2f}"))
+        found.append((names, "ranges" if deviation is None else f"{deviation:.2f}"))
     return found
 
 
-def _picture(against: Sequence[RiskUtility]) -> str:
+def _pictures(against: Sequence[RiskUtility]) -> list[Section]:
     """Two pictures: what is lost, and what an attacker gains, against epsilon."""
     if not against:
-        return ""
+        return []
     from shoal.report.figures import Series, lines
 
     epsilons = [each.epsilon for each in against]
@@ -85,16 +83,24 @@ def _picture(against: Sequence[RiskUtility]) -> str:
         )
         for way in range(ways)
     ]
-    made = "<h2>Against epsilon</h2><p>Trial releases, charged to nobody and shown to the owner alone.</p>"
-    made += str(lines(lost, x_label="epsilon", y_label="mean total variation", log_x=True, log_y=True))
+    drawn = [
+        figure(
+            lines(lost, x_label="epsilon", y_label="mean total variation", log_x=True, log_y=True),
+            "What is lost.",
+        )
+    ]
     attacked = [each for each in against if each.attack is not None]
     if attacked:
         epsilons = [each.epsilon for each in attacked]
-        gained = [max(0.0, each.attack.advantage) for each in attacked if each.attack]
-        allowed = [each.attack.most for each in attacked if each.attack]
         found = [
-            Series("membership attack", epsilons, gained),
-            Series("the guarantee allows", epsilons, allowed),
+            Series(
+                "membership attack",
+                epsilons,
+                [max(0.0, each.attack.advantage) for each in attacked if each.attack],
+            ),
+            Series("the guarantee allows", epsilons, [each.attack.most for each in attacked if each.attack]),
         ]
-        made += str(lines(found, x_label="epsilon", y_label="attacker's advantage", log_x=True))
-    return made
+        picture = lines(found, x_label="epsilon", y_label="attacker's advantage", log_x=True)
+        drawn.append(figure(picture, "What an attacker gains."))
+    lead = "Trial releases, charged to nobody and shown to the owner alone."
+    return [Section("Against epsilon", side_by_side(drawn), lead)]
