@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 
 import numpy as np
@@ -10,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from shoal.dp.mechanisms.discrete_laplace import laplace, laplace_radius, rounded_up
+from shoal.dp.mechanisms.discrete_laplace import Laplace, laplace, laplace_radius, rounded_up
 
 
 def _fits(observed: np.ndarray, probabilities: np.ndarray) -> float:
@@ -44,5 +45,17 @@ def test_laplace_radius_is_the_smallest_that_covers():
 
 @given(st.fractions(min_value=Fraction(1, 10**9), max_value=10**12))
 def test_a_scale_is_never_rounded_down(scale):
-    assert Fraction(rounded_up(scale)) >= scale
-    assert rounded_up(scale) <= float(scale) * (1 + 1e-15)
+    assert Fraction(math.nextafter(rounded_up(scale), 0)) < scale <= Fraction(rounded_up(scale))
+
+
+@pytest.mark.parametrize("scale", [Fraction(1, 800), Fraction(1, 3), Fraction(10), Fraction(12345, 10)])
+def test_what_is_told_of_the_noise_is_that_of_its_distribution(scale):
+    noise = Laplace(scale)
+    support = np.arange(-60_000, 60_001)
+    weights = np.exp(noise.log_density(support))
+    weights /= weights.sum()
+    assert noise.deviation == pytest.approx(
+        np.sqrt((weights * support.astype(float) ** 2).sum()), rel=1e-9, abs=1e-12
+    )
+    assert weights[np.abs(support) <= noise.radius(0.9)].sum() >= 0.9
+    assert noise.radius(0.9) == 0 or weights[np.abs(support) < noise.radius(0.9)].sum() < 0.9
