@@ -113,6 +113,17 @@ def _long_text(house: House, token: str, _place: int) -> int:
         return client.post("/api/v1/datasets/survey/cost", json={"sql": sql, "epsilon": 0.01}).status_code
 
 
+def _asked_together(house: House, token: str, _place: int) -> int:
+    first = next(_numbers)
+    queries = [
+        f"SELECT COUNT(*) FROM t WHERE age > {each % 90} AND age < {91 + (first + each) % 9}"
+        for each in range(500)
+    ]
+    with house.http(token) as client:
+        body = {"queries": queries, "epsilon": 0.01}
+        return client.post("/api/v1/datasets/survey/workload/cost", json=body, timeout=120).status_code
+
+
 ABUSES: dict[str | None, Abuse] = {
     "wrong tokens": _wrong_token,
     "GROUP BY over all 64,288 groups": _group_by("region, sex, disease"),
@@ -120,4 +131,5 @@ ABUSES: dict[str | None, Abuse] = {
     "questions beyond the budget": _refused,
     "long lists": _long_list,
     "long texts": _long_text,
+    "costs of 500 questions asked together": _asked_together,
 }

@@ -114,7 +114,9 @@ def test_refusals_by_the_budget_do_not_fill_the_ledger(wide):
     assert len(rows) == 2
 
 
-@pytest.mark.parametrize("abuse", ["GROUP BY over 9,184 groups", "wrong tokens"])
+@pytest.mark.parametrize(
+    "abuse", ["GROUP BY over 9,184 groups", "wrong tokens", "costs of 500 questions asked together"]
+)
 def test_a_calm_analyst_beside_an_abuse_waits_seconds_at_most(wide, abuse):
     alone = beside(wide, None, 1, 1.0)
     told = beside(wide, abuse, 3, 3.0)
