@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from shoal.dp import Session
+from shoal.dp import Ledger, Session
 from shoal.dp.answering.exact import compute
 from shoal.dp.answering.intervals import combination_radius
 from shoal.dp.answering.noise import add_noise, cut_sums
@@ -197,3 +197,14 @@ def test_a_combination_of_noises_stays_within_its_radius(sizes):
     ):
         outside = np.mean(np.abs(drawn @ sizes) > combination_radius(sizes, noise, 0.95))
         assert 0.03 < outside < 0.058
+
+
+def test_notes_name_the_column_they_are_about():
+    frame = pl.DataFrame({"x": [1.0, 2.0], "y": [3.0, 4.0]})
+    columns = {
+        name: Column(name, kind="number", bounds=bounds) for name, bounds in (("x", (0, 5)), ("y", (0, 9)))
+    }
+    with Session(frame, Schema(columns), budget=1.0, ledger=Ledger()) as session:
+        said = session.ask("SELECT CORR(x, y) AS r FROM t", 1.0).notes
+    assert any("values of x beyond [0, 5]" in each for each in said)
+    assert any("values of y beyond [0, 9]" in each for each in said)

@@ -252,13 +252,14 @@ def _shown(value: float, column: Column) -> Any:
 
 def notes_of(plan: Plan, release: Release, drawn: int) -> list[str]:
     """What one release's interval covers."""
-    said = []
-    for name in columns_of(release):
+    said, names = [], columns_of(release)
+    for name in names:
         column = plan.schema.columns.get(name)
         if column is not None and release.figure != "count" and column.kind == "number":
             low, high = finite_bounds(column)
+            of = f" of {name}" if len(names) > 1 else ""
             said.append(
-                f"values beyond [{low:g}, {high:g}] count as the nearer bound; the interval is of that figure"
+                f"values{of} beyond [{low:g}, {high:g}] count as the nearer bound; the interval is of that figure"
             )
     if isinstance(release, Ranks):
         return said + _about_ranks(plan, release, drawn)
