@@ -20,12 +20,15 @@ _NAMES = {
     "sensitive": "sensitive columns",
     "left": "columns left as they are",
     "identifiers": "identifiers",
+    "hidden": "what becomes of identifiers",
     "integers": "integers",
     "on_missing": "missing cells",
     "small_strata": "small strata",
-    "l": "l",
-    "t": "t",
+    "l": "l demanded",
+    "t": "t demanded",
     "max_proposals": "proposals made",
+    "order": "order of the rows",
+    "parts": "parts of the table",
 }
 
 
