@@ -18,7 +18,7 @@ from shoal.dp.loading import parts
 from shoal.dp.meaning import tables as joining
 from shoal.dp.meaning.relation import UNIT
 from shoal.dp.sql.parse import parse
-from shoal.dp.workload._answer import _kept, _rows, plan_workload
+from shoal.dp.workload._answer import counted_rows, plan_workload
 from shoal.errors import InputError, QueryError, SchemaError
 from shoal.schema import Column, Link, Schema, Unit
 
@@ -291,7 +291,7 @@ def test_rows_of_a_workload_are_cut_within_each_unit(monkeypatch):
         session = session_of(persons, went)
         asked = [f"SELECT COUNT(*) FROM {JOINED_AGAIN[0]} WHERE a.cost > 4 AND p.age > 2"]
         counted, domain, strategy = plan_workload(session, asked, 10**6)
-        rows = _kept(_rows(session, counted, domain), strategy.rows)
+        rows = counted_rows(session, counted, domain, strategy.rows)
         return {unit: sorted(map(str, part.rows())) for (unit,), part in rows.group_by(UNIT)}
 
     before = kept(people, visits)
