@@ -88,7 +88,7 @@ def people(n=300, seed=0):
     )
 
 
-JOBS = {"job": [["health", ["nurse", "doctor"]], ["food", ["cook", "baker"]]]}
+JOBS = {"job": {"nurse": "health", "doctor": "health", "cook": "food", "baker": "food"}}
 
 
 def test_every_cell_is_true_and_every_combination_has_k():

@@ -135,7 +135,7 @@ def test_questions_go_on_while_their_data_set_is_changed_taken_out_and_brought_b
 
     with growing.signed_in(growing.owner) as owner:
         save(owner, begin(owner)[1])
-        time.sleep(1.2)
+        time.sleep(4)  # until both workers have it, on a busy machine too
         tokens = [growing.book.add(f"fisher{each}", "analyst") for each in range(3)]
         askers = [
             threading.Thread(target=keep_asking, args=each) for each in zip(tokens, (1, 4, 8), strict=True)
