@@ -13,7 +13,7 @@ from shoal.audit._game import Mechanism
 from shoal.dp import Session
 from shoal.dp.budget import MICRO
 from shoal.dp.mechanisms.currency import PURE
-from shoal.dp.workload._answer import counted_rows, plan_workload
+from shoal.dp.workload import counted_rows, plan_workload
 from shoal.dp.workload.strategy import Strategy, applied, blocks, choose_strategy
 from shoal.schema import Column, Schema, Unit
 
