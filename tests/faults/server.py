@@ -29,12 +29,12 @@ def _infer() -> None:
     """Types inferred from the whole table."""
     import polars as pl
 
-    from shoal.server import service
+    from shoal.server import opening
 
     def inferred(path: Path, schema: Any, **_: Any) -> Any:
         return pl.read_csv(path, infer_schema_length=None)
 
-    service.read_private = inferred
+    opening.read_private = inferred
 
 
 def _slow() -> None:
