@@ -281,7 +281,12 @@ hierarchy = {1 = "low", 2 = "low", 3 = "high"}
 
 @pytest.mark.parametrize(
     ("parents", "words"),
-    [({"a": "b", "b": "a"}, "no cycle"), ({}, "parent of each"), ({"a": ["b"]}, "parent of each")],
+    [
+        ({"a": "b", "b": "a"}, "no cycle"),
+        ({f"n{i}": f"n{i + 1}" for i in range(3_000)}, "at most 100 sets"),
+        ({}, "parent of each"),
+        ({"a": ["b"]}, "parent of each"),
+    ],
 )
 def test_parents_that_are_no_hierarchy(parents, words):
     with pytest.raises(SchemaError, match=words):

@@ -7,6 +7,9 @@ from typing import Any, Self
 
 from shoal.errors import SchemaError
 
+HIGHEST = 100
+"""Sets that may lie above a level, one in the other."""
+
 
 class NamedSet(tuple[Any, ...]):
     """A set of a hierarchy, with the name under which it is published.
@@ -65,23 +68,17 @@ def tree_of(owner: str, parents: Mapping[Any, Any]) -> tuple[Any, ...]:
     >>> [(each.name, *each) for each in tree]
     [('CH', 'Bern', 'Basel'), ('DE', 'Ulm')]
     """
+    _check_heights(owner, parents)
     below: dict[str, list[Any]] = {}
     for child, parent in parents.items():
         below.setdefault(str(parent), []).append(child)
     children = {str(child) for child in parents}
-    seen = 0
 
     def members(child: Any) -> Any:
-        nonlocal seen
-        seen += 1
         inside = below.get(str(child))
         return child if inside is None else NamedSet(str(child), tuple(map(members, inside)))
 
-    tree = tuple(members(top) for top in below if top not in children)
-    # Whatever hangs below no top runs in a cycle.
-    if seen < len(parents) + len(tree):
-        raise SchemaError(f"{owner} must have no cycle. Got one among {_in_cycle(parents)!r}.")
-    return tree
+    return tuple(members(top) for top in below if top not in children)
 
 
 def parents_of(tree: tuple[Any, ...]) -> dict[str, str] | None:
@@ -100,12 +97,13 @@ def parents_of(tree: tuple[Any, ...]) -> dict[str, str] | None:
     return found
 
 
-def _in_cycle(parents: Mapping[Any, Any]) -> str:
+def _check_heights(owner: str, parents: Mapping[Any, Any]) -> None:
     above = {str(child): str(parent) for child, parent in parents.items()}
     for start in above:
-        here, steps = start, 0
-        while here in above and steps <= len(above):
-            here, steps = above[here], steps + 1
-        if here in above:
-            return here
-    return ""
+        here, passed = start, 0
+        while here in above and passed <= HIGHEST:
+            here, passed = above[here], passed + 1
+        if passed > HIGHEST:
+            raise SchemaError(
+                f"{owner} must have no cycle, and at most {HIGHEST} sets above a level. Got more above {start!r}."
+            )
