@@ -16,6 +16,7 @@ from shoal.errors import InputError, ShoalError
 from shoal.schema import Column, Schema, decode_table, read_codebook
 from shoal.server.job_files import JobState, RiskMap, RunResult, TableLook, WantedRun
 from shoal.server.jobs import change
+from shoal.server.map_size import MapSample, many_values
 from shoal.server.models import ColumnLook, ComparedMethod, RecommendedMethod
 from shoal.typing import Json
 
@@ -64,6 +65,7 @@ def look(folder: Path) -> None:
         f"The hierarchy of {name!r} fits no column of the table."
         for name in sorted(hierarchies - set(schema.columns))
     ]
+    notes += many_values(schema, decoded)
     if hierarchies & set(schema.columns):
         notes.append("The hierarchies are used by the methods generalize and suppress.")
     missing = sum(column.null_count() for column in decoded.iter_columns())
@@ -154,17 +156,20 @@ def _hierarchies(folder: Path, asked: Json) -> tuple[dict[str, str], dict[str, s
 
 def compare(folder: Path) -> None:
     """Draw the risk-utility map: a spread of methods and k, each search cut short."""
+    from shoal.comparison import DEFAULT_METHODS
     from shoal.comparison import compare as compare_methods
 
     wanted = WantedRun.read(folder)
     k = wanted.request.get("k", 5)
     with _saying(folder) as tell:
         source, schema = _ready(folder, wanted, tell)
-        ks = sorted({each for each in (3, k, 2 * k) if 2 * each <= source.frame.height})
+        sample = MapSample.of(source.frame, schema, DEFAULT_METHODS)
+        ks = sorted({each for each in (3, k, 2 * k) if 2 * each <= sample.frame.height})
         found = compare_methods(
-            source.frame, ks or [k], schema=schema, fixed_k=k if k in ks else None, on_missing=wanted.request.get("on_missing"),
+            sample.frame, ks or [k], methods=sample.methods, schema=schema, fixed_k=k if k in ks else None, on_missing=wanted.request.get("on_missing"),
             time_limit=MAP_SECONDS, n_jobs=1, progress=tell,
         )  # fmt: skip
+        found = replace(found, notes=(*sample.notes, *found.notes))
         tell("drawing the map", 0, 0)
         found.report(folder / "map.html")
         notes = [_without(each, folder) for each in found.notes]
