@@ -24,22 +24,36 @@ class Linear:
     equality: bool = False
     strict: bool = False
 
-    def value(self) -> pl.Expr:
-        """The sum; NULL where a cell is missing or no number."""
+    @property
+    def plain(self) -> bool:
+        """Whether it compares two cells, or a cell with a constant: then no rounding enters."""
+        return len(self.factors) + (self.constant != 0) <= 2 and all(
+            abs(each) == 1 for _, each in self.factors
+        )
+
+    def value(self, without: str | None = None) -> pl.Expr:
+        """The sum, without one of its columns where that is named; NULL where a cell is missing or no number."""
         total = pl.lit(self.constant)
         for name, factor in self.factors:
-            total = total + factor * number(name)
+            if name != without:
+                total = total + factor * number(name)
         return total
 
-    def broken(self) -> pl.Expr:
-        """Where it does not hold, beyond rounding."""
+    def size(self) -> pl.Expr:
+        """The sizes of what is added up."""
         size = pl.lit(abs(self.constant))
         for name, factor in self.factors:
             size = size + abs(factor) * number(name).abs()
-        slack = TOLERANCE * pl.max_horizontal(size, pl.lit(1.0))
+        return size
+
+    def broken(self, exact: bool = False) -> pl.Expr:
+        """Where it does not hold, beyond rounding; where `exact`, an order or a range by any amount."""
+        slack = TOLERANCE * pl.max_horizontal(self.size(), pl.lit(1.0))
         if self.equality:
             return self.value().abs() > slack
-        return self.value() >= 0 if self.strict else self.value() > slack
+        if self.strict:
+            return self.value() >= 0
+        return self.value() > (0.0 if exact else slack)
 
 
 @dataclass(frozen=True)
@@ -57,6 +71,9 @@ class Edit:
         Lower bound, column above the line, column below it, upper bound.
     conditions : tuple of Condition
         Of an impossible combination.
+    exact : bool
+        Whether orders and ranges must hold to the last digit, as for rows that are made up. Means of groups may be off
+        by their rounding.
     """
 
     rule: Rule
@@ -64,6 +81,7 @@ class Edit:
     linear: tuple[Linear, ...] = ()
     ratio: tuple[float | None, str, str, float | None] | None = None
     conditions: tuple[Condition, ...] = ()
+    exact: bool = False
 
     @property
     def kind(self) -> str:
@@ -107,7 +125,7 @@ class Edit:
             return pl.any_horizontal(*bounds)
         if self.conditions:
             return pl.all_horizontal(*(met(each).fill_null(False) for each in self.conditions))
-        return pl.any_horizontal(*(each.broken().fill_null(False) for each in self.linear))
+        return pl.any_horizontal(*(each.broken(self.exact).fill_null(False) for each in self.linear))
 
     def kept_by_means(self, together: Collection[str], positive: Collection[str] = ()) -> bool:
         """Whether means of groups keep it, all its columns being averaged in the same groups.

@@ -112,6 +112,8 @@ def repair(
     if any(each.any() for each in first):
         table = _swept(after, before, edits, set(treated))
         table = _programmed(table, before, edits, set(treated))
+        if any(edit.exact for edit in edits):  # a programme keeps rules up to its own tolerance
+            table = _swept(table, before, edits, set(treated))
     last = [edit.broken(table, before) for edit in edits]
     example = next(
         (edit.shape(table[int(np.argmax(bad))]) for edit, bad in zip(edits, last, strict=True) if bad.any()),
@@ -194,7 +196,7 @@ def _moved(
     if not free:
         return table
     name, factor = free[sweep % len(free)]
-    rest = table.select(linear.value() - factor * number(name)).to_series().fill_null(np.nan).to_numpy()
+    rest = table.select(linear.value(without=name)).to_series().fill_null(np.nan).to_numpy()
     values = _numbers(table, name)
     with np.errstate(invalid="ignore"):
         limit = -rest / factor
@@ -213,6 +215,9 @@ def _moved(
                 else limit - np.sign(factor) * shift
             )
         limit = edge
+    elif not linear.equality and not linear.plain:  # within, however the sum is added up
+        size = table.select(linear.size()).to_series().fill_null(np.nan).to_numpy()
+        limit = limit - 4 * np.finfo(float).eps * size / factor
     return _with(table, name, np.where(move, limit, values))
 
 

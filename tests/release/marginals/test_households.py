@@ -10,6 +10,8 @@ from shoal.dp import Ledger
 from shoal.errors import ParameterError
 from shoal.release import release_households, release_marginals
 from shoal.release.marginals._households import SHARE
+from shoal.release.marginals._rules import keep_rules
+from shoal.rules import edits_of
 from shoal.schema import Column, Rule, Schema, Unit
 
 COLUMNS = {
@@ -99,3 +101,29 @@ def test_rows_keep_the_rules():
     assert out.frame.filter((pl.col("age") < 10) & (pl.col("gross") > 500)).is_empty()
     assert out.frame["net"].dtype == pl.Int64
     assert any("net <= gross" in note for note in out.notes)
+
+
+@pytest.mark.parametrize("step", [None, 0.1])
+def test_rules_hold_to_the_last_digit_in_the_file(step, tmp_path):
+    rng = np.random.default_rng(0)
+    gross = rng.uniform(0, 100, 2000)
+    frame = pl.DataFrame({"net": gross * rng.uniform(0.5, 1, 2000), "gross": gross, "tax": gross / 4})
+    ends = {"net": (0, 100), "gross": (0.2, 100.2), "tax": (0, 100)}
+    columns = {name: Column(name, bounds=each, step=step) for name, each in ends.items()}
+    texts = ("net <= gross", "tax <= 0.7*gross + 0.1")
+    kept = Schema(columns, id="t", budget=9.0, rules=tuple(Rule(order=each) for each in texts))
+    out = release_marginals(frame, kept, 2.0, workload="tables", bins=8)
+    out.frame.write_csv(tmp_path / "rows.csv")
+    rows = pl.read_csv(tmp_path / "rows.csv")
+    assert (rows["net"] == rows["gross"]).any()  # some were moved to their limit
+    assert (rows["net"] <= rows["gross"]).all()
+    assert (rows["tax"] <= 0.7 * rows["gross"] + 0.1).all()
+    assert (rows["tax"] - 0.1 <= 0.7 * rows["gross"]).all()
+
+
+def test_whole_numbers_are_moved_to_whole_numbers():
+    rows = pl.DataFrame({"tax": [9, 1], "gross": [10, 30]})
+    kept = keep_rules(
+        rows, edits_of([Rule(order="tax <= 0.55*gross")], rows.columns), np.random.default_rng(0)
+    )
+    assert kept.rows() == [(5, 10), (1, 30)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -133,12 +134,26 @@ class MarginalAxis:
         last = np.maximum(first, np.floor((high - base) / step + 1e-9))
         place = first[codes] + np.floor(u * (last - first + 1)[codes])
         whole = float(step).is_integer() and base.is_integer()
-        return self._as_kind(np.minimum(base + place * step, finite_bounds(self.column)[1]), whole)
+        cells = np.round(base + place * step, decimals(base, step))  # 0.3, not 0.30000000000000004
+        return self._as_kind(np.minimum(cells, finite_bounds(self.column)[1]), whole)
 
     def _as_kind(self, numbers: np.ndarray, whole: bool) -> pl.Series:
         if self.column.kind == "date":
             return pl.Series(self.name, numbers.astype(np.int64) - _EPOCH).cast(pl.Int32).cast(pl.Date)
         return pl.Series(self.name, numbers.astype(np.int64) if whole else numbers)
+
+
+def decimals(*numbers: float) -> int:
+    """Digits behind the point with which numbers, and their sums, are written; at most 15.
+
+    Examples
+    --------
+    >>> from shoal.release.marginals._axes import decimals
+    >>> decimals(0.25, 3.0), decimals(1e-7)
+    (2, 7)
+    """
+    exponents = [Decimal(repr(float(each))).normalize().as_tuple().exponent for each in numbers]
+    return min(15, max(0, *(-each for each in exponents if isinstance(each, int))))
 
 
 def axis(column: Column, bins: Bins | None = None, grid: int = GRID) -> MarginalAxis:

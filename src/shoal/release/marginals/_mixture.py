@@ -47,10 +47,10 @@ class Mixture:
 
     def marginal(self, key: Key) -> np.ndarray:
         """The distribution of some columns together."""
-        weight = np.ones((len(self.shares), 1))
+        weight = np.ones((len(self.shares), 1), self.shares.dtype)
         for at in key[:-1]:
             weight = (weight[:, :, None] * self.column(at)[:, None, :]).reshape(len(self.shares), -1)
-        last = self.column(key[-1]) if key else np.ones((len(self.shares), 1))
+        last = self.column(key[-1]) if key else weight
         shape = [self.starts[at + 1] - self.starts[at] for at in key]
         return (weight.T @ last).reshape(shape).astype(np.float64) / len(self.shares)
 

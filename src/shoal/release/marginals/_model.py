@@ -14,6 +14,7 @@ from shoal.errors import ParameterError
 from shoal.release.marginals._axes import MarginalAxis
 from shoal.release.marginals._choice import total_of
 from shoal.release.marginals._haar import Joint, draw_joint, fit_joint, linear, total_of_blocks
+from shoal.release.marginals._match import match
 from shoal.release.marginals._mixture import Mixture, draw, fit
 from shoal.release.marginals._refine import impossible
 from shoal.release.marginals._residuals import (
@@ -139,6 +140,8 @@ class BoughtModel:
         rng = np.random.default_rng([self.seed, 1])
         wanted = round(self.total) if count is None else count
         codes = self._draw(wanted, rng)
+        if not self.ranges:
+            codes = match(codes, self.mixture, rng)
         for _ in range(_AGAIN if self.zeros else 0):
             odd = np.flatnonzero(impossible(codes, self.axes, self.zeros))
             if not len(odd):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -18,7 +19,7 @@ def edits_within(schema: Schema, names: Sequence[str]) -> tuple[Edit, ...]:
         edit = edits_of([rule], list(schema.columns))[0]
         if set(edit.columns) <= set(names):
             found.append(rule)
-    return edits_of(found, names)
+    return tuple(replace(edit, exact=True) for edit in edits_of(found, names))
 
 
 def keep_rules(rows: pl.DataFrame, edits: Sequence[Edit], rng: np.random.Generator) -> pl.DataFrame:
@@ -45,7 +46,9 @@ def keep_rules(rows: pl.DataFrame, edits: Sequence[Edit], rng: np.random.Generat
     """
     if not edits or not rows.height:
         return rows
-    mended = _in_kind(repair(rows, rows, edits, rows.columns).table, rows)
+    whole = [name for name, kind in rows.schema.items() if kind.is_integer()]
+    kinds = edits_of([Rule(integer=name) for name in whole], whole)
+    mended = _in_kind(repair(rows, rows, [*edits, *kinds], rows.columns).table, rows)
     broken = _broken(mended, edits)
     if broken.any() and not broken.all():
         place = np.arange(rows.height)
