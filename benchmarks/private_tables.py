@@ -1,8 +1,10 @@
 """Private tables: mean total variation of 1-, 2- and 3-way tables, beside AIM, MST and PrivBayes on the same positions.
 
 Tables are read from the folder in SHOAL_DATA; rivals run in the environment whose interpreter SHOAL_RIVALS names
-(`pip install dpmm`), each for at most SHOAL_RIVAL_SECONDS of CPU (900). SHOAL_TABLES names the tables to measure, by commas, and
-SHOAL_EPSILONS the epsilons; rows about others are kept from the last run.
+(`pip install dpmm`), each for at most SHOAL_RIVAL_SECONDS of CPU (900). What they drew is kept in the folder SHOAL_RIVAL_ROWS, and what is
+there is not run again; a run that did not end leaves the seconds it had. SHOAL_TABLES names the tables to measure, by commas,
+SHOAL_EPSILONS the epsilons and SHOAL_METHODS the methods ("shoal", "aim", "mst", "privbayes"); rows about others are kept from the
+last run.
 
     SHOAL_DATA=data SHOAL_RIVALS=/tmp/rivals/bin/python python -m benchmarks private_tables
 """
@@ -12,6 +14,7 @@ from __future__ import annotations
 import json
 import os
 import resource
+import signal
 import subprocess
 import tempfile
 import time
@@ -31,7 +34,8 @@ from shoal.schema import Column, Schema
 DELTA = 1e-9
 EPSILONS = (0.1, 1.0, 10.0)
 RUNS = 3
-RIVALS = (("mst", 80.0), ("privbayes", 80.0), ("aim", 80.0))
+RIVALS = ("mst", "privbayes", "aim")
+MODEL_SIZE = 80.0  # MB, of the rivals that take one
 RANGED = {"age": (17, 90), "education_num": (1, 16), "hours_per_week": (1, 99)}
 
 
@@ -52,11 +56,16 @@ def _of_table(name: str, frame: pl.DataFrame, schema: Schema, epsilons: list[flo
     rng = np.random.default_rng(0)
     resampled = _distances(codes, codes[rng.integers(0, len(codes), len(codes))], sizes)
     rows = [_told(name, "resampled", None, [resampled], 0.0)]
-    for epsilon in epsilons:
-        for delta in (DELTA, None):
-            rows.append(_ours(name, frame, schema, epsilon, delta, codes, sizes))
-    rows += _rivals(name, codes, sizes, names, epsilons)
-    return rows + ([_ranges(frame, delta) for delta in (DELTA, None)] if name == "adult" else [])
+    if "shoal" in _methods():
+        for epsilon in epsilons:
+            for delta in (DELTA, None):
+                rows.append(_ours(name, frame, schema, epsilon, delta, codes, sizes))
+        rows += [_ranges(frame, delta) for delta in (DELTA, None)] if name == "adult" else []
+    return rows + _rivals(name, codes, sizes, names, epsilons)
+
+
+def _methods() -> list[str]:
+    return os.environ.get("SHOAL_METHODS", "shoal,mst,privbayes,aim").split(",")
 
 
 def _kept(rows: list[dict]) -> list[dict]:
@@ -87,31 +96,51 @@ def _ours(name, frame, schema, epsilon, delta, codes, sizes) -> dict:
 
 
 def _rivals(name: str, codes: np.ndarray, sizes: list[int], names: list[str], epsilons) -> list[dict]:
-    python = os.environ.get("SHOAL_RIVALS")
-    if python is None:
+    wanted = [each for each in RIVALS if each in _methods()]
+    if "SHOAL_RIVALS" not in os.environ:
         return []
-    most, found = int(os.environ.get("SHOAL_RIVAL_SECONDS", "900")), []
-    script = Path(__file__).with_name("_table_rivals.py")
+    found = []
     with tempfile.TemporaryDirectory() as place:
-        source, target = Path(place) / "in.npz", Path(place) / "out.npz"
+        source = Path(place) / "in.npz"
         np.savez(source, codes=codes, sizes=sizes, names=names)
+        folder = Path(os.environ.get("SHOAL_RIVAL_ROWS", place))
         for epsilon in epsilons:
-            for method, size in RIVALS:
-                target.unlink(missing_ok=True)
-                words = [python, script, method, epsilon, DELTA, source, target, size]
-                subprocess.run(
-                    [str(each) for each in words],
-                    preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most)),
-                    env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""},
-                    check=False,
-                )
-                if not target.exists():
-                    print(f"{name} {method} {epsilon}: not done in {most} CPU s")
-                    continue
-                kept = np.load(target)
-                apart = _distances(codes, kept["codes"], sizes)
-                found.append(_told(name, method, epsilon, [apart], float(kept["seconds"])))
+            for method in wanted:
+                target = folder / f"{name}_{method}_{epsilon:g}.npz"
+                capped = target.with_suffix(".capped")
+                if not target.exists() and not capped.exists():
+                    _run_rival(method, epsilon, source, target, capped)
+                if capped.exists():
+                    found.append(_capped(name, method, epsilon, int(capped.read_text())))
+                else:
+                    kept = np.load(target)
+                    apart = _distances(codes, kept["codes"], sizes)
+                    found.append(_told(name, method, epsilon, [apart], float(kept["seconds"])))
     return found
+
+
+def _run_rival(method: str, epsilon: float, source: Path, target: Path, capped: Path) -> None:
+    """Rows of a rival, or the CPU seconds after which it was ended."""
+    most = int(os.environ.get("SHOAL_RIVAL_SECONDS", "900"))
+    script = Path(__file__).with_name("_table_rivals.py")
+    words = [os.environ["SHOAL_RIVALS"], script, method, epsilon, DELTA, source, target, MODEL_SIZE]
+    done = subprocess.run(
+        [str(each) for each in words],
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most)),
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": ""},
+        check=False,
+    )
+    if done.returncode in (-signal.SIGKILL, -signal.SIGXCPU):
+        capped.write_text(str(most))
+    else:
+        done.check_returncode()
+
+
+def _capped(table: str, method: str, epsilon: float, seconds: int) -> dict:
+    print(f"{table:<11}{method:<13}{epsilon!s:<5}not ended in {seconds} CPU s")
+    return {
+        "table": table, "method": method, "epsilon": epsilon, "capped": seconds, "runs": 0, "seconds": float(seconds),
+    }  # fmt: skip
 
 
 def _distances(true: np.ndarray, ours: np.ndarray, sizes: list[int]) -> list[float]:

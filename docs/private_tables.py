@@ -42,6 +42,6 @@ def _figures(row: Row | None) -> str:
     if row is None:
         return ""
     if row.get("capped"):
-        return f"not done in {row['capped']:,} CPU s"
+        return f"not ended in {row['capped']:,} s"
     said = " / ".join(f"{row[name]:.4f}".removeprefix("0") for name in ("one", "two", "three"))
     return said if not row["seconds"] else f"{said}, {row['seconds']:,.3g} s"

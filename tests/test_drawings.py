@@ -133,7 +133,7 @@ def test_private_tables_stand_beside_their_rivals(tmp_path):
     ]
     (tmp_path / "private_tables.json").write_text(json.dumps({"records": rows}), encoding="utf-8")
     page = generate.private_tables(tmp_path)
-    line = "| Adult, 15 columns | 1 | .0060 / .0295 / .0679, 6.31 s |  | not done in 1,200 CPU s |  |  | .0050 / .0133 / .0283 |"
+    line = "| Adult, 15 columns | 1 | .0060 / .0295 / .0679, 6.31 s |  | not ended in 1,200 s |  |  | .0050 / .0133 / .0283 |"
     assert line in page.splitlines()
 
 

@@ -37,7 +37,10 @@ def test_matched_rows_are_nearer_to_the_model(mixture, most, rows, monkeypatch):
     rng = np.random.default_rng(rows)
     drawn = draw(mixture, rows, rng)
     found = match(drawn, mixture, rng)
-    before, after = (sum(squares(each, mixture, way) for way in ways) for each in (drawn, found))
+    before, after = (
+        sum((_match.SINGLE if way == 1 else 1) * squares(each, mixture, way) for way in ways)
+        for each in (drawn, found)
+    )
     assert found.shape == drawn.shape
     assert after <= before + 1e-3
     assert all(set(found[:, at]) <= set(drawn[:, at]) for at in range(len(SIZES)))
@@ -53,7 +56,7 @@ def test_gaps_follow_every_change(mixture, most, swap, monkeypatch):
     codes = draw(mixture, 60, np.random.default_rng(1))
     drawn, gaps = codes.copy(), gaps_of(codes, mixture)
     _match._pass(
-        codes, gaps.starts, gaps.single, gaps.pairs, gaps.triples, gaps.where, 0, len(codes), swap, 5
+        codes, gaps.starts, gaps.single, gaps.pairs, gaps.triples, gaps.where, 0, len(codes), swap, 5, 1.0
     )
     anew = gaps_of(codes, mixture)
     assert (codes != drawn).any()
@@ -73,3 +76,16 @@ def test_much_work_is_cut(mixture, monkeypatch):
     assert gaps_of(drawn, mixture).triples.size == 0
     found = match(drawn, mixture, np.random.default_rng(0))
     assert 0 < (found != drawn).any(axis=1).sum() <= 2 * 3 * 2 * (40 // 16 + 1)
+
+
+def test_single_columns_may_be_given(mixture):
+    wanted = [np.arange(1.0, size + 1) / (size * (size + 1) / 2) for size in SIZES]
+    found = match(
+        draw(mixture, 600, np.random.default_rng(2)),
+        mixture,
+        np.random.default_rng(0),
+        np.concatenate(wanted),
+    )
+    for at, each in enumerate(wanted):
+        shares = np.bincount(found[:, at], minlength=SIZES[at]) / 600
+        assert np.abs(shares - each).sum() < np.abs(shares - mixture.marginal((at,))).sum()

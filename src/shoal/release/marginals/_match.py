@@ -16,6 +16,7 @@ from shoal.engine.compile import kernel
 from shoal.engine.kernels.exchange import random_bits
 from shoal.release.marginals._mixture import Mixture
 
+SINGLE = 10.0  # how much the squares of single columns count
 ROUNDS = 3  # further ones change next to nothing
 MOST_CELLS = 1 << 24  # of all tables of three columns together
 WORK = (
@@ -52,7 +53,9 @@ class Gaps:
         return columns + (math.comb(columns - 1, 2) if len(self.triples) else 0)
 
 
-def match(codes: np.ndarray, mixture: Mixture, rng: np.random.Generator) -> np.ndarray:
+def match(
+    codes: np.ndarray, mixture: Mixture, rng: np.random.Generator, single: np.ndarray | None = None
+) -> np.ndarray:
     """Change cells of drawn rows while that brings tables of one, two and three columns nearer to the model, by squares.
 
     A cell takes the position of another row, or two rows exchange theirs; what brings the tables no nearer is not done.
@@ -64,6 +67,9 @@ def match(codes: np.ndarray, mixture: Mixture, rng: np.random.Generator) -> np.n
     mixture : Mixture
         The model that they were drawn from.
     rng : numpy.random.Generator
+    single : float array, optional
+        What single columns shall be, the shares of all positions side by side: as they were measured, which a mixture that
+        is fitted to much more does not quite keep. The mixture's if left open.
 
     Examples
     --------
@@ -71,42 +77,44 @@ def match(codes: np.ndarray, mixture: Mixture, rng: np.random.Generator) -> np.n
     >>> from shoal.release.marginals._match import match
     >>> from shoal.release.marginals._mixture import Mixture
     >>> fair = Mixture(np.full((1, 4), 0.5, np.float32), (0, 2, 4), 0.0, 0.0, 0)
-    >>> rows = match(np.array([[0, 0], [0, 1], [0, 0], [1, 1]]), fair, np.random.default_rng(0))
-    >>> sorted(map(tuple, rows.tolist()))
-    [(0, 0), (0, 1), (1, 0), (1, 1)]
+    >>> rows = np.array([[0, 0]] * 15 + [[0, 1]] * 5 + [[1, 1]] * 20)
+    >>> np.unique(match(rows, fair, np.random.default_rng(0)), axis=0, return_counts=True)[1]
+    array([10, 10, 10, 10])
     """
     codes = np.ascontiguousarray(codes, dtype=np.int64).copy()
     rows, columns = codes.shape
     if rows < 2:
         return codes
-    gaps = gaps_of(codes, mixture)
+    gaps = gaps_of(codes, mixture, single)
     tried = max(1, min(rows, WORK // (columns * gaps.looks)))
     for _ in range(ROUNDS):
         for swap in (False, True):
             first, seed = int(rng.integers(rows)), int(rng.integers(1, 1 << 62))
             _pass(
-                codes, gaps.starts, gaps.single, gaps.pairs, gaps.triples, gaps.where, first, tried, swap, seed
+                codes, gaps.starts, gaps.single, gaps.pairs, gaps.triples, gaps.where, first, tried, swap, seed,
+                SINGLE,
             )  # fmt: skip
     return codes
 
 
-def gaps_of(codes: np.ndarray, mixture: Mixture) -> Gaps:
+def gaps_of(codes: np.ndarray, mixture: Mixture, single: np.ndarray | None = None) -> Gaps:
     """How far the tables of some rows are from the model's."""
     rows, columns = codes.shape
     starts = np.array(mixture.starts, dtype=np.int64)
     sizes = np.diff(starts)
     with threadpool_limits(limits=1):
-        single = mixture.shares.mean(axis=0) * np.float32(-rows)
+        shares = mixture.shares.mean(axis=0) if single is None else single.astype(np.float32)
+        alone = shares * np.float32(-rows)
         pairs = mixture.shares.T @ mixture.shares * np.float32(-rows / len(mixture.shares))
         for at in range(columns):
-            single[starts[at] : starts[at + 1]] += np.bincount(codes[:, at], minlength=sizes[at])
+            alone[starts[at] : starts[at + 1]] += np.bincount(codes[:, at], minlength=sizes[at])
         for key in combinations(range(columns), 2):
             here, there = (slice(starts[at], starts[at + 1]) for at in key)
             counts = _counts(codes, key, sizes).reshape(sizes[list(key)])
             pairs[here, there] += counts
             pairs[there, here] += counts.T
         triples, where = _triples(codes, mixture, sizes)
-    return Gaps(starts, single, np.ascontiguousarray(pairs), triples, where)
+    return Gaps(starts, alone, np.ascontiguousarray(pairs), triples, where)
 
 
 def _triples(codes: np.ndarray, mixture: Mixture, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -136,7 +144,7 @@ def _counts(codes: np.ndarray, key: tuple[int, ...], sizes: np.ndarray) -> np.nd
 
 
 @kernel()
-def _pass(codes, starts, single, pairs, triples, where, first, tried, swap, seed):
+def _pass(codes, starts, single, pairs, triples, where, first, tried, swap, seed, weight):
     """Try one change in each cell of some rows, and make those that lessen the sum of squared gaps."""
     rows, columns = codes.shape
     state = np.uint64(seed)
@@ -153,7 +161,7 @@ def _pass(codes, starts, single, pairs, triples, where, first, tried, swap, seed
                 gain += _gain(codes, starts, pairs, triples, where, other, at, new, old)
                 gain += _shared(codes, triples.size > 0, row, other, at)
             else:
-                gain += 2.0 * (single[starts[at] + old] - single[starts[at] + new] - 1.0)
+                gain += weight * 2.0 * (single[starts[at] + old] - single[starts[at] + new] - 1.0)
             if gain > 1e-6:
                 _move(codes, starts, single, pairs, triples, where, row, at, new)
                 if swap:

@@ -15,7 +15,7 @@ from shoal.release.marginals._axes import MarginalAxis
 from shoal.release.marginals._choice import total_of
 from shoal.release.marginals._haar import Joint, draw_joint, fit_joint, linear, total_of_blocks
 from shoal.release.marginals._match import match
-from shoal.release.marginals._mixture import Mixture, draw, fit
+from shoal.release.marginals._mixture import Mixture, draw, fit, simplex
 from shoal.release.marginals._refine import impossible
 from shoal.release.marginals._residuals import (
     Key,
@@ -132,6 +132,11 @@ class BoughtModel:
         value = float((weights * reconstruct(key, self.residuals, self.sizes)).sum())
         return value, variance_of(weights, key, self.residuals, self.sizes)
 
+    def _single(self) -> np.ndarray:
+        """Single columns as measured, made distributions, side by side."""
+        tables = [reconstruct((at,), self.residuals, self.sizes) for at in range(len(self.axes))]
+        return np.concatenate([simplex(each / self.total) for each in tables])
+
     def _draw(self, count: int, rng: np.random.Generator) -> np.ndarray:
         return draw_joint(self.joint, count, rng) if self.ranges else draw(self.mixture, count, rng)
 
@@ -141,7 +146,7 @@ class BoughtModel:
         wanted = round(self.total) if count is None else count
         codes = self._draw(wanted, rng)
         if not self.ranges:
-            codes = match(codes, self.mixture, rng)
+            codes = match(codes, self.mixture, rng, self._single())
         for _ in range(_AGAIN if self.zeros else 0):
             odd = np.flatnonzero(impossible(codes, self.axes, self.zeros))
             if not len(odd):
