@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import asdict, dataclass
 
-from shoal.dp.answering.cost import Cost
+from shoal.dp.answering.cost import Cost, CostPart
 from shoal.dp.budget import micro
 from shoal.dp.mechanisms.currency import EPSILON, Currency, CurrencyAmount
 from shoal.server.shown import number
@@ -14,16 +14,53 @@ from shoal.typing import Json
 UNKNOWN = "How exact depends on how many rows answer, which nobody is told; the answer has its interval"
 
 
+_IN_ROWS = {
+    "quantile": "right within {} ranks",
+    "min": "with at most {} rows below it",
+    "max": "with at most {} rows above it",
+    "mode": "with no level {} rows more frequent",
+}
+
+
 @dataclass(frozen=True)
 class Expected:
     """One figure: what it is called, and within how much it will lie with 95 %; None where public facts do not tell.
 
-    Of an average they tell it for a number of rows: `by_rows` is for 1,000.
+    Of an average, variance or covariance they tell it for a number of rows: `by_rows` is for 1,000. Of a deviation
+    `square_by_rows` is that of its square. Of a quantile, MIN, MAX or MODE they tell `in_rows` by how many rows it is off.
+    `inside` if it is not itself a figure of the answer, but what one is computed from.
     """
 
     figure: str
     error: float | None
     by_rows: float | None = None
+    square_by_rows: float | None = None
+    in_rows: int | None = None
+    release: str = ""
+    inside: bool = False
+
+    @classmethod
+    def of(cls, part: CostPart) -> Expected:
+        """What a part of a cost tells."""
+        return cls(
+            part.get("figure", ""),
+            part.get("error"),
+            part.get("error_of_1000_rows"),
+            part.get("square_of_1000_rows"),
+            part.get("error_in_rows"),
+            part.get("release", ""),
+            part.get("inside", False),
+        )
+
+    @property
+    def known(self) -> bool:
+        """Whether public facts tell anything."""
+        return any(each is not None for each in (self.error, self.in_rows)) or self.falls
+
+    @property
+    def falls(self) -> bool:
+        """Whether it falls with the number of rows."""
+        return self.by_rows is not None or self.square_by_rows is not None
 
     @property
     def words(self) -> str:
@@ -32,6 +69,11 @@ class Expected:
             return f"within \N{PLUS-MINUS SIGN}{number(_round(self.error))}"
         if self.by_rows is not None:
             return f"within about \N{PLUS-MINUS SIGN}{number(_round(self.by_rows))} for 1,000 rows in a group"
+        if self.square_by_rows is not None:
+            square = number(_round(self.square_by_rows))
+            return f"its square within about \N{PLUS-MINUS SIGN}{square} for 1,000 rows in a group"
+        if self.in_rows is not None and self.release in _IN_ROWS:
+            return _IN_ROWS[self.release].format(f"{self.in_rows:,}")
         return "by how many rows answer"
 
 
@@ -41,7 +83,7 @@ class Forecast:
 
     Examples
     --------
-    >>> from shoal.dp.answering.cost import Cost
+    >>> from shoal.dp.answering.cost import Cost, CostPart
     >>> from shoal.server.accuracy import Forecast
     >>> Forecast(Cost(0.1, 2.0, ({"figure": "count", "error": 30.0},), questions_left=20)).sentence
     'Within ±30 with 95 %: costs epsilon 0.1; about 20 such questions left.'
@@ -53,10 +95,7 @@ class Forecast:
     @property
     def expected(self) -> tuple[Expected, ...]:
         """Each figure with its error."""
-        return tuple(
-            Expected(str(each.get("figure", "")), each.get("error"), each.get("error_of_1000_rows"))
-            for each in self.cost.parts
-        )
+        return tuple(Expected.of(each) for each in self.cost.parts)
 
     @property
     def sentence(self) -> str:
@@ -88,12 +127,12 @@ class Forecast:
 
 
 def _exact(expected: tuple[Expected, ...]) -> str:
-    if all(each.error is None and each.by_rows is None for each in expected):
+    if not any(each.known for each in expected):
         return UNKNOWN
-    more = any(each.by_rows is not None for each in expected)
-    more_rows = " (ten times the rows, a tenth)" if more else ""
-    if len(expected) == 1:
-        return f"W{expected[0].words[1:]} with 95 %{more_rows}"
+    more_rows = " (ten times the rows, a tenth)" if any(each.falls for each in expected) else ""
+    if len(expected) == 1 and not expected[0].inside:
+        words = expected[0].words
+        return f"{words[0].upper()}{words[1:]} with 95 %{more_rows}"
     return f"With 95 % each{more_rows}: " + ", ".join(f"{each.figure} {each.words}" for each in expected)
 
 

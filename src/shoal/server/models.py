@@ -70,6 +70,16 @@ class ExpectedError(Facts):
 
     figure: str
     error: float | None
+    by_rows: float | None = Field(
+        default=None, description="If 1,000 rows of a group answer; ten times as many, about a tenth."
+    )
+    square_by_rows: float | None = Field(default=None, description="The same of a deviation's square.")
+    in_rows: int | None = Field(
+        default=None,
+        description="Rows between a quantile and the exact one, beyond a MIN or MAX, or by which a level is more frequent.",
+    )
+    release: str = ""
+    inside: bool = Field(default=False, description="Whether it is only what a figure is computed from.")
 
 
 class CostFacts(Facts):

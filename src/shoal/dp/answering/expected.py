@@ -6,9 +6,12 @@ import math
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from shoal.dp import budget
+from shoal.dp.answering.intervals import combination_radius
 from shoal.dp.answering.plan import Plan
-from shoal.dp.answering.releases import BETA, Release, Sums
+from shoal.dp.answering.releases import BETA, Ranks, Release, Sums
 from shoal.dp.sql.expressions import FigureOf
 from shoal.errors import ParameterError, QueryError
 
@@ -37,9 +40,10 @@ def expected_error(release: Release) -> float | None:
 
 
 def error_by_rows(release: Release, rows: int) -> float | None:
-    """Within how much of the exact average 95 % of the answers lie if so many rows of a group answer; None elsewhere.
+    """Within how much of an exact average, variance or covariance 95 % of the answers lie if so many rows of a group answer.
 
-    It falls as the rows rise, by the same factor: the noise is of a scale that no row moves, and is divided by them.
+    None of other figures. It falls as the rows rise, by the same factor: the noise is of a scale that no row moves, and is
+    divided by them. It is that of the values for which noise weighs most: all rows at one end of the declared range.
 
     Examples
     --------
@@ -50,12 +54,47 @@ def error_by_rows(release: Release, rows: int) -> float | None:
     >>> round(error_by_rows(age, 1000), 1), round(error_by_rows(age, 10_000), 2)
     (3.0, 0.35)
     """
-    if not isinstance(release, Sums) or release.figure != "avg" or release.steps is not None:
+    if not isinstance(release, Sums) or release.steps is not None or release.fixed is None:
         return None
-    assert release.fixed is not None  # how the column became whole
     low, high = release.fixed.bounds
-    share = release.noise().radius() / (rows * release.fixed.most) + 0.5 / release.fixed.most
-    return float(high - low) * min(share, 1.0)
+    half, reach = 0.5 / release.fixed.most, float(high - low)
+    if release.figure == "avg":
+        return reach * min(release.noise().radius() / (rows * release.fixed.most) + half, 1.0)
+    if release.figure in ("var", "var_samp"):
+        # (x - 1)^2 of the terms at x = 0 and 1/2, which is what noise moves a variance of 0 by.
+        one, sizes = sum(each[0] for each in release.terms), np.array([1.0, 0.125])
+    elif release.figure in ("covar", "covar_samp") and release.pair is not None:
+        one, sizes = sum(each[0] for each in release.pair.polynomials) ** 2, np.array([1.0])
+        reach = math.sqrt(reach * float(release.pair.fixed.bounds[1] - release.pair.fixed.bounds[0]))
+    else:
+        return None
+    share = combination_radius(sizes, release.noise()) / (rows * one) + half
+    return reach**2 * min(share, 0.25)
+
+
+def error_in_rows(release: Release) -> int | None:
+    """How many rows a drawn point of a grid is off by, at most with 95 %, in each group; None of other figures.
+
+    Of a quantile so many rows lie between it and the exact one; of a minimum or maximum so many lie beyond it. Where a limit
+    is drawn, that of the largest limit.
+
+    Examples
+    --------
+    >>> from fractions import Fraction
+    >>> from shoal.dp.answering.expected import error_in_rows
+    >>> from shoal.dp.answering.releases import Candidates, Limit, Ranks
+    >>> error_in_rows(Ranks("quantile", 1_000_000, "age", Candidates(0, 1, 111), Limit(1), 1, Fraction(1, 2)))
+    8
+    >>> error_in_rows(Ranks("max", 1_000_000, "age", Candidates(0, 1, 111), Limit(1), 1))
+    32
+    """
+    if not isinstance(release, Ranks):
+        return None
+    limit = None if release.steps is None else release.steps.limits[-1]
+    if release.share is None:
+        return 2 * release.aim(limit)  # so many inside it aims, and so many it may be off
+    apart = math.log(release.grid.size / float(BETA)) / float(release.rate(limit)) / release.part
+    return math.ceil(apart / release.share.denominator)
 
 
 def amount_for(plan: Plan, error: Any) -> int:

@@ -102,8 +102,7 @@ def _answer(asked: Frequent, session: Session, micro: int, receipt: Receipt) -> 
     protected = session.protected
     assert protected is not None  # checked by who asks
     shown = labels_of(session.schema.columns[asked.column])
-    rate = _rate(session, micro, protected.rows)
-    short = math.ceil(math.log(len(shown) / 0.05) / float(rate))
+    short = _short(session, micro, protected.rows, len(shown))
     notes = [f"with 95 % probability no level has {short} rows more than this one"]
     if protected.kind in ("column", "cell"):
         notes.append(f"at most {protected.rows} rows of a unit count")
@@ -116,6 +115,11 @@ def _rate(session: Session, micro: int, rows: int) -> Fraction:
     return choice_range(session.currency.name, Fraction(micro, budget.MICRO)) / rows
 
 
+def _short(session: Session, micro: int, rows: int, n_levels: int) -> int:
+    """No level has so many rows more than the one that is drawn, with 95 %."""
+    return math.ceil(math.log(n_levels / 0.05) / float(_rate(session, micro, rows)))
+
+
 def mode_cost(session: Session, text: str, micro: int, analyst: str) -> tuple[int, CostPart, int]:
     """What the answer would cost this analyst, how it is shown, and how often it counts in the unit that is kept."""
     asked, protected = read_mode(text, session), session.protected
@@ -123,6 +127,8 @@ def mode_cost(session: Session, text: str, micro: int, analyst: str) -> tuple[in
         raise QueryError("'tau' must be declared or bought before anything is asked.")
     held = session.ledger.has_received(session._claim_for(str(asked), micro, protected, analyst))
     part = cost_part(str(asked), f"mode_{asked.column}", "mode", session.currency.word, micro, 1.0)
+    n_levels = len(labels_of(session.schema.columns[asked.column]))
+    part["error_in_rows"] = _short(session, micro, protected.rows, n_levels)
     kept = session.ledger.unit(session.schema.id)
     return (0 if held else micro), part, 1 if kept is None else protected.times(kept)
 
