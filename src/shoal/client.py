@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ssl
 import time
 import uuid
@@ -179,14 +180,24 @@ class Client:
         bins: Any = None,
         dataset: str | None = None,
     ) -> Json:
-        """Buy a whole table, wait until it is made, and say what it covers; its `entry` names it for `rows` and `ask_release`."""
+        """Buy a whole table, wait until it is made, and say what it covers; its `entry` names it for `rows` and `ask_release`.
+
+        An interrupt while it waits for its turn cancels it, and nothing is spent; a table that is charged is made and kept.
+        """
         at = f"{self._at(dataset)}/releases"
         wanted = {"epsilon": epsilon, "columns": columns, "marginals": marginals, "bins": bins}
         key = {"idempotency-key": str(uuid.uuid4())}
         job = self._send("POST", f"{at}/jobs", json=wanted, headers=key)
-        while job["state"] == "running":
-            time.sleep(0.2)
-            job = self._send("GET", f"{at}/jobs/{job['job']}")
+        try:
+            while job["state"] == "running":
+                time.sleep(0.2)
+                job = self._send("GET", f"{at}/jobs/{job['job']}")
+        except KeyboardInterrupt:
+            with contextlib.suppress(ShoalError):  # it may be charged by now
+                self._send(
+                    "POST", f"{at}/jobs/{job['job']}/cancel", headers={"idempotency-key": str(uuid.uuid4())}
+                )
+            raise
         if job["state"] != "done":
             raise ShoalError(job["error"])
         return next(each for each in self.releases(dataset) if each["entry"] == job["entry"])

@@ -383,7 +383,7 @@ def test_openapi_describes_what_happens(house, tokens):
 OPERATIONS = (
     "access answers ask ask_table budget check cost create_user dataset datasets decide disable_user entries health list_users live me "
     "publish_cancel publish_compare publish_confirm publish_file publish_job publish_jobs publish_plan publish_remove "
-    "publish_run publish_upload questions ready release release_job release_rows releases rotate_token "
+    "publish_run publish_upload questions ready release release_job release_cancel release_rows releases rotate_token "
     "set_access spending start_release wish wishes"
 )
 

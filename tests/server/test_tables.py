@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import io
+import os
 import time
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
 from shoal import Client
 from shoal.errors import ShoalError
+from shoal.release.marginals import MEASURING
+from shoal.server import releases, tables
+from shoal.server.job_files import JobState
+from shoal.server.jobs import Jobs, change
 
 RELEASES = "/api/v1/datasets/survey/releases"
 WANTED = {"epsilon": 40.0, "columns": ["age", "sex", "disease"], "marginals": 2}
@@ -150,10 +156,64 @@ def test_what_broke_inside_is_noted_without_any_value(monkeypatch, caplog, tmp_p
     def broken(*_):
         raise ValueError("cell 'Ann Example'")
 
-    (tmp_path / "job.json").write_text("{}", encoding="utf-8")
+    (tmp_path / "job.json").write_text('{"state": "running"}', encoding="utf-8")
     monkeypatch.setattr(tables.releases, "release", broken)
     tables._make(None, "survey", {}, "ann", tmp_path)
     told = (tmp_path / "job.json").read_text(encoding="utf-8")
     assert "ValueError" in told
     assert "ValueError" in caplog.text
     assert "Ann" not in told + caplog.text
+
+
+@pytest.fixture
+def made(monkeypatch, tmp_path):
+    """A job, what makes it (told when to go on), and what was charged."""
+    job, charged, before = Jobs(tmp_path).new("someone"), [], []
+
+    def release(service, dataset, wanted, who, progress):
+        for each in before:
+            each()
+        progress(MEASURING)
+        charged.append(who)
+        with pytest.raises(tables.PaidError, match="kept for you"):
+            tables.cancel(job)
+        progress("drawing rows")
+        return SimpleNamespace(entry="0123456789abcdef")
+
+    monkeypatch.setattr(releases, "release", release)
+    change(job, state="running", work="release", dataset="survey", pid=os.getpid())
+    return job, lambda: tables._make(None, "survey", {}, "someone", job), charged, before
+
+
+def test_a_job_that_waits_can_be_cancelled_and_is_not_charged(made):
+    job, make, charged, _ = made
+    tables.cancel(job)
+    make()
+    tables.cancel(job)  # twice is once
+    facts = JobState.read(job)
+    assert (facts.state, facts.error, charged) == ("refused", tables.CANCELLED, [])
+
+
+def test_a_job_is_cancelled_up_to_its_charge(made):
+    job, make, charged, before = made
+    before.append(lambda: tables.cancel(job))
+    make()
+    facts = JobState.read(job)
+    assert (facts.state, facts.error, charged) == ("refused", tables.CANCELLED, [])
+
+
+def test_a_charged_job_is_finished(made):
+    job, make, charged, _ = made
+    make()
+    assert (JobState.read(job).state, charged) == ("done", ["someone"])
+
+
+def test_cancelling_over_http(bought, house):
+    client, entry, before = bought
+    job = client.post(f"{RELEASES}/jobs", json=WANTED).json()["job"]
+    finished(client, job)
+    facts = client.post(f"{RELEASES}/jobs/{job}/cancel").json()
+    assert (facts["state"], facts["entry"]) == ("done", entry)  # too late, and nothing is lost
+    with house.http(house.book.add("curious", "analyst")) as other:
+        assert other.post(f"{RELEASES}/jobs/{job}/cancel").status_code == 404
+    assert spent(client) == before + 40

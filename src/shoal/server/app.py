@@ -140,6 +140,13 @@ WAYS = (
         models.ReleaseJobFacts,
     ),
     Way(
+        "POST",
+        "/api/v1/datasets/{dataset}/releases/jobs/{job}/cancel",
+        tables.release_cancel,
+        _ANALYST,
+        models.ReleaseJobFacts,
+    ),
+    Way(
         "GET",
         "/api/v1/datasets/{dataset}/releases/{entry}/rows",
         tables.release_rows,
@@ -217,6 +224,7 @@ WAYS = (
     Way("GET", "/ask/{dataset}/streams", streams.analyst_page, _ANALYST),
     Way("POST", "/ask/{dataset}/streams", streams.open_form, _ANALYST),
     Way("GET", "/ask/{dataset}/tables/events/{job}", tables.events, _ANALYST),
+    Way("POST", "/ask/{dataset}/tables/cancel/{job}", tables.cancel_form, _ANALYST),
     Way("GET", "/ask/{dataset}/tables/{name}", tables.table_page, _ANALYST),
     Way("POST", "/ask/{dataset}/tables/{name}", tables.ask_form, _ANALYST),
     Way("GET", "/ask/{dataset}/tables", tables.tables_page, _ANALYST),

@@ -20,9 +20,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 
 from shoal.dp.answering.answer import Answer
-from shoal.errors import ParameterError, QueryError, ShoalError
+from shoal.errors import ParameterError, QueryError, ShoalError, StoppedError
 from shoal.release import KeptRelease
-from shoal.release.marginals import released_columns
+from shoal.release.marginals import MEASURING, released_columns
 from shoal.server import api, charts, releases, shown
 from shoal.server.job_files import GONE, JobState
 from shoal.server.jobs import Jobs, change, events_of, is_alive, steps, tell
@@ -41,6 +41,7 @@ MARGINALS = {
 }
 log = logging.getLogger("shoal.server")
 _ENTRY = re.compile("[0-9a-f]{16}")
+CANCELLED = "Cancelled before the charge: nothing was spent."
 _FITTING = threading.Lock()  # fitting the model of a table takes a core for seconds
 _ROWS = Query(None, ge=1, le=1_000_000, description="The noisy number of records if left open.")
 CSV: dict[int | str, dict[str, Any]] = {
@@ -63,6 +64,12 @@ class TypedTable:
     columns: tuple[str, ...] = ()
     marginals: str = "chosen"
     bins: str = ""
+
+
+class PaidError(ShoalError):
+    """A table cannot be cancelled any more: it is charged, and will be kept."""
+
+    status = 409
 
 
 class TableMaker:
@@ -100,8 +107,16 @@ def begin(request: Request, dataset: str, table: api.TableRequest) -> Path:
 
 def _make(service: Service, dataset: str, wanted: dict[str, Any], who: str, job: Path) -> None:
     """Buy a table and say in the job how that went; what was bought is in the ledger."""
+
+    def at_stage(stage: str) -> None:
+        if stage == MEASURING and not _decided(job, "charged"):
+            raise StoppedError(CANCELLED)
+        tell(job, stage)
+
+    if not job.is_dir() or JobState.read(job).state != "running":  # cancelled, or forgotten, while it waited
+        return
     try:
-        made = releases.release(service, dataset, wanted, who, lambda stage: tell(job, stage))
+        made = releases.release(service, dataset, wanted, who, at_stage)
         said: dict[str, str | None] = {"state": "done", "entry": made.entry, "error": ""}
     except ShoalError as problem:
         said = {"state": "refused", "error": api.sentence_of(problem)}
@@ -110,6 +125,25 @@ def _make(service: Service, dataset: str, wanted: dict[str, Any], who: str, job:
         said = {"state": "refused", "error": f"The work failed inside ({type(problem).__name__})."}
     if job.is_dir():
         change(job, **said)
+
+
+def _decided(job: Path, word: str) -> bool:
+    """Whether a job goes this way, charged or cancelled: whoever says so first, in whichever worker, is right."""
+    try:
+        with (job / "decided").open("x", encoding="utf-8") as file:
+            file.write(word)
+    except FileExistsError:
+        return (job / "decided").read_text(encoding="utf-8") == word
+    return True
+
+
+def cancel(job: Path) -> None:
+    """Give up a job that is not charged yet; what is paid for is finished."""
+    if JobState.read(job).state != "running":
+        return
+    if not _decided(job, "cancelled"):
+        raise PaidError("The table is charged already: it will be made and kept for you.")
+    change(job, state="refused", error=CANCELLED)
 
 
 def _is_being_made(job: JobState) -> bool:
@@ -134,6 +168,13 @@ def start_release(request: Request, dataset: str, table: api.TableRequest) -> Re
 def release_job(request: Request, dataset: str, job: str) -> ReleaseJobFacts:
     """How far a job of yours is that buys a table; its `entry` names the table when it is done."""
     return job_facts(_job(request, dataset, job))
+
+
+def release_cancel(request: Request, dataset: str, job: str) -> ReleaseJobFacts:
+    """Give up a job of yours that is not charged yet: then nothing is spent. One that is charged is finished."""
+    folder = _job(request, dataset, job)
+    cancel(folder)
+    return job_facts(folder)
 
 
 def release_rows(request: Request, dataset: str, entry: str, rows: int | None = _ROWS) -> Response:
@@ -162,6 +203,15 @@ async def buy_form(request: Request, dataset: str) -> Response:
     except ShoalError as problem:
         said = api.sentence_of(problem)
         return await run_in_threadpool(_tables_page, request, dataset, typed, said, problem.status)
+    return RedirectResponse(f"/ask/{quoted(dataset)}/tables", 303)
+
+
+def cancel_form(request: Request, dataset: str, job: str) -> Response:
+    """Give up a job from the page."""
+    try:
+        cancel(_job(request, dataset, job))
+    except PaidError as problem:
+        return _tables_page(request, dataset, TypedTable(), str(problem), problem.status)
     return RedirectResponse(f"/ask/{quoted(dataset)}/tables", 303)
 
 

@@ -9,10 +9,11 @@ from shoal.release.marginals._kept import KeptRelease, KeptReleases, load_releas
 from shoal.release.marginals._model import BoughtModel
 from shoal.release.marginals._page import utility_page
 from shoal.release.marginals._plan import MarginalPlan, make_plan
-from shoal.release.marginals._release import MarginalRelease, release_marginals
+from shoal.release.marginals._release import MEASURING, MarginalRelease, release_marginals
 from shoal.release.marginals._utility import RiskUtility, Utility, coded_rows, risk_utility, utility
 
 __all__ = [
+    "MEASURING",
     "BoughtModel",
     "HouseholdRelease",
     "KeptRelease",

@@ -42,6 +42,7 @@ from shoal.schema import Schema, Unit
 from shoal.typing import Json
 
 RELEASE = "RELEASE marginals"  # how the ledger's entries of releases begin
+MEASURING = "measuring, after the charge"  # what progress is told just before the charge
 _MISSING = "Missing cells of columns that declare none count as the middle bin of the declared range, of levels as the first."
 
 
@@ -177,7 +178,8 @@ def release_marginals(
     data_version : str, optional
         The owner's word for this state of the table; the schema's if left open, else drawn at random.
     progress : callable, optional
-        Called with each stage as it begins: measuring, then drawing rows.
+        Called with each stage as it begins: measuring, then drawing rows. An error that it raises at the first ends all before
+        the charge.
 
     Returns
     -------
@@ -226,7 +228,7 @@ def release_marginals(
         version = data_version or schema.version or random_word()
         claim = _claim(schema, plan, version, analyst, limit)
         say = progress or (lambda _: None)
-        say("measuring, after the charge")
+        say(MEASURING)
         receipt = kept.once(claim, lambda: buy(plan, held, facts_of(schema, plan, version, caps)))
     finally:
         if kept is not ledger:
