@@ -6,13 +6,19 @@ import asyncio
 import io
 import time
 import zipfile
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
+from fastapi import Request
 
 from shoal import privacy
+from shoal.server import accounts as accounts_module
 from shoal.server import jobs as jobs_module
-from shoal.server.jobs import KEEP_SECONDS, Jobs, change
+from shoal.server.accounts import Accounts
+from shoal.server.auth import COOKIE
+from shoal.server.jobs import KEEP_SECONDS, MOST_STREAMS, Jobs, change, tell
+from shoal.server.limits import TooOftenError
 
 from .conftest import House
 
@@ -84,6 +90,44 @@ def test_work_can_be_cancelled(owner):
     page = owner.post(f"{path}/cancel").text
     assert "Cancelled" in page
     assert owner.get(f"{path}/files/protected.csv").status_code == 404
+
+
+@pytest.mark.parametrize("by", ["revoked token", "revoked account", "signed out"])
+def test_a_stream_of_progress_ends_with_the_right_to_see_it(tmp_path, monkeypatch, by):
+    """Whoever is revoked, or signs out elsewhere, is told no more of a job that goes on; and streams are few."""
+    monkeypatch.setattr(jobs_module, "PROVEN_SECONDS", 0.0)
+    monkeypatch.setattr(accounts_module, "FRESH_SECONDS", 0.0)
+    book = Accounts()
+    account = book.find(book.add("ann", "owner"))
+    cookie = book.enter(account)
+    request = Request(
+        {
+            "type": "http", "method": "GET", "scheme": "http", "path": "/", "server": ("127.0.0.1", 80),
+            "headers": [(b"authorization", b"Bearer x")] if by == "revoked token" else [(b"cookie", f"{COOKIE}={cookie}".encode())],
+            "app": SimpleNamespace(state=SimpleNamespace(accounts=book, config=SimpleNamespace(tls=None))),
+            "state": {"visitor": account},
+        }
+    )  # fmt: skip
+    monkeypatch.setattr(request, "is_disconnected", lambda: asyncio.sleep(0, False))
+    job = Jobs(tmp_path).new(account.id)
+    tell(job, "reading the table")
+
+    async def watch() -> tuple[list[str], list[str]]:
+        streams = [
+            jobs_module.progress(request, job, lambda: True).body_iterator for _ in range(MOST_STREAMS)
+        ]
+        firsts = [await anext(each) for each in streams]
+        with pytest.raises(TooOftenError, match="close one"):
+            jobs_module.progress(request, job, lambda: True)
+        book.end(account) if by == "signed out" else book.revoke("ann", last_owner=True)
+        tell(job, "a secret of later")
+        later = [each for stream in streams async for each in stream]
+        assert jobs_module.progress(request, job, lambda: True)  # all were counted out again
+        return firsts, later
+
+    firsts, later = asyncio.run(asyncio.wait_for(watch(), 60))
+    assert all("reading the table" in each for each in firsts)
+    assert later == []
 
 
 def wide_parquet() -> bytes:

@@ -290,6 +290,18 @@ class Accounts:
         account = self.get(identity)
         return (account, csrf) if account is not None and account.active else None
 
+    def is_open(self, account: Account, cookie: str | None) -> bool:
+        """Whether who came by a token, or by the cookie of a session, would be let in now; it is not taken for a visit."""
+        now, known = time.time(), self.get(account.id)
+        if known is None or not known.active or known.role != account.role:
+            return False
+        if cookie is None:
+            return True
+        select = sa.select(_SESSIONS).where(_SESSIONS.c.digest == _digest(cookie[:200]))
+        with self._engine.connect() as connection:
+            row = connection.execute(select).first()
+        return row is not None and row.expires >= now and row.seen + self._idle >= now
+
     def signed_in(self, account: Account, cookie: str = "") -> tuple[SignedIn, ...]:
         """The sessions of an account, the newest first; `cookie` tells which is the current one."""
         now, digest = time.time(), _digest(cookie[:200])

@@ -82,6 +82,14 @@ async def identify(request: Request) -> Account:
     return (await _who(request))[0]
 
 
+async def is_still_in(request: Request) -> bool:
+    """Whether who asked would still be let in, for an answer that goes on for minutes."""
+    token = request.headers.get("authorization", "")
+    cookie = None if token else request.cookies.get(cookie_name(request, COOKIE), "")
+    found: bool = await run_in_threadpool(request.app.state.accounts.is_open, request.state.visitor, cookie)
+    return found
+
+
 def is_secure(request: Request) -> bool:
     """Whether the browser came by TLS, to this server or to a proxy that is trusted."""
     return bool(request.app.state.config.tls) or request.url.scheme == "https"

@@ -17,19 +17,27 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from fastapi import Request
+from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
+from shoal.server.auth import is_still_in
 from shoal.server.job_files import GONE, JobProcess, JobState
+from shoal.server.limits import TooOftenError
 from shoal.server.service import UnknownError
 from shoal.typing import Keywords
 
 KEEP_SECONDS = 3600
 SWEEP_SECONDS = 20
+MOST_STREAMS = 8
+PROVEN_SECONDS = 1.0
+_streams: Counter[str] = Counter()
+"""Open streams of each account, of this worker."""
 
 
 class Jobs:
@@ -191,18 +199,35 @@ def is_alive(job: JobState) -> bool:
     return True
 
 
-async def events_of(request: Request, folder: Path, at_work: Callable[[], bool]) -> AsyncIterator[str]:
-    """What a job says, as server-sent events, until it ends."""
+def progress(request: Request, folder: Path, at_work: Callable[[], bool]) -> StreamingResponse:
+    """What a job says, as server-sent events, until it ends or who asked is no longer let in."""
+    if _streams[request.state.visitor.id] >= MOST_STREAMS:
+        raise TooOftenError(f"At most {MOST_STREAMS} pages at a time are told how jobs go on; close one.")
+    return StreamingResponse(_events(request, folder, at_work), media_type="text/event-stream")
+
+
+async def _events(request: Request, folder: Path, at_work: Callable[[], bool]) -> AsyncIterator[str]:
     told: list[JobStep] = []
-    while not await request.is_disconnected():
-        said = steps(folder)
-        for each in [step for step in said if step not in told]:
-            yield f"data: {json.dumps([each.stage, each.share])}\n\n"
-        told = said
-        if not folder.is_dir() or not at_work():
-            yield "event: end\ndata: {}\n\n"
-            return
-        await asyncio.sleep(0.3)
+    who, proven = request.state.visitor.id, time.monotonic()
+    _streams[who] += 1
+    try:
+        while not await request.is_disconnected():
+            if time.monotonic() - proven > PROVEN_SECONDS:
+                if not await is_still_in(request):
+                    return
+                proven = time.monotonic()
+            said = steps(folder)
+            for each in [step for step in said if step not in told]:
+                yield f"data: {json.dumps([each.stage, each.share])}\n\n"
+            told = said
+            if not folder.is_dir() or not at_work():
+                yield "event: end\ndata: {}\n\n"
+                return
+            await asyncio.sleep(0.3)
+    finally:
+        _streams[who] -= 1
+        if not _streams[who]:
+            del _streams[who]
 
 
 def change(folder: Path, **facts: object) -> None:

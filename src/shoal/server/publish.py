@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import Request
-from fastapi.responses import FileResponse, RedirectResponse, Response, StreamingResponse
+from fastapi.responses import FileResponse, RedirectResponse, Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import UploadFile
 
@@ -30,7 +30,7 @@ from shoal.server.job_files import (
     TableLook,
     WantedRun,
 )
-from shoal.server.jobs import Jobs, busy, change, ends, events_of, running, start, steps, stop
+from shoal.server.jobs import Jobs, busy, change, ends, progress, running, start, steps, stop
 from shoal.server.publish_form import form_fields, method_names, texts_of, wanted_of
 from shoal.server.service import UnknownError
 from shoal.server.worker import HIERARCHIES
@@ -258,7 +258,7 @@ def forget(request: Request, job: str) -> Response:
 async def events(request: Request, job: str) -> Response:
     """The progress of a job as server-sent events, until it ends."""
     folder = job_of(request, job)
-    return StreamingResponse(events_of(request, folder, lambda: busy(folder)), media_type="text/event-stream")
+    return progress(request, folder, lambda: busy(folder))
 
 
 def downloads(folder: Path) -> list[str]:

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from fastapi import Query, Request
-from fastapi.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
@@ -25,7 +25,7 @@ from shoal.release import KeptRelease
 from shoal.release.marginals import MEASURING, released_columns
 from shoal.server import api, charts, releases, shown
 from shoal.server.job_files import GONE, JobState
-from shoal.server.jobs import Jobs, change, events_of, is_alive, steps, tell
+from shoal.server.jobs import Jobs, change, is_alive, progress, steps, tell
 from shoal.server.limits import TooOftenError
 from shoal.server.models import ReleaseJobFacts
 from shoal.server.pages import quoted, render
@@ -218,10 +218,7 @@ def cancel_form(request: Request, dataset: str, job: str) -> Response:
 async def events(request: Request, dataset: str, job: str) -> Response:
     """The progress of a job as server-sent events, until it ends."""
     folder = await run_in_threadpool(_job, request, dataset, job)
-    return StreamingResponse(
-        events_of(request, folder, lambda: job_facts(folder).state == "running"),
-        media_type="text/event-stream",
-    )
+    return progress(request, folder, lambda: job_facts(folder).state == "running")
 
 
 def table_page(request: Request, dataset: str, name: str, rows: int | None = _ROWS) -> Response:
