@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import shoal
 from shoal import risk
-from shoal.errors import GuaranteeError, InputError, ParameterError
+from shoal.errors import GuaranteeError, InputError
 from shoal.publish import protect_file
 
 COLUMNS = {"columns": ["age", "income"], "method": "mdav"}
@@ -38,14 +38,61 @@ def test_two_independent_versions_are_refused_and_a_coarsened_one_is_not(tmp_pat
         shoal.protect(
             frame.head(50), k=3, earlier=tmp_path / "first.parquet", **(COLUMNS | {"method": "suppress"})
         )
-    with pytest.raises(ParameterError, match="'earlier'"):
+
+
+@pytest.mark.parametrize("method", ["mdav", "suppress"])
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_an_earlier_release_in_parts_is_judged_as_in_memory(method, kind, tmp_path):
+    frame = people(300).with_columns(age=pl.col("age") // 20, income=pl.col("income") // 20)
+    frame[5, "age"] = None
+    getattr(frame, f"write_{kind}")(tmp_path / f"in.{kind}")
+    asked = {
+        "k": 3,
+        "columns": ["age", "income"],
+        "method": method,
+        "on_missing": "drop",
+        "accept_risk": True,
+    }
+    made = shoal.protect(frame, **(asked | {"k": 4}))
+    getattr(made.frame, f"write_{kind}")(tmp_path / f"first.{kind}")
+    # The same rows in another order: an independent version, as far as the check can tell.
+    made.frame.sample(fraction=1.0, shuffle=True, seed=1).write_parquet(tmp_path / "mixed.parquet")
+    for earlier in (f"first.{kind}", "mixed.parquet"):
+        whole = shoal.protect(frame, earlier=tmp_path / earlier, **asked)
+        for order in ["keep", "shuffle"] if method == "mdav" else ["keep"]:
+            parts = protect_file(
+                tmp_path / f"in.{kind}",
+                tmp_path / "o.parquet",
+                earlier=tmp_path / earlier,
+                n_jobs=1,
+                order=order,
+                **asked,
+            )
+            said = [[note for note in each.notes if "earlier" in note] for each in (whole, parts)]
+            assert said[0] == said[1]
+            assert len(said[0]) == 1
+            assert whole.reasons == parts.reasons
+            assert whole.status == parts.status
+    assert "share all that both say with fewer" in said[0][0]
+    pl.DataFrame({"other": [1, 2]}).write_csv(tmp_path / "other.csv")
+    with pytest.raises(InputError, match="must have a published column"):
         protect_file(
-            tmp_path / "first.parquet",
-            tmp_path / "o.parquet",
-            k=3,
-            earlier=tmp_path / "first.parquet",
+            tmp_path / f"in.{kind}",
+            tmp_path / "no.parquet",
+            earlier=tmp_path / "other.csv",
             n_jobs=1,
+            **asked,
         )
+    frame.head(50).write_parquet(tmp_path / "few.parquet")
+    with pytest.raises(InputError, match="must have the rows"):
+        protect_file(
+            tmp_path / f"in.{kind}",
+            tmp_path / "no.parquet",
+            earlier=tmp_path / "few.parquet",
+            n_jobs=1,
+            **asked,
+        )
+    assert not list(tmp_path.glob("*no.parquet*"))
 
 
 @settings(max_examples=60, deadline=None)

@@ -86,3 +86,42 @@ def test_contradictions_are_refused_before_the_work():
     rules = [{"range": "age <= 5"}, {"range": "age >= 6"}]
     with pytest.raises(SchemaError, match="No record can keep the rules 'age <= 5' and 'age >= 6' together"):
         shoal.protect(people(), k=4, schema=SCHEMA | {"rules": rules})
+
+
+def test_a_zero_that_stays_is_not_moved_by_another_rule():
+    frame = people().with_columns(income=pl.col("wage"))
+    schema = SCHEMA | {"rules": [{"zero": "pension"}, {"range": "pension >= 1"}]}
+    with pytest.raises(GuaranteeError, match="'pension >= 1' cannot be kept"):
+        shoal.protect(frame, k=4, method="mdav", schema=schema)
+    schema = SCHEMA | {"rules": [{"zero": "pension"}, {"order": "wage <= pension + 5"}]}
+    done = shoal.protect(frame, k=4, method="mdav", schema=schema)
+    assert (done.frame["pension"].filter(frame["pension"] == 0) == 0).all()
+    assert (done.frame["wage"] <= done.frame["pension"] + 5 + 1e-6).all()
+    assert done.frame.group_by(frame.columns).len()["len"].min() >= 4
+    assert "records of the input broke it" in " ".join(done.notes)
+
+
+def test_repair_of_a_step_keeps_groups_with_a_zero_alike():
+    frame = people()
+    steps = [
+        {"method": "mdav", "columns": frame.columns[2:]},
+        {"method": "suppress", "columns": ["age", "status"], "within": []},
+    ]
+    rules = [*RULES, {"order": "wage <= 0.8 * income + 1"}]
+    schema = SCHEMA | {"rules": rules}
+    done = shoal.protect(frame, k=4, schema=schema, steps=steps, accept_risk=True)
+    holds(done.frame, frame)
+    assert done.frame.group_by(frame.columns[2:]).len()["len"].min() >= 4
+
+
+def test_a_rule_across_steps_that_group_apart_says_what_to_do():
+    frame = people()
+    steps = [
+        {"method": "suppress", "columns": ["age", "status"]},
+        {"method": "mdav", "columns": ["wage", "children"]},
+        {"method": "mdav", "columns": ["pension", "income"]},
+    ]
+    with pytest.raises(
+        GuaranteeError, match=r"grouped in different steps \(wage; pension, income\).*in one step"
+    ):
+        shoal.protect(frame, k=4, schema=SCHEMA, steps=steps, accept_risk=True)

@@ -39,6 +39,7 @@ CASES = {
     "a value twice": ("a;x\na;y\nb;x\n", {}, "", GENERALIZE, "each value once"),
     "two parents": ("a;x;p\nb;x;q\n", {}, "", GENERALIZE, "one parent"),
     "no hierarchies": (None, {}, "", GENERALIZE, "h"),
+    "a hierarchy of no column": ("a;*\nb;*\n", {"job": None, "jobs": ROWS["job"]}, "", [*GENERALIZE, "--columns", "jobs,age"], "named like its column"),
     "k above n": ("", {}, "", ["-k", "9", *SUPPRESS, "--leave", "w,home,area,pay"], "at least that many. Got 8"),
     "k above n, generalised": ("a;*\nb;*\n", {}, "", ["-k", "9", *GENERALIZE], "at least that many. Got 8"),
     "k above n, a step": ("", {}, STEPS.format(k=9) + ROLES + LEFT, [], "k = 9 records"),
@@ -79,7 +80,9 @@ CASES = {
 def test_a_mistake_is_one_sentence(case, tmp_path, monkeypatch):
     hierarchy, changed, schema, words, told = CASES[case]
     monkeypatch.chdir(tmp_path)
-    pl.DataFrame(ROWS | changed, strict=False).write_csv("t.csv")
+    pl.DataFrame({name: cells for name, cells in (ROWS | changed).items() if cells}, strict=False).write_csv(
+        "t.csv"
+    )
     if hierarchy:
         (tmp_path / "h").mkdir()
         (tmp_path / "h" / "job.csv").write_text(hierarchy, encoding="utf-8")

@@ -167,3 +167,36 @@ def test_a_group_that_became_zero_is_said_to_be_so():
     edits = edits_of([Rule(zero="a")], ["a"])
     assert repair(mixed, before, edits, ["a"]).kept[0].how == "zeros"
     assert repair(before, before, edits, ["a"]).kept[0].how == "held"
+
+
+@pytest.mark.parametrize(
+    ("texts", "named"),
+    [
+        ([{"ratio": "0 <= a / b <= 0.1"}, {"range": "c >= 0"}, {"ratio": "0.2 <= a / b"}], "<= a / b <= 0.1' and '0.2 <="),
+        ([{"ratio": "2 <= a / b"}, {"order": "a <= b"}, {"range": "b >= 1"}], "'a <= b', 'b >= 1' and '2 <= a / b'"),
+        ([{"impossible": "a < 50"}, {"impossible": "a >= 50"}], "'a < 50' and 'a >= 50'"),
+        ([{"impossible": "a > 3 and a < 9"}, {"range": "4 <= a <= 8"}], "together"),
+        ([{"impossible": "sex = 'f'"}, {"impossible": "sex != 'f'"}], "sex = 'f'"),
+        ([{"integer": "a"}, {"range": "0.2 <= a <= 0.8"}], "'a' and '0.2 <= a <= 0.8'"),
+        ([{"integer": "a"}, {"impossible": "a < 1"}, {"impossible": "a > 0"}], "together"),
+    ],
+)  # fmt: skip
+def test_ratios_impossible_values_and_integers_contradict_too(texts, named):
+    with pytest.raises(SchemaError, match=named):
+        refuse_contradiction(edits_of([Rule(**each) for each in texts], NAMES))
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [
+        [{"ratio": "2 <= a / b"}, {"order": "a <= b"}],  # both below 0
+        [{"ratio": "2 <= a / b"}, {"order": "a <= b"}, {"range": "0 <= b <= 0"}],  # the ratio says nothing
+        [{"impossible": "a < 50"}, {"impossible": "a > 50"}],
+        [{"impossible": "sex = 'f'"}, {"impossible": "sex = 'm'"}],
+        [{"impossible": "a < 50 and sex = 'f'"}, {"impossible": "a >= 50 and sex = 'f'"}],
+        [{"integer": "a"}, {"impossible": "a < 1"}, {"impossible": "a > 1.5"}],
+        [{"integer": "a"}, {"zero": "a"}, {"range": "a >= 1"}],
+    ],
+)
+def test_rules_that_some_record_keeps_are_no_contradiction(texts):
+    refuse_contradiction(edits_of([Rule(**each) for each in texts], NAMES))

@@ -6,7 +6,7 @@ another one, so that every released cell is true.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -90,7 +90,7 @@ def change(
             verdicts,
             figures,
             status,
-            (*told, *_notes(settled, recoder)),
+            (*told, *_notes(settled, recoder), *(each.sentence for each in kept.kept)),
             _sizes(recoder),
             _parameters(recoder),
         )
@@ -106,7 +106,7 @@ def recoder_for(settled: SettledChange, table: pl.DataFrame) -> Recoder:
             k=request.k, reading=request.reading or "strict", importance=importance, columns=roles.quasi_names,
             subsets=request.subsets, apart=_apart(settled), time_limit=request.time_limit, random_state=seed,
         )  # fmt: skip
-    given = {} if request.hierarchies is None else read_hierarchies(request.hierarchies)
+    given = given_hierarchies(request, table.columns)
     found = {fact.name: hierarchy_for(fact, given, table[fact.name]) for fact in roles.quasi}
     return Generalize(
         k=request.k, hierarchies={name: tree for name, tree in found.items() if tree is not None},
@@ -118,6 +118,19 @@ def recoder_for(settled: SettledChange, table: pl.DataFrame) -> Recoder:
         columns=[*roles.quasi_names, *roles.modelled], time_limit=request.time_limit, random_state=seed,
         certify=bool(request.certify) or table.height <= CERTIFIED,
     ).check()  # fmt: skip
+
+
+def given_hierarchies(request: ProtectionRequest, names: Collection[str]) -> dict[str, Hierarchy]:
+    """The hierarchies of the request's folder by column; raises a sentence where none is of a column of the table."""
+    if request.hierarchies is None:
+        return {}
+    given = read_hierarchies(request.hierarchies)
+    if not set(given) & set(names):
+        raise InputError(
+            "A hierarchy must be named like its column (age.csv, or data_hierarchy_age.csv). The folder "
+            f"{str(request.hierarchies)!r} has {', '.join(sorted(given)[:8])}, the table no such column."
+        )
+    return given
 
 
 def hierarchy_for(fact: Column, given: dict[str, Hierarchy], cells: pl.Series) -> Hierarchy | None:

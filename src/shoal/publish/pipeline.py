@@ -13,9 +13,7 @@ from dataclasses import replace
 
 from shoal.errors import ParameterError
 from shoal.microaggregation import Microaggregator, resolve_method
-from shoal.publish.earlier import with_earlier
 from shoal.publish.executors import Draft, Executor, Progress, Rows
-from shoal.publish.executors.memory import MemoryRows
 from shoal.publish.recoding import CHANGING, refuse_for_groups
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.result import Protection
@@ -25,7 +23,7 @@ from shoal.publish.stages.identification import NOT_MEASURED
 from shoal.publish.stages.plan import PublishPlan, draft_plan, finished_plan, small_strata
 from shoal.publish.stages.roles import Roles, settle_roles, settle_rules
 from shoal.publish.stages.routing import centres_of, stratum_sums
-from shoal.publish.stages.survey import ROW, survey_batch, surveyed
+from shoal.publish.stages.survey import survey_batch, surveyed
 from shoal.publish.status import Status, refuse_red, status_of
 
 # Rows of the sample from which large tables are cut into parts.
@@ -144,8 +142,6 @@ def settle_status(rows: Rows, draft: Draft, plan: PublishPlan) -> tuple[Status, 
         raise KeyboardInterrupt
     refuse_broken(draft.verdicts)
     status = status_of(draft.verdicts, exposure_of(draft.classes, plan), request.k, request.limits)
-    told: tuple[str, ...] = ()
-    if isinstance(rows, MemoryRows):
-        status, told = with_earlier(status, request, plan.roles, rows.published, rows.table[ROW])
+    status, told = rows.with_earlier(status, plan)
     refuse_red(status, accepted=request.accept_risk)
     return status, told

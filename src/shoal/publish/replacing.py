@@ -12,7 +12,7 @@ import secrets
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import polars as pl
@@ -22,7 +22,7 @@ from shoal.engine.frame import Frame
 from shoal.engine.pseudonyms import pseudonyms
 from shoal.errors import InputError
 from shoal.privacy import Verdict
-from shoal.publish.earlier import with_earlier
+from shoal.publish.earlier import RowClasses, with_earlier, with_earlier_classes
 from shoal.publish.executors import Executor, GivenOut, Progress, Rows
 from shoal.publish.executors.memory import MemoryRows
 from shoal.publish.request import ProtectionRequest, refuse_fields
@@ -58,6 +58,8 @@ class Outcome:
         Gives it out.
     whole : polars.DataFrame or None
         All rows as published, where they are in memory.
+    beside : RowClasses or None
+        The class of each row where they are not, and an earlier release is laid beside them.
     """
 
     classes: pl.DataFrame
@@ -65,6 +67,7 @@ class Outcome:
     published: pl.DataFrame
     give: Callable[[np.ndarray], GivenOut]
     whole: pl.DataFrame | None = None
+    beside: RowClasses | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +97,9 @@ class Opened:
         told: tuple[str, ...] = ()
         if made.whole is not None:
             status, told = with_earlier(status, self.request, self.roles, made.whole, table[ROW])
+        elif made.beside is not None:
+            folder = cast("PartsRows", self.rows).folder
+            status, told = with_earlier_classes(status, self.request, self.roles, made.beside, folder)
         refuse_red(status, accepted=self.request.accept_risk)
         return status, (*self.rows.notes, *self.roles.notes, *told)
 
@@ -256,6 +262,7 @@ def _in_parts(
     place = np.full(rows.source.n_rows, -1, np.int64)
     place[table[ROW].to_numpy()] = np.arange(table.height)
     classes, before, after = ClassCounter(), [], []
+    beside: list[RowClasses] = []
     writer = BatchWriter(temporary, rows.place.output.suffix.lower(), rows.source)
     try:
         for batch in rows.source.numbered(None):
@@ -267,6 +274,8 @@ def _in_parts(
             made = decoded.with_columns(cells)
             homes = None if households is None else households.gather(here)
             classes.add(check.class_rows(made, settled, homes))
+            if settled.request.earlier is not None:
+                beside.append(RowClasses.of(made[ROW], made, roles.open))
             chosen = np.flatnonzero(here % step == 0)
             before.append(original_cells(decoded, roles)[chosen])
             after.append(made.select(n for n in roles.names if n not in hidden(roles))[chosen])
@@ -274,4 +283,7 @@ def _in_parts(
             rows.tell("writing and checking", int(here[-1]) + 1 if here.size else 0, table.height)
     finally:
         writer.close()
-    return Outcome(classes.all(), pl.concat(before), pl.concat(after), lambda _labels: GivenOut(None, None))
+    return Outcome(
+        classes.all(), pl.concat(before), pl.concat(after), lambda _labels: GivenOut(None, None),
+        beside=RowClasses.joined(beside) if beside else None,
+    )  # fmt: skip

@@ -278,10 +278,13 @@ def _notes(plan: PublishPlan, draft: Draft, figures: Figures) -> list[str]:
             f"{figures.false_cells:,} cells of categories hold a value that is not the record's own: the most frequent "
             "one of its group."
         )
-    said += [
-        f"Rule {rule.text!r} ({rule.kind.replace('_', ' ')}) holds for every published record."
-        for rule in roles.schema.rules
-    ]
+    if figures.rules is not None:
+        said += [each.sentence for each in figures.rules]
+    else:
+        said += [
+            f"Rule {rule.text!r} ({rule.kind.replace('_', ' ')}) holds for every published record."
+            for rule in roles.schema.rules
+        ]
     left = [*roles.sensitive, *roles.left]
     if left:
         said.append(f"Not protected, published as they are: {', '.join(left)}.")

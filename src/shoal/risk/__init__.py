@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.risk._composition import Composition, composition
-from shoal.risk._earlier import Intersection, intersection
+from shoal.risk._earlier import Intersection, intersection, joint_classes
 from shoal.risk._loglinear import ModelRisk, log_linear_risk
 from shoal.risk._measure import Risk, above_zero, column_risks, measure, survey_weights
 from shoal.risk._population import PopulationUniqueness, population_uniqueness
@@ -22,6 +22,7 @@ __all__ = [
     "column_risks",
     "composition",
     "intersection",
+    "joint_classes",
     "log_linear_risk",
     "measure",
     "population_uniqueness",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
+import polars as pl
 
 from shoal.errors import InputError
 from shoal.privacy.cells import cells_of, names_of, opened
@@ -88,22 +88,41 @@ def intersection(
     """
     names, before = names_of(columns, "columns"), names_of(earlier_columns, "earlier_columns")
     ours, theirs = opened(new, names), opened(earlier, before)
-    if len(ours) != len(theirs):
-        raise InputError(
-            f"The earlier release must have the rows of this table, in its order. Got {len(theirs):,} rows for "
-            f"{len(ours):,}."
-        )
     a = classes_of(cells_of(ours, names)).labels
     b = classes_of(cells_of(theirs, before)).labels
-    both = np.unique(np.stack([a, b]), axis=1, return_inverse=True)[1].reshape(-1)
-    sizes = np.bincount(both)
-    finer_new, finer_old = int(both.max()) == int(a.max()), int(both.max()) == int(b.max())
+    return joint_classes(pl.Series("earlier", b), pl.Series("new", a), k)
+
+
+def joint_classes(earlier: pl.Series, new: pl.Series, k: int) -> Intersection:
+    """Count the classes that two releases make together, from the class of each row in either.
+
+    Parameters
+    ----------
+    earlier, new : polars.Series
+        A number for the class of each row; row i of both is about the same person.
+    k : int
+        Smallest class wanted.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import risk
+    >>> risk.joint_classes(pl.Series([0, 0, 1, 1]), pl.Series([5, 5, 5, 5]), 2).nested
+    'earlier in new'
+    """
+    if earlier.len() != new.len():
+        raise InputError(
+            f"The earlier release must have the rows of this table, in its order. Got {earlier.len():,} rows for "
+            f"{new.len():,}."
+        )
+    both = pl.DataFrame([earlier.alias("earlier"), new.alias("new")])
+    sizes = both.group_by("earlier", "new").len()["len"]
+    finer_new, finer_old = sizes.len() == new.n_unique(), sizes.len() == earlier.n_unique()
     nested = (
         "equal" if finer_new and finer_old
         else "new in earlier" if finer_new
         else "earlier in new" if finer_old
         else "neither"
     )  # fmt: skip
-    return Intersection(
-        int(both.size), int(sizes.min()), int(sizes[sizes < k].sum()), finer_new or finer_old, nested
-    )
+    below = int(sizes.filter(sizes < k).sum())
+    return Intersection(both.height, int(sizes.to_numpy().min()), below, finer_new or finer_old, nested)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from shoal.rules._edits import Edit, Linear, edits_of, refuse_contradiction, refuse_texts
+from shoal.rules._contradiction import refuse_contradiction
+from shoal.rules._edits import Edit, Linear, edits_of, refuse_texts
 from shoal.rules._repair import KeptRule, Repaired, refuse_unkept, repair
 
 __all__ = [

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -260,57 +260,3 @@ def _merged(*terms: tuple[str, float]) -> tuple[tuple[str, float], ...]:
     for name, factor in terms:
         found[name] = found.get(name, 0.0) + factor
     return tuple(found.items())
-
-
-def refuse_contradiction(edits: Sequence[Edit]) -> None:
-    """Raise `SchemaError` naming a smallest set of sums, orders and ranges that no record can keep together.
-
-    Examples
-    --------
-    >>> from shoal.rules import edits_of, refuse_contradiction
-    >>> from shoal.schema import Rule
-    >>> edits = edits_of([Rule(range="5 <= a <= 9"), Rule(order="a <= b"), Rule(range="b <= 4")], ["a", "b"])
-    >>> refuse_contradiction(edits)
-    Traceback (most recent call last):
-    shoal.errors.SchemaError: No record can keep the rules '5 <= a <= 9', 'a <= b' and 'b <= 4' together.
-    """
-    left = [edit for edit in edits if edit.linear]
-    if not left or _feasible(left):
-        return
-    for edit in list(left):
-        without = [each for each in left if each is not edit]
-        if without and not _feasible(without):
-            left = without
-    texts = [repr(edit.text) for edit in left]
-    named = texts[0] if len(texts) == 1 else f"{', '.join(texts[:-1])} and {texts[-1]}"
-    raise SchemaError(f"No record can keep the rule{'s' if len(texts) > 1 else ''} {named} together.")
-
-
-def _feasible(edits: Sequence[Edit]) -> bool:
-    from scipy.optimize import linprog
-
-    linear = [each for edit in edits for each in edit.linear]
-    names = sorted({name for each in linear for name, _ in each.factors})
-    place = {name: at for at, name in enumerate(names)}
-    # Strict comparisons by a margin that is itself made as large as possible.
-    rows, limits, equal, totals = [], [], [], []
-    for each in linear:
-        row = np.zeros(len(names) + 1)
-        for name, factor in each.factors:
-            row[place[name]] += factor
-        if each.equality:
-            equal.append(row)
-            totals.append(-each.constant)
-        else:
-            row[-1] = 1.0 if each.strict else 0.0
-            rows.append(row)
-            limits.append(-each.constant)
-    goal = np.zeros(len(names) + 1)
-    goal[-1] = -1.0
-    found = linprog(
-        goal, A_ub=np.array(rows) if rows else None, b_ub=limits or None,
-        A_eq=np.array(equal) if equal else None, b_eq=totals or None,
-        bounds=[(None, None)] * len(names) + [(0.0, 1.0)], method="highs",
-    )  # fmt: skip
-    strict = any(each.strict for each in linear)
-    return found.status == 3 or (found.status == 0 and (not strict or -found.fun > 1e-12))

@@ -50,6 +50,12 @@ class KeptRule:
         """The facts as plain values."""
         return dict(vars(self))
 
+    @property
+    def sentence(self) -> str:
+        """The facts as a sentence."""
+        text = str(self)
+        return f"{text[0].upper()}{text[1:]}."
+
     def __str__(self) -> str:
         how = {
             "construction": "kept by the means of groups",
@@ -153,22 +159,31 @@ def _swept(
 ) -> pl.DataFrame:
     """Rule by rule, again and again until nothing moves; each time another column gives way."""
     whole = {edit.columns[0] for edit in edits if edit.kind == "integer"}
-    zeros = {edit.columns[0] for edit in edits if edit.kind == "zero"}
+    zeros = _zeros(table, before, edits)
     ranked = sorted(edits, key=lambda edit: _ORDER.index(edit.kind))
     for sweep in range(SWEEPS):
         moved = False
         for edit in ranked:
             bad = edit.broken(table, before)
             if bad.any():
-                table, moved = _mended(table, before, edit, bad, treated, whole, zeros, sweep), True
+                table, moved = _mended(table, edit, bad, treated, whole, zeros, sweep), True
         if not moved:
             break
     return table
 
 
+def _zeros(table: pl.DataFrame, before: pl.DataFrame, edits: Sequence[Edit]) -> dict[str, np.ndarray]:
+    """The cells that must stay zero: those that were, and those of records that are published like one of them.
+
+    Where a group became zero as a whole its members look alike, and must after a repair.
+    """
+    names = [edit.columns[0] for edit in edits if edit.kind == "zero"]
+    return {name: (_numbers(before, name) == 0) | (_numbers(table, name) == 0) for name in names}
+
+
 def _mended(
-    table: pl.DataFrame, before: pl.DataFrame, edit: Edit, bad: np.ndarray, treated: set[str], whole: set[str],
-    zeros: set[str], sweep: int,
+    table: pl.DataFrame, edit: Edit, bad: np.ndarray, treated: set[str], whole: set[str],
+    zeros: dict[str, np.ndarray], sweep: int,
 ) -> pl.DataFrame:  # fmt: skip
     """One rule made to hold on the rows that break it, where a treated column allows it."""
     name = edit.columns[0]
@@ -183,13 +198,13 @@ def _mended(
         free = [each for each in reversed(edit.columns) if each in treated]
         return table.with_columns(table[free[0]].set(pl.Series(bad), None)) if free else table
     for linear in linear_of(edit):
-        table = _moved(table, before, linear, bad, treated, whole, zeros, sweep)
+        table = _moved(table, linear, bad, treated, whole, zeros, sweep)
     return table
 
 
 def _moved(
-    table: pl.DataFrame, before: pl.DataFrame, linear: Linear, bad: np.ndarray, treated: set[str], whole: set[str],
-    zeros: set[str], sweep: int,
+    table: pl.DataFrame, linear: Linear, bad: np.ndarray, treated: set[str], whole: set[str],
+    zeros: dict[str, np.ndarray], sweep: int,
 ) -> pl.DataFrame:  # fmt: skip
     """A sum brought to its limit by one of its treated columns."""
     free = [(name, factor) for name, factor in linear.factors if name in treated and factor]
@@ -203,7 +218,7 @@ def _moved(
         over = factor * values + rest
         move = bad & ~np.isnan(limit) & ~np.isnan(values) & ((over != 0) if linear.equality else (over > 0))
         if name in zeros:
-            move &= _numbers(before, name) != 0
+            move &= ~zeros[name]
     if not linear.equality and (name in whole or linear.strict):
         step = 1.0 if name in whole else 0.0
         edge = np.floor(limit) if factor > 0 else np.ceil(limit)
@@ -233,16 +248,16 @@ def _programmed(
     free = [name for name in names if name in treated]
     if not bad.any() or not free:
         return table
-    zeros = [edit.columns[0] for edit in edits if edit.kind == "zero" and edit.columns[0] in free]
+    zeros = {name: held for name, held in _zeros(table, before, edits).items() if name in free}
     whole = {edit.columns[0] for edit in edits if edit.kind == "integer"}
     rows = np.flatnonzero(bad)
     X = np.stack([_numbers(table, name)[rows] for name in names], axis=1)
-    held = np.stack([np.zeros(rows.size)] + [(_numbers(before, name)[rows] == 0) for name in zeros], axis=1)
+    held = np.stack([np.zeros(rows.size)] + [held[rows] for held in zeros.values()], axis=1)
     unique, of_row = np.unique(np.column_stack([X, held]), axis=0, return_inverse=True)
     if unique.shape[0] > MOST_PROGRAMMES:
         return table
     linear = [each for edit in numeric for each in linear_of(edit)]
-    solved = np.stack([_nearest(row, names, free, whole, zeros, linear) for row in unique])
+    solved = np.stack([_nearest(row, names, free, whole, list(zeros), linear) for row in unique])
     for name in free:
         values = _numbers(table, name)
         values[rows] = solved[of_row.reshape(-1), names.index(name)]
@@ -259,7 +274,7 @@ def _nearest(
 
     p = len(names)
     x, fixed = row[:p], {name for at, name in enumerate(zeros) if row[p + 1 + at]}
-    scale = np.maximum(np.abs(x), 1.0)
+    scale = np.maximum(np.abs(np.nan_to_num(x)), 1.0)
     A, low, high = [], [], []
     for each in linear:
         line = np.zeros(2 * p)

@@ -20,6 +20,7 @@ from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.measure import Figures, Tally
 from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.roles import Roles
+from shoal.publish.status import Status
 
 T = TypeVar("T")
 Progress = Callable[[str, float, float], None]
@@ -80,6 +81,9 @@ class Rows(Protocol):
 
     def draft(self, plan: PublishPlan, key: bytes | None) -> Draft:
         """Make what would be published, count its classes and measure it; nothing is given out yet."""
+
+    def with_earlier(self, status: Status, plan: PublishPlan) -> tuple[Status, tuple[str, ...]]:
+        """The status with what an earlier release adds, and what to say."""
 
     def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
         """The figures with what only this executor can tell."""

@@ -12,6 +12,7 @@ import polars as pl
 
 from shoal import bounds, rules
 from shoal.engine.frame import Frame
+from shoal.publish.earlier import with_earlier
 from shoal.publish.executors import Draft, GivenOut, Progress
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
@@ -23,6 +24,7 @@ from shoal.publish.stages.release import hidden, new_columns, shuffled
 from shoal.publish.stages.roles import Roles
 from shoal.publish.stages.solve import MEASURING, Solved, solve_part
 from shoal.publish.stages.survey import ROW, kept_rows
+from shoal.publish.status import Status
 from shoal.rules import KeptRule
 
 T = TypeVar("T")
@@ -124,6 +126,10 @@ class MemoryRows:
         tally.keep(self.table[chosen], self.published[chosen])
         tally.show(self.published, 0)
         return Draft(classes, check.verdicts_of(self.published, classes, plan), tally)
+
+    def with_earlier(self, status: Status, plan: PublishPlan) -> tuple[Status, tuple[str, ...]]:
+        """The status with what an earlier release adds, and what to say."""
+        return with_earlier(status, plan.request, plan.roles, self.published, self.table[ROW])
 
     def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
         """Re-identification before and after, and the certificate where it was asked for."""

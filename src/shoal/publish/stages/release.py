@@ -56,15 +56,15 @@ def new_columns(
 def ruled(batch: pl.DataFrame, roles: Roles, new: dict[str, pl.Series]) -> dict[str, pl.Series]:
     """The new columns with every rule made to hold, row by row; raises where one cannot.
 
-    Zeros that stay are kept before, when a group's value is made.
+    Zeros that stay are kept before, when a group's value is made; none of them is moved here.
     """
-    edits = tuple(edit for edit in rules.edits_of(roles.schema.rules, roles.names) if edit.kind != "zero")
+    edits = rules.edits_of(roles.schema.rules, roles.names)
     after = batch.with_columns(new.values())
     treated = [name for name in roles.quasi_names if name in new]
     done = rules.repair(after, after, edits, treated)
     types = {name: new[name].dtype for name in treated}
     table = done.table.with_columns(pl.col(name).cast(dtype, strict=False) for name, dtype in types.items())
-    done = rules.repair(table, table, edits, ())
+    done = rules.repair(table, after, edits, ())
     rules.refuse_unkept(done)
     return new | {name: table[name] for name in treated}
 

@@ -11,7 +11,7 @@ import polars as pl
 
 from shoal import privacy, rules
 from shoal.engine.roles import row_codes
-from shoal.errors import InputError
+from shoal.errors import GuaranteeError, InputError
 from shoal.publish.executors import Executor, Progress
 from shoal.publish.replacing import class_weights, needed_table, opened, outcome_of
 from shoal.publish.request import ProtectionRequest, refuse_fields
@@ -80,6 +80,7 @@ def run_steps(
         tell("checking", 0, 0)
         protected = table.with_columns(new.values())
         verdicts = _verdicts(protected, ran, roles)
+        refuse_rules_apart(verdicts, ran, edits, kept.kept)
         check.refuse_broken(verdicts)
         made = outcome_of(run.rows, settled, table, new, run.key)
         exposure = check.exposure_of(made.classes, settled)
@@ -125,6 +126,26 @@ def refuse_untreated(roles: Roles, steps: tuple[Step, ...]) -> None:
         raise InputError(
             f"A run of steps takes no strata: name them in 'within' of a step. Got {', '.join(roles.strata)}."
         )
+
+
+def refuse_rules_apart(
+    verdicts: tuple[privacy.Verdict, ...], ran: list[Ran], edits: tuple[rules.Edit, ...],
+    kept: tuple[rules.KeptRule, ...],
+) -> None:  # fmt: skip
+    """Raise a sentence where a repair cost k because a rule's columns were grouped apart: one step would keep both."""
+    if all(verdict.holds is not False for verdict in verdicts):
+        return
+    for edit, each in zip(edits, kept, strict=True):
+        apart = [
+            ", ".join(name for name in one.step.columns if name in edit.columns)
+            for one in ran
+            if one.step.is_grouping and set(one.step.columns) & set(edit.columns)
+        ]
+        if each.repaired and len(apart) > 1:
+            raise GuaranteeError(
+                f"The rule {edit.text!r} is about columns that are grouped in different steps ({'; '.join(apart)}), and "
+                "its repair takes records out of their groups. Treat these columns in one step."
+            )
 
 
 def _run(
@@ -311,7 +332,7 @@ def _notes(
         k = f", k = {each.k}{counted}" if each.step.is_truthful or each.step.is_grouping else ""
         said.append(f"Step {at + 1}: {each.step.method} of {', '.join(each.step.columns)}{k}{level}{where}.")
         said += each.treated.notes
-    said += [f"{str(each)[0].upper()}{str(each)[1:]}." for each in kept]
+    said += [each.sentence for each in kept]
     left = [name for name in (*roles.sensitive, *roles.left) if name not in settled.treated]
     if left:
         said.append(f"Not protected, published as they are: {', '.join(left)}.")

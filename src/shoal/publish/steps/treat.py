@@ -13,10 +13,10 @@ from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.encode import Encoder
 from shoal.engine.roles import row_codes
 from shoal.errors import InputError, ParameterError
-from shoal.generalization import Generalize, Recoder, Suppress, read_hierarchies
+from shoal.generalization import Generalize, Recoder, Suppress
 from shoal.microaggregation import join_small_strata, partition_within, resolve_method
 from shoal.privacy import merge_for_diversity
-from shoal.publish.change import hierarchy_for
+from shoal.publish.change import given_hierarchies, hierarchy_for
 from shoal.publish.stages.survey import weights_of
 from shoal.publish.steps.perturb import PERTURBING, column_losses
 from shoal.publish.steps.task import StepTask, Treated
@@ -116,7 +116,7 @@ def _recoder(task: StepTask, table: pl.DataFrame) -> Recoder:
             k=task.k, reading=step.reading or "strict", importance=importance, columns=list(step.columns),
             subsets=step.subsets, apart=task.apart, time_limit=request.time_limit, random_state=task.seed,
         ).check()  # fmt: skip
-    given = {} if request.hierarchies is None else read_hierarchies(request.hierarchies)
+    given = given_hierarchies(request, task.table.columns)
     found = {name: hierarchy_for(task.facts[name], given, table[name]) for name in step.columns}
     return Generalize(
         k=task.k, hierarchies={name: tree for name, tree in found.items() if tree is not None},

@@ -16,6 +16,7 @@ from typing import TypeVar
 import polars as pl
 
 from shoal import io
+from shoal.publish.earlier import with_earlier_classes
 from shoal.publish.executors import Draft, GivenOut, Progress
 from shoal.publish.executors.parts import pool, resuming, spilling, writing
 from shoal.publish.executors.parts.source import BatchFiles, in_threads, open_source
@@ -27,6 +28,7 @@ from shoal.publish.stages.measure import Figures
 from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.roles import GUESSED_ROWS, Roles
 from shoal.publish.stages.survey import kept_rows
+from shoal.publish.status import Status
 
 T = TypeVar("T")
 MEMORY = "2GB"
@@ -37,7 +39,6 @@ LARGEST_PART = 100_000
 COPIES = 10
 _CANNOT = {
     "certify": "the bound needs all records at once",
-    "earlier": "both releases must be in one memory to be laid side by side",
     "keep_best": "an interrupted run goes on with --resume instead",
 }
 
@@ -172,6 +173,14 @@ class PartsRows:
         )  # fmt: skip
         classes = self.written.classes
         return Draft(classes, check.verdicts_of_classes(classes, plan), self.written.tally)
+
+    def with_earlier(self, status: Status, plan: PublishPlan) -> tuple[Status, tuple[str, ...]]:
+        """The status with what an earlier release adds, and what to say."""
+        beside = self.written.beside
+        if beside is None:
+            return status, ()
+        self.tell("laying the earlier release beside this one", 0, 0)
+        return with_earlier_classes(status, self.request, plan.roles, beside, self.folder)
 
     def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
         """The risk of being found before and after, and what the run has cost."""

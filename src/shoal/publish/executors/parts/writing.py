@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from shoal import io
 from shoal.engine.compile import kernel
 from shoal.errors import InputError
+from shoal.publish.earlier import RowClasses
 from shoal.publish.executors import Progress
 from shoal.publish.executors.parts.source import BatchFiles, in_threads
 from shoal.publish.executors.parts.spilling import SpillTask, read_result, read_spill
@@ -122,12 +123,15 @@ class Written:
         The group of each row, where that was asked for.
     keys : polars.DataFrame or None
         What the risk of being found is measured on, where the table is not too large for it.
+    beside : RowClasses or None
+        The class of each row, where it is laid beside an earlier release.
     """
 
     classes: pl.DataFrame
     tally: Tally
     labels: np.ndarray | None
     keys: pl.DataFrame | None
+    beside: RowClasses | None = None
 
 
 def write(
@@ -155,31 +159,36 @@ def write(
     measured = is_measured(plan.n_rows, plan)
     labels: list[np.ndarray] = []
     keys: list[pl.DataFrame] = []
+    beside: list[RowClasses] = []
     if mix:
         batches = _by_part(tasks, tally, plan)
     else:
         groups = _Groups(plan, source.n_rows, folder, memory)
         batches = _in_order(source, plan, groups, tasks, tally)
 
-    def made(each: Batch) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame | None, np.ndarray]:
-        """A batch as published, its classes, its keys, and the group of each row."""
+    def made(each: Batch) -> tuple[pl.DataFrame, _Counted, np.ndarray]:
+        """A batch as published, what was counted of it, and the group of each row."""
         batch, of_row, values, gone = each
         lack = np.zeros((of_row.size, values.shape[1]), bool) if gone is None else _rows_of(gone, of_row)
         new = released(batch, plan, _rows_of(values, of_row), lack, key)
         home = None if plan.roles.household is None else batch[plan.roles.household]
-        found = class_rows(new, plan, home)
-        known = keys_of(new, plan, home) if measured else None
+        counted = _Counted(
+            class_rows(new, plan, home),
+            keys_of(new, plan, home) if measured else None,
+            RowClasses.of(batch[ROW], new, plan.roles.open) if plan.request.earlier is not None else None,
+        )
         if mix:
             order = shuffled(new)
             new, of_row = new[order], of_row[order]
-        return new, found, known, of_row
+        return new, counted, of_row
 
     writer = BatchWriter(path, kind, source)
     try:
         following = 0
-        for published, found, known, of_row in in_threads(made, batches):
-            classes.add(found)
-            keys += [] if known is None else [known]
+        for published, counted, of_row in in_threads(made, batches):
+            classes.add(counted.classes)
+            keys += [] if counted.keys is None else [counted.keys]
+            beside += [] if counted.beside is None else [counted.beside]
             tally.show(published, done)
             writer.write(published)
             if wanted:
@@ -194,7 +203,17 @@ def write(
         tally,
         np.concatenate(labels).astype(np.int64) if wanted else None,
         pl.concat(keys) if keys else None,
+        RowClasses.joined(beside) if beside else None,
     )
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """What was counted of a batch: its classes, its keys, and the class of each row."""
+
+    classes: pl.DataFrame
+    keys: pl.DataFrame | None
+    beside: RowClasses | None
 
 
 class _Groups:

@@ -47,6 +47,7 @@ from shoal.publish.stages.roles import GUESSED_ROWS, Roles
 from shoal.publish.stages.routing import added_spread, merged_parts, route, spread_of
 from shoal.publish.stages.solve import solve_part
 from shoal.publish.stages.survey import ROW, kept_rows
+from shoal.publish.status import Status
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -192,6 +193,11 @@ class SparkRows:
         tally.keep(plan.roles.decoder(before), shown)
         tally.show(shown, 0)
         return tally
+
+    def with_earlier(self, status: Status, plan: PublishPlan) -> tuple[Status, tuple[str, ...]]:
+        """An earlier release is refused on Spark before anything is read."""
+        del plan
+        return status, ()
 
     def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
         """The risk of being found before and after."""
