@@ -8,8 +8,10 @@ import os
 import shutil
 import sys
 from decimal import Decimal
+from itertools import combinations
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,8 +19,17 @@ from hypothesis import strategies as st
 
 from shoal.dp import Session
 from shoal.dp.answering.rows import Held, Streamed
-from shoal.dp.loading.sources import _duckdb, _parquet, _postgresql, open_source, without_password
+from shoal.dp.loading.sources import (
+    _duckdb,
+    _parquet,
+    _postgresql,
+    open_source,
+    without_password,
+)
 from shoal.errors import InputError, SchemaError
+from shoal.release import release_marginals
+from shoal.release.marginals._release import load_codes
+from shoal.release.marginals._residuals import count_table
 from shoal.schema import Column, Schema, Unit
 
 duckdb = pytest.importorskip("duckdb")
@@ -34,6 +45,7 @@ COLUMNS = {
     "born": Column("born", kind="date", bounds=("1900-01-01", "2020-12-31")),
     "seen": Column("seen", kind="date", bounds=("1900-01-01", "2020-12-31")),  # stored with a time of day
 }
+RELEASED = ("age", "income", "price", "region", "smoker", "born")
 STORED = {
     "age": pl.Int64,
     "income": pl.Float64,
@@ -198,6 +210,22 @@ def test_postgresql_in_several_batches(cluster, monkeypatch):
     frame = people(1000)
     monkeypatch.setattr(_postgresql, "BATCH_ROWS", 90)
     same_on(in_postgres(cluster.url, frame), frame, QUESTIONS[2:5])
+
+
+def released_alike(source, frame: pl.DataFrame) -> None:
+    """At a huge epsilon a private table of a source tells the counts of all pairs of a frame's cells."""
+    schema = Schema({name: COLUMNS[name] for name in RELEASED}, id="t", budget=1e6)
+    out = release_marginals(source, schema, 1e6, columns=RELEASED, marginals=2)
+    codes = load_codes(frame, schema, out.plan, None)
+    for key in combinations(range(len(RELEASED)), 2):
+        told = np.rint(out.model.table(key)).astype(np.int64)
+        assert (told == count_table(codes, key, out.model.sizes)).all()
+    assert (tuple(out.frame.columns), out.frame.height) == (RELEASED, frame.height)
+
+
+def test_a_private_table_of_postgresql(cluster):
+    frame = people(300)
+    released_alike(in_postgres(cluster.url, frame), frame)
 
 
 def test_odd_types_and_texts_of_postgresql(cluster):
@@ -454,6 +482,12 @@ def spark():
 def test_spark_gives_the_numbers_of_a_frame(spark, tmp_path):
     frame = people(200)
     same_on(spark.read.parquet(str(in_parquet(tmp_path, frame))), frame, QUESTIONS[:5])
+
+
+@pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")
+def test_a_private_table_of_spark(spark, tmp_path):
+    frame = people(300)
+    released_alike(spark.read.parquet(str(in_parquet(tmp_path, frame))), frame)
 
 
 def test_what_spark_cannot_read_is_one_sentence(spark):
