@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import names, show_release
-from shoal.typing import Json, Keywords
+from shoal.cli._release_words import bins_of, epsilons_of, refuse, sets_of, shares_of, unless
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.schema import Schema
 
 
+METHODS = ("marginals", "insensitive", "individual-ranking")
 _OWNER = "Losses are computed from the private table: for the owner only."
 
 
@@ -130,9 +132,12 @@ def release(
 
     Example: shoal release survey.csv --epsilon 1 -o public.csv
     """
+    from shoal.errors import ParameterError
     from shoal.io import check_apart, check_folder, check_writable
     from shoal.schema import Schema
 
+    if method not in METHODS:
+        raise ParameterError(f"'method' must be one of {', '.join(METHODS)}. Got {method!r}.")
     schema = schema or _beside(file)
     check_apart(
         {"--output": output, "--picture": picture, "--report": report, "--save-run": save_run},
@@ -154,23 +159,25 @@ def release(
         data_version,
         picture,
     )
-    if method == "marginals":
-        _refuse_with_marginals({"-k": k, "--shares": shares, "--picture": picture})
-        if association != "none":
-            _refuse_with_marginals({"--association": association})
-        if order != "curve":
-            _refuse_with_marginals({"--order": order})
-        shown = _Shown(report, target, within, _epsilons(against))
-        if shared is not None:
-            _refuse_with_households(
-                {"--report": report, "--marginals": None if marginals == "chosen" else marginals, "--mode": None if mode == "dp" else mode,
-                 "--neighbours": None if neighbours == "add-remove" else neighbours}
-            )  # fmt: skip
-            facts = _households(wanted, delta, _bins(bins), names(shared) or [], rows)
-        else:
-            facts = _marginals(wanted, delta, _bins(bins), _sets(marginals), rows, neighbours, mode, shown)
+    of_marginals = {
+        "--delta": delta, "--bins": bins, "--marginals": unless(marginals, "chosen"), "--rows": rows,
+        "--neighbours": unless(neighbours, "add-remove"), "--mode": unless(mode, "dp"), "--shared": shared, "--report": report,
+        "--target": target, "--within": within, "--against": against,
+    }  # fmt: skip
+    of_groups = {
+        "-k": k, "--shares": shares, "--picture": picture, "--association": unless(association, "none"),
+        "--order": unless(order, "curve"),
+    }  # fmt: skip
+    refuse(f"Method {method!r}", of_groups if method == "marginals" else of_marginals)
+    if method != "marginals":
+        facts = _microaggregated(wanted, k, method, association, order, shares_of(shares))
+    elif shared is not None:
+        alone = ("--report", "--marginals", "--mode", "--neighbours")
+        refuse("A release of households (--shared)", {name: of_marginals[name] for name in alone})
+        facts = _households(wanted, delta, bins_of(bins), names(shared) or [], rows)
     else:
-        facts = _microaggregated(wanted, k, method, association, order, _shares(shares))
+        shown = _Shown(report, target, within, epsilons_of(against))
+        facts = _marginals(wanted, delta, bins_of(bins), sets_of(marginals), rows, neighbours, mode, shown)
     if save_run is not None:
         from shoal.evidence import run_of_release
 
@@ -230,13 +237,13 @@ class _Shown:
             if value is not None and self.report is None:
                 raise ParameterError(f"{name} is shown on the page of --report. Got no --report.")
 
+    def check(self, released: list[str]) -> None:
+        """Refuse a column that is not released."""
+        from shoal.errors import ParameterError
 
-def _refuse_with_households(given: Keywords) -> None:
-    from shoal.errors import ParameterError
-
-    for name, value in given.items():
-        if value is not None:
-            raise ParameterError(f"A release of households (--shared) does not take {name}. Got {value}.")
+        for name, value in (("--target", self.target), ("--within", self.within)):
+            if value is not None and value not in released:
+                raise ParameterError(f"{name} must be one of {', '.join(released)}. Got {value!r}.")
 
 
 def _households(wanted: _Wanted, delta: float | None, bins: Any, shared: list[str], rows: int | None) -> Json:
@@ -271,14 +278,6 @@ def _households(wanted: _Wanted, delta: float | None, bins: Any, shared: list[st
     }
 
 
-def _refuse_with_marginals(given: Keywords) -> None:
-    from shoal.errors import ParameterError
-
-    for name, value in given.items():
-        if value is not None:
-            raise ParameterError(f"Method 'marginals' does not take {name}. Got {value}.")
-
-
 def _marginals(
     wanted: _Wanted,
     delta: float | None,
@@ -292,7 +291,13 @@ def _marginals(
     from shoal.dp.loading.sources import whole_table
     from shoal.io import write_table
     from shoal.release import release_marginals, utility
+    from shoal.release.marginals import make_plan
 
+    for each in (wanted.epsilon, *shown.epsilons):  # what the report needs is refused before the charge too
+        plan = make_plan(
+            wanted.schema, each, delta, wanted.columns, bins, mode, neighbours, marginals=marginals
+        )
+    shown.check([each.name for each in plan.axes])
     frame = whole_table(wanted.file, wanted.schema)
     out = release_marginals(
         frame,
@@ -340,43 +345,6 @@ def _report(out: Any, kept: Any, frame: Any, shown: _Shown) -> None:
     write_text(utility_page(out, kept, against), shown.report)
 
 
-def _epsilons(text: str | None) -> tuple[float, ...]:
-    from shoal.errors import ParameterError
-
-    found = []
-    for word in (text or "").split(",") if text is not None else []:
-        try:
-            found.append(float(word))
-        except ValueError:
-            raise ParameterError(
-                f"'--against' must be numbers by commas, such as 0.1,1,10. Got {text!r}."
-            ) from None
-    return tuple(found)
-
-
-def _bins(text: str | None) -> Any:
-    """`--bins` as Python takes it: a number, a text, or one of them for each column."""
-    if text is None:
-        return None
-    if "=" in text:
-        pairs = [each.partition("=") for each in text.split(",")]
-        return {name.strip(): _bins(value.strip()) for name, _, value in pairs}
-    try:
-        return int(text)
-    except ValueError:
-        return text.strip()
-
-
-def _sets(text: str) -> Any:
-    """`--marginals` as Python takes it."""
-    text = text.strip()
-    if text.lstrip("-").isdecimal():
-        return int(text)
-    if "+" in text:
-        return [[name.strip() for name in each.split("+")] for each in text.split(",")]
-    return text
-
-
 def _microaggregated(
     wanted: _Wanted, k: int | None, method: str, association: str, order: str, shares: dict[str, int] | None
 ) -> Json:
@@ -417,14 +385,3 @@ def _microaggregated(
         **out.figures,
         "notes": [*(str(each.message) for each in told), *out.notes],
     }
-
-
-def _shares(text: str | None) -> dict[str, int] | None:
-    from shoal.errors import ParameterError
-
-    if text is None:
-        return None
-    pairs = [each.strip().rpartition(":") for each in text.split(",")]
-    if any(not name or not weight.isdigit() for name, _, weight in pairs):
-        raise ParameterError(f"'--shares' must be column:weight,column:weight,... Got {text!r}.")
-    return {name: int(weight) for name, _, weight in pairs}

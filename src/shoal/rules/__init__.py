@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from shoal.rules._contradiction import refuse_contradiction
-from shoal.rules._edits import Edit, Linear, edits_of, refuse_texts
+from shoal.rules._edits import Edit, Linear, edits_of, refuse_texts, within_bounds
 from shoal.rules._repair import KeptRule, Repaired, refuse_unkept, repair
 
 __all__ = [
@@ -16,4 +16,5 @@ __all__ = [
     "refuse_texts",
     "refuse_unkept",
     "repair",
+    "within_bounds",
 ]

@@ -191,6 +191,20 @@ def edits_of(rules: Iterable[Rule], names: Collection[str]) -> tuple[Edit, ...]:
     return found
 
 
+def within_bounds(name: str, low: float, high: float) -> Edit:
+    """The range that a column declares, as a rule beside others.
+
+    Examples
+    --------
+    >>> from shoal.rules import within_bounds
+    >>> import polars as pl
+    >>> within_bounds("age", 0, 99).broken(pl.DataFrame({"age": [5, 100]})).tolist()
+    [False, True]
+    """
+    ends = (Linear(((name, -1.0),), float(low)), Linear(((name, 1.0),), -float(high)))
+    return Edit(Rule(range=f"{low:g} <= {name} <= {high:g}"), (name,), linear=ends)
+
+
 def refuse_texts(edits: Iterable[Edit], rows: pl.DataFrame) -> None:
     """Raise a sentence for a rule that compares numbers where a column holds none: it would hold of any table.
 

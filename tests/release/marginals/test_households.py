@@ -5,9 +5,11 @@ from fractions import Fraction
 import numpy as np
 import polars as pl
 import pytest
+from typer.testing import CliRunner
 
+from shoal.cli import app
 from shoal.dp import Ledger
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, SchemaError
 from shoal.release import release_households, release_marginals
 from shoal.release.marginals._households import SHARE
 from shoal.release.marginals._rules import keep_rules
@@ -127,3 +129,72 @@ def test_whole_numbers_are_moved_to_whole_numbers():
         rows, edits_of([Rule(order="tax <= 0.55*gross")], rows.columns), np.random.default_rng(0)
     )
     assert kept.rows() == [(5, 10), (1, 30)]
+
+
+NUMBERS = {name: Column(name, bounds=(0, 100), step=1) for name in ("net", "gross")}
+SEX = Column("sex", kind="category", role="quasi", levels=("f", "m"))
+
+
+@pytest.mark.parametrize(
+    ("rules", "said"),
+    [
+        (
+            ({"order": "net <= gross"}, {"range": "60 <= net <= 80"}, {"range": "gross <= 50"}),
+            "No record can keep the rules 'net <= gross', '60 <= net <= 80' and 'gross <= 50' together.",
+        ),
+        (
+            ({"range": "net >= 200"},),
+            "No record can keep the rules 'net >= 200' and '0 <= net <= 100' together.",
+        ),
+        (({"range": "sex <= 3"},), "The rule 'sex <= 3' compares numbers. The column 'sex' holds none."),
+        (
+            ({"structural_zero": "net >= 0"},),
+            "A rule calls every row impossible: every value of net meets it.",
+        ),
+    ],
+)
+def test_rules_that_no_row_can_keep_are_refused_before_the_charge(rules, said):
+    schema = Schema(NUMBERS | {"sex": SEX}, id="t", budget=9.0, rules=tuple(Rule(**each) for each in rules))
+    rows = pl.DataFrame({"net": [1], "gross": [2], "sex": ["f"]})
+    ledger = Ledger()
+    with pytest.raises(SchemaError) as told:
+        release_marginals(rows, schema, 1.0, ledger=ledger)
+    assert str(told.value) == said
+    assert ledger.spent("t") == 0
+
+
+def test_rules_between_a_household_and_its_persons_hold():
+    flat = np.arange(600) // 3
+    gross = (flat * 7) % 101
+    frame = pl.DataFrame({"flat": flat, "gross": gross, "net": gross // 2})
+    facts = NUMBERS | {"flat": COLUMNS["flat"]}
+    schema = Schema(facts, id="t", unit=Unit("flat", 3), budget=9.0, rules=(Rule(order="net <= gross"),))
+    out = release_households(frame, schema, 3.0, shared=["gross"])
+    assert (out.frame["net"] <= out.frame["gross"]).all()
+    assert out.frame.group_by("flat").agg(pl.col("gross").n_unique())["gross"].max() == 1
+    assert "Rows keep 1 of the schema's rules: net <= gross." in out.notes
+
+
+def test_what_the_report_or_another_method_needs_is_refused_before_the_charge(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame({"net": [1, 2], "gross": [2, 3]}).write_csv("t.csv")
+    (tmp_path / "t.toml").write_text(Schema(NUMBERS, id="t", budget=9.0).to_toml(), encoding="utf-8")
+    for words, said in (
+        (("--report", "r.html", "--target", "zip"), "--target must be one of net, gross. Got 'zip'."),
+        (
+            ("--report", "r.html", "--against", "1,nan"),
+            "'epsilon' must be a number in [0.000001, 1000000]. Got nan.",
+        ),
+        (
+            ("--method", "insensitive", "--delta", "1e-6"),
+            "Method 'insensitive' does not take --delta. Got 1e-06.",
+        ),
+        (("--shares", "net:1"), "Method 'marginals' does not take --shares. Got net:1."),
+        (
+            ("--method", "magic"),
+            "'method' must be one of marginals, insensitive, individual-ranking. Got 'magic'.",
+        ),
+    ):
+        done = CliRunner().invoke(app, ["release", "t.csv", "--epsilon", "1", "-o", "out.csv", *words])
+        assert str(done.exception) == said
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["t.csv", "t.toml"]

@@ -24,6 +24,7 @@ from shoal.release.marginals._axes import Bins, axis, released_columns
 from shoal.release.marginals._model import BoughtModel
 from shoal.release.marginals._plan import MarginalPlan, make_plan
 from shoal.release.marginals._release import buy, caps_of, load_rows, model_of, notes_of
+from shoal.release.marginals._rules import keep_rules
 from shoal.schema import Column, Schema
 
 SIZE = "household_size"
@@ -144,14 +145,15 @@ def release_households(
     first, second = json.loads(receipt.body)
     of_households, of_persons = model_of(whole, first), model_of(persons, second)
     drawn = of_households.rows(households)
+    lived = _together(drawn, of_persons, str(persons.unit.column), [*shared])
     return HouseholdRelease(
-        _together(drawn, of_persons, str(persons.unit.column), [*shared]),
+        lived,
         drawn,
         persons.guarantee(caps) + (ENDED if receipt.ended else ""),
         persons.epsilon,
         persons.delta,
         micros.epsilon(receipt.remaining),
-        (*notes_of(persons, of_persons), _ALONE),
+        (*notes_of(persons, of_persons, lived), _ALONE),
         of_households,
         of_persons,
     )
@@ -216,4 +218,5 @@ def _together(
     slots, drawn = slots.sort(order, maintain_order=True), drawn.sort(order, maintain_order=True)
     own = drawn.drop([name for name in order if name in drawn.columns])
     joined = pl.concat([slots.select(unit, *shared, SIZE), own], how="horizontal")
+    joined = keep_rules(joined, persons.edits, None, own.columns)  # with the household's columns
     return joined.sort(unit, maintain_order=True)

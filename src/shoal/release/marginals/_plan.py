@@ -7,28 +7,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
+import polars as pl
+
 from shoal.dp import budget as micros
 from shoal.dp.accounting import rho_of_epsilon
 from shoal.dp.budget import rounded_up_text
 from shoal.dp.correlation import Grid
 from shoal.dp.correlation import Model as Cells
 from shoal.dp.ledger.claims import DELTA, Caps
-from shoal.dp.meaning.check import plain_query
+from shoal.dp.meaning.bounds import finite_bounds
+from shoal.dp.meaning.check import has_codes, levels, plain_query
 from shoal.dp.mechanisms.currency import ZCDP, Currency
 from shoal.dp.sql.expressions import Predicate
 from shoal.dp.sql.parse import parse
 from shoal.dp.unit import Protected, ReplaceRecord, resolve
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, SchemaError
 from shoal.release.marginals._axes import Bins, MarginalAxis, axes_of, quantiles_of
 from shoal.release.marginals._choice import MOST_CELLS as MOST_OF_A_SET
 from shoal.release.marginals._choice import lone_noise
 from shoal.release.marginals._haar import MOST_CELLS, MOST_COLUMNS, MOST_VALUES, fits
 from shoal.release.marginals._measure import MOST_SETS
-from shoal.release.marginals._refine import leaves
+from shoal.release.marginals._refine import leaves, meet
 from shoal.release.marginals._residuals import Key, keys_of
 from shoal.release.marginals._rules import edits_within
 from shoal.release.marginals._spend import Purse
-from shoal.rules import Edit
+from shoal.rules import Edit, refuse_contradiction, refuse_texts, within_bounds
 from shoal.schema import Schema, Unit
 
 NEIGHBOURS = ("add-remove", "replace")
@@ -132,11 +135,33 @@ def make_plan(
     zeros = zeros_of(schema, {each.name for each in axes})
     sets, ranks = _sets(marginals, axes), quantiles_of(axes, bins)
     edits = edits_within(schema, [each.name for each in axes])
+    check_possible(axes, edits, zeros)
     plan = MarginalPlan(
         axes, unit, neighbours, chosen, currency, millionths, spent, delta, zeros, ranks, sets, edits
     )
     check_worth(plan, MOST_NOISE)
     return plan
+
+
+def check_possible(axes: Sequence[MarginalAxis], edits: Sequence[Edit], zeros: Sequence[Predicate]) -> None:
+    """Refuse rules that no row of the declared columns could keep, before anything is charged."""
+    for each in axes:
+        if has_codes(each.column):
+            refuse_texts(
+                edits, pl.DataFrame({each.name: [str(level) for level in levels(each.column) or ()]})
+            )
+    numbers = [each for each in axes if each.edges and each.column.kind == "number"]
+    declared = [within_bounds(each.name, *finite_bounds(each.column)) for each in numbers]
+    refuse_contradiction([*edits, *declared])
+    for zero in zeros:
+        if meet(zero, axes).surely.all():
+            raise SchemaError(
+                f"A rule calls every row impossible: every value of {_columns_of(zero)} meets it."
+            )
+
+
+def _columns_of(condition: Predicate) -> str:
+    return ", ".join(dict.fromkeys(str(leaf.column) for leaf in leaves(condition)))
 
 
 def check_worth(plan: MarginalPlan, most: int) -> None:

@@ -36,6 +36,7 @@ from shoal.release.marginals._measure import measure, measure_asked
 from shoal.release.marginals._model import BoughtModel
 from shoal.release.marginals._plan import CHOSEN, MarginalPlan, Marginals, check_worth, make_plan
 from shoal.release.marginals._quantiles import SHARE, quantile_axes
+from shoal.release.marginals._rules import broken_rows
 from shoal.release.marginals._spend import Measurement, Purse
 from shoal.rules import Edit
 from shoal.schema import Schema, Unit
@@ -235,13 +236,14 @@ def release_marginals(
             kept.close()
     model = model_of(plan, receipt.body)
     say("drawing rows")
+    drawn = model.rows(rows)
     return MarginalRelease(
-        model.rows(rows),
+        drawn,
         plan.guarantee(caps) + (ENDED if receipt.ended else ""),
         plan.epsilon,
         plan.delta,
         micros.epsilon(receipt.remaining),
-        notes_of(plan, model),
+        notes_of(plan, model, drawn),
         model,
         plan,
         schema,
@@ -359,7 +361,8 @@ def _claim(schema: Schema, plan: MarginalPlan, version: str, analyst: str, limit
     return Claim(schema.id, analyst, text, state, Amount(plan.millionths, plan.currency), plan.unit, limit)
 
 
-def notes_of(plan: MarginalPlan, model: BoughtModel) -> tuple[str, ...]:
+def notes_of(plan: MarginalPlan, model: BoughtModel, rows: pl.DataFrame) -> tuple[str, ...]:
+    """What is said beside a release."""
     pairs = len({each.key for each in model.measurements if len(each.key) > 1})
     notes = [
         f"{len(model.axes)} columns alone and {pairs} sets of columns together were measured; the rest is a model.",
@@ -374,9 +377,13 @@ def notes_of(plan: MarginalPlan, model: BoughtModel) -> tuple[str, ...]:
     if not model.ranges and model.total < 3 * math.sqrt(model.residuals[()].variance):
         notes.append("At this epsilon the number of records itself is lost in noise: the rows tell nothing.")
     if plan.edits:
-        notes.append(
-            f"Rows keep {len(plan.edits)} of the schema's rules: {'; '.join(each.text for each in plan.edits)}."
+        odd = int(broken_rows(rows, plan.edits).sum())
+        kept = (
+            f"Rows keep {len(plan.edits)} of the schema's rules"
+            if not odd
+            else f"{odd} rows break one of the schema's rules"
         )
+        notes.append(f"{kept}: {'; '.join(each.text for each in plan.edits)}.")
     if plan.unit.kind == "column":
         notes.append(f"At most {plan.unit.rows} rows of one {plan.unit.column} are counted.")
     return tuple(notes)

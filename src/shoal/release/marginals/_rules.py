@@ -22,7 +22,12 @@ def edits_within(schema: Schema, names: Sequence[str]) -> tuple[Edit, ...]:
     return tuple(replace(edit, exact=True) for edit in edits_of(found, names))
 
 
-def keep_rules(rows: pl.DataFrame, edits: Sequence[Edit], rng: np.random.Generator) -> pl.DataFrame:
+def keep_rules(
+    rows: pl.DataFrame,
+    edits: Sequence[Edit],
+    rng: np.random.Generator | None,
+    treated: Sequence[str] | None = None,
+) -> pl.DataFrame:
     """Rows of the same number and columns that keep all rules, if any of them can.
 
     Parameters
@@ -30,7 +35,10 @@ def keep_rules(rows: pl.DataFrame, edits: Sequence[Edit], rng: np.random.Generat
     rows : polars.DataFrame
         Drawn from a release, so that nothing here touches private rows.
     edits : sequence of Edit
-    rng : numpy.random.Generator
+    rng : numpy.random.Generator or None
+        Of the rows that take the place of those that cannot be repaired; None where no row may be exchanged.
+    treated : sequence of str, optional
+        Columns that may be moved; all if left open.
 
     Examples
     --------
@@ -48,16 +56,17 @@ def keep_rules(rows: pl.DataFrame, edits: Sequence[Edit], rng: np.random.Generat
         return rows
     whole = [name for name, kind in rows.schema.items() if kind.is_integer()]
     kinds = edits_of([Rule(integer=name) for name in whole], whole)
-    mended = _in_kind(repair(rows, rows, [*edits, *kinds], rows.columns).table, rows)
-    broken = _broken(mended, edits)
-    if broken.any() and not broken.all():
+    mended = _in_kind(repair(rows, rows, [*edits, *kinds], treated or rows.columns).table, rows)
+    broken = broken_rows(mended, edits)
+    if rng is not None and broken.any() and not broken.all():
         place = np.arange(rows.height)
         place[broken] = rng.choice(np.flatnonzero(~broken), int(broken.sum()))
         mended = mended[place]
     return mended
 
 
-def _broken(rows: pl.DataFrame, edits: Sequence[Edit]) -> np.ndarray:
+def broken_rows(rows: pl.DataFrame, edits: Sequence[Edit]) -> np.ndarray:
+    """Which rows break a rule."""
     found = np.zeros(rows.height, dtype=bool)
     for edit in edits:
         found |= edit.broken(rows, rows)
