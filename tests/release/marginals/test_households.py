@@ -148,8 +148,8 @@ SEX = Column("sex", kind="category", role="quasi", levels=("f", "m"))
         ),
         (({"range": "sex <= 3"},), "The rule 'sex <= 3' compares numbers. The column 'sex' holds none."),
         (
-            ({"structural_zero": "net >= 0"},),
-            "A rule calls every row impossible: every value of net meets it.",
+            ({"structural_zero": "net >= 0 AND gross >= 0"},),
+            "A rule calls every row impossible: every value of net, gross meets it.",
         ),
     ],
 )
