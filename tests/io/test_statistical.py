@@ -72,6 +72,19 @@ def test_sas_transport_says_what_it_cannot_hold(tmp_path):
     assert "labels of values" in " ".join(lost_in_writing(plain, "two.xpt", source))
 
 
+def test_sas_transport_keeps_dates_times_names_and_labels_of_variables(tmp_path):
+    source = read_source(spss(tmp_path / "one.sav"))
+    early = source.frame.with_columns(
+        more_than_eight_letters=pl.Series([dt.date(1900, 3, 1), None, dt.date(1959, 12, 31)])
+    )
+    write_table(early, tmp_path / "two.xpt", source)
+    again = read_source(tmp_path / "two.xpt")
+    for name in ("born", "woke", "seen", "more_than_eight_letters"):
+        assert again.frame[name].to_list() == early[name].to_list(), name
+    named = {name: label for name, label in source.labels["column_labels"].items() if label}
+    assert named.items() <= again.labels["column_labels"].items()
+
+
 def test_letters_that_stata_declares_missing(tmp_path):
     frame = pd.DataFrame({"x": [1, "a", 3]})
     pyreadstat.write_dta(frame, str(tmp_path / "one.dta"), missing_user_values={"x": ["a"]})
