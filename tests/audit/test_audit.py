@@ -7,6 +7,7 @@ import pytest
 
 from faults.answers import FAULTS
 from shoal.audit import CASES, MODES, STATED, Mechanism, audit, play
+from shoal.audit._weighing import least_mean
 from shoal.errors import ParameterError
 
 QUICK = (1_000, 4_000)
@@ -115,3 +116,13 @@ def test_outputs_weighed_together_tell_more_than_an_event():
 
     weighing = explore_weighing(*runs(100_000))
     assert 0.85 < weighing.bound(*runs(400_000), 1e-6) < 1
+
+
+def test_a_mean_is_bounded_from_below_as_often_as_said():
+    rng = np.random.default_rng(0)
+    rare = [least_mean((rng.random(300) < 0.05) * 1.0, 0.0, 1.0, 0.05) for _ in range(500)]
+    skewed = [least_mean(2 - 3 * rng.beta(0.3, 2, 300), -1.0, 2.0, 0.05) for _ in range(500)]
+    assert sum(each > 0.05 for each in rare) < 40
+    assert sum(each > 2 - 3 * 0.3 / 2.3 for each in skewed) < 40
+    assert np.mean(rare) > 0.02  # and it says something
+    assert np.mean(skewed) > 2 - 3 * 0.3 / 2.3 - 0.15

@@ -10,7 +10,6 @@ from shoal.audit import Mechanism
 from shoal.release._audit import ranked_case
 from shoal.release.marginals._audit import (
     SIZES,
-    TWO_ROUNDS,
     listed,
     marginal_game,
     ranked,
@@ -75,14 +74,12 @@ def unpaid_bins(epsilon: float) -> Mechanism:
     )
 
 
-def unpaid_rounds(epsilon: float) -> Mechanism:
-    """Each of eight rounds measures its pair with what all of them may spend."""
+def unpaid_rounds(epsilon: float, rounds: int = 8) -> Mechanism:
+    """Each of some rounds measures its pair with what all of them may spend."""
 
     def measured(codes: np.ndarray, purse: Purse) -> list[Measurement]:
-        found = measure_single(codes, SIZES, TWO_ROUNDS.part(purse, "single"))
-        for pair in 4 * ((0, 1), (1, 2)):
-            found += measure_sets(codes, [pair], SIZES, TWO_ROUNDS.part(purse, "pairs"))
-        return found
+        pairs = rounds // 2 * ((0, 1), (1, 2))
+        return [each for pair in pairs for each in measure_sets(codes, [pair], SIZES, purse)]
 
     return rounds_game("later rounds not paid for", epsilon, measured)
 

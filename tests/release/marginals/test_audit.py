@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from faults.releases import MARGINAL_FAULTS
+from faults.releases import MARGINAL_FAULTS, unpaid_rounds
 from shoal.audit import play
 from shoal.datasets import load_survey, load_survey_schema
 from shoal.release import audit_releases, membership
@@ -21,6 +21,10 @@ def test_marginals_are_not_refuted():
 @pytest.mark.parametrize("fault", list(MARGINAL_FAULTS))
 def test_planted_faults_are_refuted(fault):
     assert play(MARGINAL_FAULTS[fault](1.0), stages=(400, 1_500)).refuted
+
+
+def test_two_unpaid_rounds_are_refuted_too():
+    assert play(unpaid_rounds(1.0, rounds=2), stages=(2_000, 4_000), alpha=1e-3).refuted
 
 
 def log_gaussian(variance, reach):
