@@ -44,4 +44,5 @@ def _figures(row: Row | None) -> str:
     if row.get("capped"):
         return f"not ended in {row['capped']:,} s"
     said = " / ".join(f"{row[name]:.4f}".removeprefix("0") for name in ("one", "two", "three"))
-    return said if not row["seconds"] else f"{said}, {row['seconds']:,.3g} s"
+    seconds = float(row["seconds"] or 0)
+    return said if not seconds else f"{said}, {seconds:{',.0f' if seconds >= 100 else '.3g'}} s"
