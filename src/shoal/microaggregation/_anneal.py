@@ -17,6 +17,7 @@ from shoal.errors import InputError, ParameterError
 from shoal.microaggregation._base import Microaggregator
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
 from shoal.microaggregation._mixed import Mixed
+from shoal.microaggregation._pairs import PairSearch
 from shoal.microaggregation._path_exchange import along_path
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._search import Search
@@ -86,9 +87,11 @@ class Anneal(Microaggregator):
 
     A table of one column of numbers needs no search: its best partition is found in O(n log n).
 
-    Where k is 10 or more, a small table is annealed in the same way, twice side by side; then the best partition is annealed
-    again and again, less hot, and what has become better is kept part by part. The partition of `PathExchange` is
-    taken up where it is better: orders find what goes together in tables of clusters.
+    Where k is 10 or more, a small table is annealed in the same way, twice side by side, and with work enough several
+    times from the first partition; then the best partition is annealed again and again, less hot, and what has become
+    better is kept part by part. Up to 2,048 records all squared distances are kept (16 MB), and with them an exchange costs
+    the same for any number of columns. The partition of `PathExchange` is taken up where it is better: orders find
+    what goes together in tables of clusters.
 
     On other small tables two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
     reheated, disjoint ones at the same time. With time enough and small k, several such runs are made.
@@ -159,7 +162,7 @@ class Anneal(Microaggregator):
         shape = Shape.of(Z.shape[0], self.k, Z.shape[1], self._categories)
         whole = shape.one_block
         with tell_compiling(lambda: self._tell_compiling(40 if shape.paths else 20)):
-            _compile(whole, shape.paths)
+            _compile(whole, shape.by_pairs, shape.paths)
         given, Z = Z, Z - Z.mean(axis=0)  # the kernels' float32 is finest around zero
         work = self._work(shape)
         mixed = Mixed.of(Z, self._categories)
@@ -170,10 +173,13 @@ class Anneal(Microaggregator):
             labels, scale = self._first(given, workers, mixed)  # ties fall as in the methods themselves
             self.start_loss_ = 100.0 * mixed.loss(labels) / total if total > 0 else 0.0
             if total > 0 and Z.shape[0] >= 2 * self.k:
-                search: Search | GlobalSearch | None = None
+                search: Search | PairSearch | GlobalSearch | None = None
                 try:
                     how = Z, self.k, labels, work, workers, rng, report
-                    search = Search(*how) if whole else GlobalSearch(*how, mixed, scale)
+                    if shape.by_pairs:
+                        search = PairSearch(*how)
+                    else:
+                        search = Search(*how) if whole else GlobalSearch(*how, mixed, scale)
                     search.run()
                 except KeyboardInterrupt:
                     self.interrupted_ = True
@@ -242,14 +248,14 @@ class Anneal(Microaggregator):
 
 
 @cache
-def _compile(whole: bool, paths: bool) -> None:
+def _compile(whole: bool, by_pairs: bool, paths: bool) -> None:
     """Run every kernel once on a small table, so that the clock starts with all of them at hand."""
     Z = np.random.default_rng(0).normal(size=(24, 2))
     if paths:
         along_path(Z, 2)
     with ThreadPoolExecutor(1) as workers:
-        labels = plain_mdav(Z, 2) if whole else start_in_blocks(Z, 2, workers)
-        search = Search if whole else GlobalSearch
+        labels = plain_mdav(Z, 2) if whole or by_pairs else start_in_blocks(Z, 2, workers)
+        search = PairSearch if by_pairs else Search if whole else GlobalSearch
         search(Z, 2, labels, Work(None, 2_000), workers, np.random.default_rng(0), lambda _: None).run()
 
 

@@ -28,6 +28,9 @@ ONE_BLOCK = 6144
 LARGE_GROUPS = 10
 """Smallest k from which small tables are searched globally too: regions bring less there, and have no prices."""
 
+ALL_PAIRS = 2_048
+"""Records up to which all their squared distances are kept by the search: 16 MB."""
+
 FEW_GROUPS = 15
 """Groups below which a small table is not: all of them are neighbours."""
 
@@ -57,6 +60,11 @@ class Shape:
         few = self.n < FEW_GROUPS * self.k
         return self.small and not self.categories and (self.k < LARGE_GROUPS or few)
 
+    @property
+    def by_pairs(self) -> bool:
+        """Whether a small table that is not one block is searched by its squared distances."""
+        return self.small and self.n <= ALL_PAIRS and not self.categories and not self.one_block
+
     def seconds(self) -> float:
         """Seconds of one core that the table is worth by default, on the machines at hand.
 
@@ -74,6 +82,8 @@ class Shape:
         In one block a proposal is one move, otherwise all exchanges of a record with a group.
         """
         k, padded = min(self.k, 30), 8 * -(-self.numbers // 8)
+        if self.by_pairs:
+            return 1e-9 * (20.0 + 4.0 * self.k + 0.06 * self.n)
         if self.one_block:
             return 1e-9 * (25.0 + 7.0 * k) * (0.5 + 0.03125 * padded)
         return 1e-9 * (100.0 + 16.0 * k) * (0.5 + 0.03125 * padded) * (1.0 + 0.8 * self.categories**0.75)

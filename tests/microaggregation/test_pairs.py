@@ -1,0 +1,126 @@
+"""The search on small tables with large groups: its state, its promises, and what it gains."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from shoal.engine.encode import standardise, sum_of_squares
+from shoal.microaggregation import MDAV, Anneal
+from shoal.microaggregation import _cooling as cooling
+from shoal.microaggregation._anneal_kernels import LOGS
+from shoal.microaggregation._global import GlobalSearch
+from shoal.microaggregation._pair_kernels import squared_distances, sweep_pairs
+from shoal.microaggregation._pairs import PairSearch
+from shoal.microaggregation._work import Shape, Work
+
+SKEWED = np.exp(1.2 * np.random.default_rng(3).normal(size=(300, 5)))
+EVEN = np.random.default_rng(4).normal(size=(300, 9))
+
+
+def searched(X, k, sweeps, seed=0, threads=2, search=PairSearch):
+    Z = standardise(X)
+    with ThreadPoolExecutor(threads) as workers:
+        work = Work(None, -(-2 * sweeps * len(Z) // 100) * 100)
+        found = search(
+            Z, k, MDAV(k=k).partition(Z), work, workers, np.random.default_rng(seed), lambda _: None
+        )
+        found.run()
+    return Z, found
+
+
+def check(search, k):
+    """Sums, pairs, members and sizes are those of the labels."""
+    D = search.table.D.astype(np.float64)
+    for groups in (*search.states, search.best):
+        labels = groups.labels
+        sizes = np.bincount(labels, minlength=groups.sizes.size)
+        np.testing.assert_array_equal(groups.sizes, sizes)
+        assert set(sizes[sizes > 0]) <= set(range(k, 2 * k))
+        for g in np.flatnonzero(sizes):
+            inside = np.flatnonzero(labels == g)
+            assert sorted(groups.members[g, : sizes[g]]) == inside.tolist()
+            np.testing.assert_array_equal(groups.members[g, groups.place[inside]], inside)
+            np.testing.assert_allclose(groups.sums[g], D[inside].sum(axis=0), rtol=1e-4, atol=1e-4)
+            np.testing.assert_allclose(groups.pairs[g], D[np.ix_(inside, inside)].sum() / 2, rtol=1e-5)
+
+
+def test_squared_distances_are_those_of_all_pairs():
+    X = np.zeros((40, 8), np.float32)
+    X[:, :5] = np.random.default_rng(0).normal(size=(40, 5))
+    expected = ((X[:, None, :].astype(np.float64) - X[None]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(squared_distances(X), expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("X", [SKEWED, EVEN, np.round(EVEN)], ids=["skewed", "even", "many alike"])
+@pytest.mark.parametrize("k", [10, 17])
+def test_the_state_is_that_of_the_labels(X, k):
+    Z, search = searched(X, k, 60)
+    check(search, k)
+    assert search.sse == pytest.approx(sum_of_squares(Z, search.labels), rel=1e-5)
+    assert search.sse < search.begun
+
+
+def test_the_sums_stay_true_while_groups_are_founded_and_dissolved():
+    """Before they are made afresh: every proposal founds or dissolves, at a temperature at which many are accepted."""
+    _, search = searched(SKEWED, 10, 5)
+    groups, seen = search.states[0], set()
+    for seed in range(40):
+        sweep_pairs(search.table, groups, 10, 3.0, 3.0, 1, 1024, 1024, 1.5, seed + 1, LOGS)
+        seen.add(int((groups.sizes > 0).sum()))
+    check(search, 10)
+    assert len(seen) > 2
+
+
+@pytest.mark.parametrize("X", [SKEWED, np.round(EVEN)], ids=["skewed", "many alike"])
+def test_the_result_does_not_depend_on_threads(X):
+    assert Shape(300, 12, X.shape[1]).by_pairs
+    one, two = (
+        Anneal(k=12, max_proposals=600_000, random_state=5, n_threads=threads).fit(X) for threads in (1, 2)
+    )
+    np.testing.assert_array_equal(one.labels_, two.labels_)
+
+
+def test_not_behind_the_search_of_large_tables_with_as_many_sweeps():
+    lost = {}
+    for search in (PairSearch, GlobalSearch):
+        lost[search] = np.mean([searched(EVEN, 10, 400, seed, search=search)[1].sse for seed in range(3)])
+    assert lost[PairSearch] <= 1.01 * lost[GlobalSearch]
+
+
+def test_laps_and_rounds_keep_the_best(monkeypatch):
+    """Never worse than the annealing they begin with; sizes are kept."""
+    monkeypatch.setattr(cooling, "SHORTEST", 50)
+    monkeypatch.setattr(cooling, "ROUND", 1e9)
+    _, once = searched(EVEN, 12, 1_000)
+    check(once, 12)
+    monkeypatch.setattr(cooling, "ROUND", 250 / 25**2)  # four rounds of so many groups
+    offered = []
+    monkeypatch.setattr(
+        PairSearch, "_offer", lambda self, groups: offered.append(self._lost(groups)) or _offer(self, groups)
+    )
+    _, rounds = searched(EVEN, 12, 1_000)
+    check(rounds, 12)
+    assert len(offered) >= 4
+    assert rounds.sse <= min(offered) * (1 + 1e-9)
+
+
+_offer = cooling.CoolingSearch._offer
+
+
+@pytest.mark.parametrize(
+    "X",
+    [
+        np.ones((200, 3)),
+        np.repeat(np.arange(20.0), 10)[:, None] * np.ones(2),
+        1e300 * np.random.default_rng(0).uniform(-1, 1, size=(200, 3)),
+        np.vstack([np.random.default_rng(0).normal(size=(199, 3)), [1e6, 1e6, 1e6]]),
+    ],
+    ids=["constant", "ten of each", "huge", "far outlier"],
+)
+def test_odd_tables(X):
+    found = Anneal(k=10, max_proposals=200_000, random_state=0).fit(X)
+    assert set(np.bincount(found.labels_)) <= set(range(10, 20))
+    assert found.information_loss_ <= MDAV(k=10).fit(X).information_loss_ * (1 + 1e-9)
