@@ -13,12 +13,14 @@ The packages, from top to bottom; each uses only those below it:
 - `bounds`, `audit`: certificates and the auditor
 - `microaggregation`, `generalization`, `masking`, `measures`, `privacy`, `risk`, `utility`, `dp`, `datasets`: the science
 - `relaxation`: partitions as a linear programme, for the bounds and the search
-- `io`, `engine`, `schema`, `params`, `scenarios`, `errors`: what all others use
+- `io`, `engine`, `schema`, `params`, `scenarios`, `errors`, `lazy`: what all others use
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shoal.lazy import loaded_when_used
 
 if TYPE_CHECKING:
     from shoal.client import Client
@@ -76,16 +78,7 @@ _PACKAGES = (
 )
 
 
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    if name in _LAZY:
-        value = getattr(importlib.import_module(_LAZY[name]), name)
-        globals()[name] = value
-        return value
-    if name in _PACKAGES:
-        return importlib.import_module(f"shoal.{name}")
-    raise AttributeError(f"module 'shoal' has no attribute {name!r}")
+__getattr__ = loaded_when_used(__name__, _LAZY | dict.fromkeys(_PACKAGES, ""))
 
 
 def __dir__() -> list[str]:

@@ -57,17 +57,43 @@ def test_private_names_stay_in_their_file():
 
 
 FIRST = """
-import importlib, os, sys
-import numpy, scipy.spatial, scipy.stats, sklearn.mixture, polars, pyarrow, narwhals, numba, sqlalchemy, opendp.prelude
-for module, name in (line.split() for line in sys.stdin):
+import contextlib, gc, importlib, os, sys
+asked = [line.split() for line in sys.stdin]
+
+def scout():
+    for module, name in asked:
+        getattr(importlib.import_module(module), name)
+    told.write("\\n".join(each for each in sys.modules if each.partition(".")[0] != "shoal"))
+
+def first(module, name):
+    getattr(importlib.import_module(module), name)
+
+def in_child(work, *words):
     child = os.fork()
     if not child:
         try:
-            getattr(importlib.import_module(module), name)
+            work(*words)
+            told.close()
         except BaseException as error:
-            print(module, name, error, flush=True)
+            print(*words, error, flush=True)
         os._exit(0)
-    os.waitpid(child, 0)
+    return child
+
+# What is not ours is imported once, before the children are forked.
+back, there = os.pipe()
+told = os.fdopen(there, "w")
+child = in_child(scout)
+told.close()
+libraries = os.fdopen(back).read().split()
+os.waitpid(child, 0)
+assert "numpy" in libraries
+for each in libraries:
+    with contextlib.suppress(ImportError):
+        importlib.import_module(each)
+assert not any(each.partition(".")[0] == "shoal" for each in sys.modules)
+gc.disable()
+for module, name in asked:
+    os.waitpid(in_child(first, module, name), 0)
 """
 
 
@@ -77,7 +103,7 @@ def test_any_public_name_can_be_the_first_one_imported():
     for path in sorted(Path(shoal.__file__).parent.rglob("__init__.py")):
         package = ".".join(["shoal", *path.parent.relative_to(Path(shoal.__file__).parent).parts])
         names = getattr(importlib.import_module(package), "__all__", ())
-        if "def __getattr__" in path.read_text(encoding="utf-8"):  # each module behind a name, once
+        if hasattr(sys.modules[package], "__getattr__"):  # each module behind a name, once
             values = {name: getattr(sys.modules[package], name) for name in names}
             homes = {getattr(value, "__module__", name): name for name, value in values.items()}
             asked += [(package, name) for name in homes.values()]

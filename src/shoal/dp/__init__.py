@@ -14,7 +14,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from shoal.lazy import loaded_when_used
 
 _WHERE = {
     "AddRemoveCell": "unit",
@@ -53,11 +53,6 @@ _PACKAGES = ("correlation", "mechanisms", "pufferfish", "budget", "ledger")
 __all__ = [*_WHERE, "correlation", "mechanisms", "pufferfish"]  # noqa: PLE0604 - names only
 
 
-def __getattr__(name: str) -> Any:
-    import importlib
-
-    if name in _WHERE:
-        return getattr(importlib.import_module(f"shoal.dp.{_WHERE[name]}"), name)
-    if name in _PACKAGES:
-        return importlib.import_module(f"shoal.dp.{name}")
-    raise AttributeError(f"module 'shoal.dp' has no attribute {name!r}")
+__getattr__ = loaded_when_used(
+    __name__, {name: f"{__name__}.{home}" for name, home in _WHERE.items()} | dict.fromkeys(_PACKAGES, "")
+)

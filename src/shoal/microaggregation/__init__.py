@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from shoal.errors import ParameterError
+from shoal.lazy import loaded_when_used
 from shoal.microaggregation._base import Microaggregator
 
 if TYPE_CHECKING:
@@ -136,12 +136,7 @@ _REGISTERED = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+__getattr__ = loaded_when_used(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})
 
 
 def __dir__() -> list[str]:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shoal.lazy import loaded_when_used
 
 if TYPE_CHECKING:
     from shoal.publish.calls import protect, protect_file
@@ -21,11 +23,5 @@ _LAZY = {
     "protect_file": "shoal.publish.calls",
 }
 
-
-def __getattr__(name: str) -> Any:
-    # Loaded when first used: the command makes its options from the request, and need not wait for the methods.
-    if name in _LAZY:
-        import importlib
-
-        return getattr(importlib.import_module(_LAZY[name]), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# The command makes its options from the request, and need not wait for the methods.
+__getattr__ = loaded_when_used(__name__, _LAZY)

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from shoal.lazy import loaded_when_used
 
 if TYPE_CHECKING:
     from shoal.report.html import Section, figure, page, side_by_side, table, tiles, write_report
 
 __all__ = ["Section", "figure", "page", "side_by_side", "table", "tiles", "write_report"]
 
-
-def __getattr__(name: str) -> Any:
-    # Loaded when first used: who only counts words need not wait for what draws pictures.
-    if name in __all__:
-        from shoal.report import html
-
-        return getattr(html, name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Who only counts words need not wait for what draws pictures.
+__getattr__ = loaded_when_used(__name__, dict.fromkeys(__all__, "shoal.report.html"))

@@ -14,8 +14,6 @@ import math
 from decimal import Decimal, localcontext
 from fractions import Fraction
 
-from scipy.optimize import minimize_scalar
-
 from shoal.dp import budget
 from shoal.errors import ParameterError
 
@@ -110,6 +108,7 @@ def epsilon_of_rho(millionths: int, delta: float) -> float:
 
 def _best_alpha(rho: float, epsilon: float) -> Fraction:
     """The best order found in floating point, as a fraction above 1."""
+    from scipy.optimize import minimize_scalar  # takes a while
 
     def log_delta(log_order: float) -> float:
         less = math.exp(log_order)  # alpha - 1

@@ -9,7 +9,6 @@ from typing import Any, Self
 
 import numpy as np
 import polars as pl
-from scipy.special import logsumexp
 
 from shoal.dp.correlation._grid import shared_weight
 from shoal.dp.correlation._mixture import Gaussians, fit_mixture
@@ -167,6 +166,8 @@ class FrozenMixture:
 
     def _placed(self, frame: pl.DataFrame) -> tuple[np.ndarray, np.ndarray]:
         """Cell and log-likelihood of each row."""
+        from scipy.special import logsumexp  # takes a while
+
         X = self.preparation.apply(frame)
         means, precisions = self.mixture.means, self.mixture.precisions
         constant = np.log(self.mixture.weights) + 0.5 * np.log(precisions).sum(axis=1)

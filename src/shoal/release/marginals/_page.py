@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
+from shoal import report
 from shoal.release.marginals._utility import RiskUtility, Utility
-from shoal.report import Section, figure, page, side_by_side, table
 
 if TYPE_CHECKING:
     from shoal.release.marginals._release import MarginalRelease
@@ -40,17 +40,19 @@ def utility_page(release: MarginalRelease, kept: Utility, against: Sequence[Risk
     rows += [(f"within {name}: single columns", f"{value:.4f}") for name, value in kept.subgroups]
     spent = f"epsilon {release.epsilon:g}" + ("" if release.delta is None else f", delta {release.delta:g}")
     sections = [
-        Section("What the rows keep", table(["figure", "value"], rows), "Measured on the private table."),
+        report.Section(
+            "What the rows keep", report.table(["figure", "value"], rows), "Measured on the private table."
+        ),
         *_pictures(against),
-        Section(
+        report.Section(
             "What was measured",
-            table(["columns", "deviation of a cell"], _bought(release)),
+            report.table(["columns", "deviation of a cell"], _bought(release)),
             "Every set of columns that noise was added to, in records.",
         ),
-        Section("Notes", Markup("<ul>{}</ul>").format(_items(release.notes))),
+        report.Section("Notes", Markup("<ul>{}</ul>").format(_items(release.notes))),
     ]
     subtitle = f"{release.guarantee}; {spent}"
-    return page("Released table", sections, mark="custodian only", subtitle=subtitle)
+    return report.page("Released table", sections, mark="custodian only", subtitle=subtitle)
 
 
 def _items(notes: Sequence[str]) -> Markup:
@@ -67,7 +69,7 @@ def _bought(release: MarginalRelease) -> list[tuple[str, str]]:
     return found
 
 
-def _pictures(against: Sequence[RiskUtility]) -> list[Section]:
+def _pictures(against: Sequence[RiskUtility]) -> list[report.Section]:
     """Two pictures: what is lost, and what an attacker gains, against epsilon."""
     if not against:
         return []
@@ -84,7 +86,7 @@ def _pictures(against: Sequence[RiskUtility]) -> list[Section]:
         for way in range(ways)
     ]
     drawn = [
-        figure(
+        report.figure(
             lines(lost, x_label="epsilon", y_label="mean total variation", log_x=True, log_y=True),
             "What is lost.",
         )
@@ -101,6 +103,6 @@ def _pictures(against: Sequence[RiskUtility]) -> list[Section]:
             Series("the guarantee allows", epsilons, [each.attack.most for each in attacked if each.attack]),
         ]
         picture = lines(found, x_label="epsilon", y_label="attacker's advantage", log_x=True)
-        drawn.append(figure(picture, "What an attacker gains."))
+        drawn.append(report.figure(picture, "What an attacker gains."))
     lead = "Trial releases, charged to nobody and shown to the owner alone."
-    return [Section("Against epsilon", side_by_side(drawn), lead)]
+    return [report.Section("Against epsilon", report.side_by_side(drawn), lead)]
