@@ -23,6 +23,8 @@ from shoal.datasets import DATASETS
 from shoal.server.accounts import Accounts
 
 CHROMIUM = Path("/usr/bin/chromium")
+# What a client trusts over plain HTTP: reading the list of authorities takes longer than a request.
+NOTHING = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @dataclass
@@ -68,9 +70,9 @@ class House:
         return f"http{'s' if self.certificate else ''}://127.0.0.1:{self.port}"
 
     @property
-    def verify(self) -> ssl.SSLContext | bool:
+    def verify(self) -> ssl.SSLContext:
         """What a client trusts: the server's own certificate where it has one."""
-        return True if self.certificate is None else ssl.create_default_context(cafile=self.certificate)
+        return NOTHING if self.certificate is None else ssl.create_default_context(cafile=self.certificate)
 
     @property
     def log(self) -> str:

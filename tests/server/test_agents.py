@@ -21,7 +21,7 @@ from shoal.dp import Ledger
 from shoal.dp.past import find
 from shoal.server.accounts import Accounts
 
-from .conftest import free_port
+from .conftest import NOTHING, free_port
 
 SQL = "SELECT COUNT(*) FROM survey WHERE age >= 40"
 
@@ -114,15 +114,16 @@ def test_an_agent_asks_over_http_with_its_own_token(folder):
     )
     url = f"http://127.0.0.1:{port}/mcp"
     try:
+        plain = httpx.Client(verify=NOTHING)
         for _ in range(1200):
             try:
-                assert httpx.post(url, json={}).status_code == 401
+                assert plain.post(url, json={}).status_code == 401
                 break
             except httpx.ConnectError:
                 assert process.poll() is None, process.stderr.read()
                 time.sleep(0.1)
         for wrong in ("x", "shoal-0-x", person):
-            assert httpx.post(url, json={}, headers={"authorization": f"Bearer {wrong}"}).status_code == 401
+            assert plain.post(url, json={}, headers={"authorization": f"Bearer {wrong}"}).status_code == 401
 
         async def run():
             async with bearer(token) as http, Client(streamable_http_client(url, http_client=http)) as client:

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -56,8 +57,12 @@ class Seen:
     tokens: dict[str, str]
     process: subprocess.Popen[bytes]
 
-    def client(self, role: str) -> httpx.Client:
-        """A client with the token of a role."""
+    @cached_property
+    def clients(self) -> dict[str, httpx.Client]:
+        """A client for each role, with its token; made once, since making one takes longer than a question."""
+        return {role: self._client(role) for role in self.tokens}
+
+    def _client(self, role: str) -> httpx.Client:
         headers = {"authorization": f"Bearer {self.tokens[role]}"}
         return httpx.Client(base_url=f"http://127.0.0.1:{self.port}/api/v1", headers=headers, timeout=60)
 
@@ -117,16 +122,16 @@ def _once(side: Seen, pair: FilePair, epsilon: float, number: int) -> list[float
     joined = "AND" if " WHERE " in pair.sql else "WHERE"
     question = {"sql": f"{pair.sql} {joined} (x > -{number} OR x IS NULL)", "epsilon": epsilon}
     path = f"/datasets/{pair.schema.id}"
-    with side.client("analyst") as analyst, side.client("auditor") as auditor:
-        left = analyst.get(f"{path}/budget").json()["remaining"]
-        before = analyst.post(f"{path}/cost", json=question).json()["epsilon"]
-        started = time.perf_counter()
-        told = analyst.post(f"{path}/ask", json=question)
-        seconds = time.perf_counter() - started
-        answer = told.json()
-        after = analyst.post(f"{path}/cost", json=question).json()["epsilon"]
-        refusal = analyst.post(f"{path}/ask", json=question | {"epsilon": 1_000_000.0})
-        log = auditor.get("/log", params={"last": 3}).json()
+    analyst, auditor = side.clients["analyst"], side.clients["auditor"]
+    left = analyst.get(f"{path}/budget").json()["remaining"]
+    before = analyst.post(f"{path}/cost", json=question).json()["epsilon"]
+    started = time.perf_counter()
+    told = analyst.post(f"{path}/ask", json=question)
+    seconds = time.perf_counter() - started
+    answer = told.json()
+    after = analyst.post(f"{path}/cost", json=question).json()["epsilon"]
+    refusal = analyst.post(f"{path}/ask", json=question | {"epsilon": 1_000_000.0})
+    log = auditor.get("/log", params={"last": 3}).json()
     less = round(left - answer["remaining"], 6)
     refused = refusal.json()["error"].replace(str(answer["remaining"]), "LEFT")
     names = json.dumps(sorted(told.headers))
@@ -184,16 +189,18 @@ def _server(
         _wait_for(seen)
         yield seen
     finally:
+        for client in seen.clients.values():
+            client.close()
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
         process.wait()
 
 
 def _wait_for(seen: Seen) -> None:
-    until = time.monotonic() + PATIENCE
+    until, client = time.monotonic() + PATIENCE, seen.clients["analyst"]
     while time.monotonic() < until and seen.process.poll() is None:
         with contextlib.suppress(httpx.TransportError):
-            if httpx.get(f"http://127.0.0.1:{seen.port}/health", timeout=5).status_code == 200:
+            if client.get(f"http://127.0.0.1:{seen.port}/health", timeout=5).status_code == 200:
                 return
         time.sleep(0.1)
     raise InternalError(f"The audited server did not start: {(seen.folder / 'log').read_text()[-300:]}")
