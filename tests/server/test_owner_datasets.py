@@ -258,6 +258,32 @@ def test_a_schema_is_stated_by_fields_and_says_where_its_bounds_come_from(growin
         assert [each["name"] for each in client.get("/api/v1/datasets/fewer").json()["columns"]] == ["kind"]
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a = " + "[" * 20_000,
+        "a." * 5_000 + "b = 1",
+        SCHEMA.replace("30", "9" * 5_000),
+        SCHEMA.replace("30", "9" * 400),
+        SCHEMA.replace("30", "inf"),
+        SCHEMA.replace("[0, 30]", "[nan, 1]"),
+        SCHEMA.replace("[0, 30]", "[1979-05-27T07:32:00Z, 9999-12-31]"),
+        SCHEMA.replace('"pets"', '["pets"]'),
+        SCHEMA.replace('"pets"', '"\\u0000"'),
+        SCHEMA.replace('"pets"', '".."'),
+        SCHEMA.replace('"pets"', f'"{"x" * 5_000}"'),
+    ],
+)  # fmt: skip
+def test_a_hostile_schema_is_one_sentence_and_the_draft_lives(growing, text):
+    with growing.signed_in(growing.owner) as owner:
+        _, draft = begin(owner)
+        told = owner.post(f"/owner/drafts/{draft}", data=FORM | {"schema": text, "decision": "save"})
+        assert told.status_code in (400, 422)
+        assert 'role="alert"' in told.text
+        looked = owner.post(f"/owner/drafts/{draft}", data=FORM | {"decision": "look"})
+        assert "This can be saved" in looked.text
+
+
 def test_a_codebook_fills_the_fields(growing):
     with growing.signed_in(growing.owner) as owner:
         files = {"table": ("pets.csv", TABLE), "codebook": ("pets.toml", SCHEMA)}

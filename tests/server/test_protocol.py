@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
+import re
 import socket
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -61,6 +64,18 @@ def test_an_id_may_hold_what_addresses_are_made_of(tmp_path):
             assert browser.get(f"{link}/answers/{entry}").status_code == 200
             assert browser.get(f"{link}/answers/{entry}.csv").status_code == 200
             assert browser.get(f"{link}/words").status_code == 200
+        with house.signed_in(house.book.add("olga", "owner")) as owner:
+            page = owner.get("/owner").text
+            # What was spent today is the pace of a day: of 10, half of 1 a day is left for 19 days.
+            day = datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(days=19)
+            assert f"At the pace of the last week the budget is used up on {day}." in page
+            links = set(re.findall(r'href="(/owner/(?:access|streams)/[^"]*)"', page))
+            assert len(links) == 2
+            assert {owner.get(each).status_code for each in links} == {200}
+            access = owner.get(next(each for each in links if "access" in each)).text
+            forms = re.findall(r'action="(/owner/access/[^"]*)"', access)
+            assert forms
+            assert all(each.startswith(f"/owner/access/{quote(name, safe='')}") for each in forms)
     finally:
         house.stop()
 

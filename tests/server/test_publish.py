@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import io
 import time
 import zipfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from types import SimpleNamespace
 
 import polars as pl
@@ -13,12 +16,14 @@ import pytest
 from fastapi import Request
 
 from shoal import privacy
+from shoal.errors import InputError
 from shoal.server import accounts as accounts_module
 from shoal.server import jobs as jobs_module
 from shoal.server.accounts import Accounts
 from shoal.server.auth import COOKIE
-from shoal.server.jobs import KEEP_SECONDS, MOST_STREAMS, Jobs, change, tell
+from shoal.server.jobs import KEEP_SECONDS, MOST_AT_ONCE, MOST_STREAMS, Jobs, begin_work, change, tell
 from shoal.server.limits import TooOftenError
+from shoal.server.service import UnknownError
 
 from .conftest import House
 
@@ -92,6 +97,56 @@ def test_work_can_be_cancelled(owner):
     assert owner.get(f"{path}/files/protected.csv").status_code == 404
 
 
+def test_a_job_that_is_begun_many_times_at_once_is_begun_once(owner, house, tokens):
+    """Or the others would go on where nobody can cancel them."""
+    path = owner.post("/publish", data={"example": "survey"}).url.path
+    job = path.rpartition("/")[2]
+    wish = {"settings": {"method": "anneal", "time_limit": 300, "k": 5, "on_missing": "impute"}}
+
+    def run(_place):
+        with house.http(tokens["owner"]) as client:
+            return client.post(f"/api/v1/publish/{job}/run", json=wish).status_code
+
+    with ThreadPoolExecutor(6) as pool:
+        told = sorted(pool.map(run, range(6)))
+    assert told == [200, 400, 400, 400, 400, 400]
+    assert len(_at_work(job)) == 1
+    owner.post(f"{path}/cancel")
+    assert _at_work(job) == []
+    owner.post(f"{path}/forget")
+
+
+def _at_work(job: str) -> list[Path]:
+    """The processes that protect a job's table; one that was just killed has no command, and the look may still be ending."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            command = each.read_bytes()
+            found += [each] if job.encode() in command and b"\0run\0" in command else []
+    return found
+
+
+def test_only_a_few_jobs_are_at_work_at_a_time(tmp_path, monkeypatch):
+    jobs, begun = Jobs(tmp_path), []
+    monkeypatch.setattr(jobs_module, "_start", lambda folder, _what: begun.append(folder))
+    monkeypatch.setattr(jobs_module, "running", lambda folder: folder in begun)
+    folders = [jobs.new("ann") for _ in range(6)]
+
+    def begin(folder):
+        with contextlib.suppress(InputError):
+            begin_work(folder, "look", lambda: change(folder, state="looking"))
+
+    with ThreadPoolExecutor(6) as pool:
+        list(pool.map(begin, folders * 2))
+    assert len(begun) == len(set(begun)) == MOST_AT_ONCE
+    with pytest.raises(InputError, match="cannot be run now"):
+        begin_work(begun[0], "look", lambda: None)
+    with pytest.raises(InputError, match="At most 4 jobs"):
+        begin_work(next(each for each in folders if each not in begun), "look", lambda: None)
+    with pytest.raises(UnknownError):
+        begin_work(tmp_path / "gone", "look", lambda: None)
+
+
 @pytest.mark.parametrize("by", ["revoked token", "revoked account", "signed out"])
 def test_a_stream_of_progress_ends_with_the_right_to_see_it(tmp_path, monkeypatch, by):
     """Whoever is revoked, or signs out elsewhere, is told no more of a job that goes on; and streams are few."""
@@ -152,6 +207,7 @@ def bomb() -> bytes:
         ("t.exe", b"MZ", "must end in"),
         ("t", b"a,b\n1,2\n", "must end in"),
         ("t.csv", b"", "empty"),
+        ("t.csv", lambda: (",".join(map(str, range(2001))) + "\n").encode() * 2, "at most 2,000 columns"),
         ("t.csv", b"\x00\x01\x02", "text"),
         ("t.parquet", b"PAR1 no", "cannot be read"),
         ("t.arrow", b"ARROW1 no", "cannot be read"),
@@ -164,6 +220,16 @@ def test_what_is_no_table_is_refused(owner, name, data, says):
     assert says in page.text
     assert "/tmp" not in page.text
     assert owner.get("/health").status_code == 200
+
+
+@pytest.mark.parametrize(
+    "name", ["\N{FISH}" * 60 + ".csv", ".csv", "a\x01.csv", "town.exe", "x" * 300 + ".csv"]
+)
+def test_a_hierarchy_whose_name_is_none_is_refused(owner, name):
+    files = [("table", ("t.csv", TABLE)), ("hierarchies", (name, "a,b\n"))]
+    told = owner.post("/publish", data={"csrf": owner.headers["x-csrf-token"]}, files=files)
+    assert told.status_code == 400
+    assert "named by its column" in told.text
 
 
 def test_an_upload_that_is_too_large_is_refused(owner):

@@ -58,7 +58,7 @@ def read_stated(path: str | Path) -> StatedModel:
         raise ParameterError(f"No model file {str(path)!r}.") from None
     except OSError as error:
         raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise ParameterError(f"{str(path)!r} must be a TOML file: {error}.") from None
     return stated_model(facts, str(path))
 

@@ -285,7 +285,7 @@ class Steps(tuple[Step, ...]):
         if isinstance(given, str):
             try:
                 given = tomllib.loads(f"steps = {given}")["steps"]
-            except (tomllib.TOMLDecodeError, RecursionError) as error:
+            except (ValueError, RecursionError) as error:
                 raise SchemaError(
                     "Steps must be a list in TOML, such as "
                     f'[{{method = "mdav", columns = ["income"]}}]: {error}.'

@@ -47,9 +47,16 @@ def read_text(path: str | Path) -> str:
 def loads(text: str, source: str) -> Json:
     """TOML text as a dict."""
     try:
-        return tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        found = tomllib.loads(text)
+    except (ValueError, RecursionError) as error:
         raise SchemaError(f"{source} must be a TOML file: {error}.") from None
+    parts: list[Any] = [found]
+    while parts:
+        each = parts.pop()
+        if isinstance(each, int) and abs(each) >= 1 << 63:  # TOML promises no more, and no float holds any
+            raise SchemaError(f"{source} must have whole numbers of at most 64 bits. Got {str(each)[:20]}...")
+        parts += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+    return found
 
 
 def from_dict(data: Mapping[str, Any], source: str) -> Json:

@@ -190,7 +190,7 @@ class Config:
             raise ParameterError(f"No configuration file {str(path)!r}.") from None
         except OSError as error:
             raise ParameterError(f"{str(path)!r} cannot be read: {error.strerror}.") from None
-        except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        except (ValueError, RecursionError) as error:
             raise ParameterError(f"{str(path)!r} must be a TOML file: {error}.") from None
         unknown = sorted(set(data) - {"server", "datasets", "oidc"})
         if unknown:

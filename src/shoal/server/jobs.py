@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import fcntl
 import json
 import os
 import secrets
@@ -18,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,6 +27,7 @@ from fastapi import Request
 from fastapi.responses import StreamingResponse
 from pydantic import ValidationError
 
+from shoal.errors import InputError
 from shoal.server.auth import is_still_in
 from shoal.server.job_files import GONE, JobProcess, JobState
 from shoal.server.limits import TooOftenError
@@ -34,6 +36,7 @@ from shoal.typing import Keywords
 
 KEEP_SECONDS = 3600
 SWEEP_SECONDS = 20
+MOST_AT_ONCE = 4
 MOST_STREAMS = 8
 PROVEN_SECONDS = 1.0
 _streams: Counter[str] = Counter()
@@ -98,8 +101,9 @@ class Jobs:
 
     def forget(self, folder: Path) -> None:
         """Stop a job's work and remove all its files."""
-        stop(folder)
-        shutil.rmtree(folder, ignore_errors=True)
+        with one_at_a_time(folder):
+            stop(folder)
+            shutil.rmtree(folder, ignore_errors=True)
 
     def close(self) -> None:
         """Forget everything."""
@@ -109,8 +113,40 @@ class Jobs:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def start(folder: Path, what: str) -> None:
-    """Begin a job's work in a process of its own."""
+@contextlib.contextmanager
+def one_at_a_time(folder: Path) -> Iterator[None]:
+    """Nobody else, in any worker, begins, stops or removes a job meanwhile."""
+    # A file of its own: the folder itself is locked for as long as its server runs.
+    where = os.open(folder.parent / ".begin", os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(where, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(where)
+
+
+def begin_work(folder: Path, what: str, ready: Callable[[], None]) -> None:
+    """Begin a job's work in a process of its own, unless it is at work already or too many others are.
+
+    Parameters
+    ----------
+    folder : Path
+    what : {"look", "run", "compare"}
+    ready : callable
+        What is done first, once it is sure that the work begins: it says the job's new state.
+    """
+    with one_at_a_time(folder):
+        if not folder.is_dir():
+            raise UnknownError(GONE)
+        if busy(folder):
+            raise InputError("This job cannot be run now.")
+        if sum(busy(each) for each in folder.parent.iterdir()) >= MOST_AT_ONCE:
+            raise InputError(f"At most {MOST_AT_ONCE} jobs run at a time; wait until one is done.")
+        ready()
+        _start(folder, what)
+
+
+def _start(folder: Path, what: str) -> None:
     words = [sys.executable, "-m", "shoal.server.worker", what, str(folder)]
     quiet: Keywords = {
         "stdin": subprocess.DEVNULL,
@@ -137,7 +173,7 @@ def busy(folder: Path) -> bool:
     """Whether a job is at work; a process that has said its last word may still be about to end."""
     try:
         return JobState.read(folder).state in ("looking", "running") and running(folder)
-    except UnknownError:
+    except (UnknownError, OSError):
         return False
 
 

@@ -142,14 +142,20 @@ def _save(request: Request, draft: str, form: dict[str, str], modes: list[str]) 
         made = files.save(draft, text, facts)
     except ShoalError as error:
         said = str(error).replace(str(files.folder / "drafts" / draft / SCHEMA), "The schema")
-        write_text(
-            base.to_toml(), files.table(draft).parent / SCHEMA
-        )  # what is wrong is not what the draft begins with
+        _restore(files, draft, base)
         return _editor(request, draft, shown, error=said, status=error.status, written=written)
+    except Exception:
+        _restore(files, draft, base)
+        raise
     text = f"{made.schema.id}, version {made.version}, modes {', '.join(made.modes)}"
     service.ledger.note("data set saved", request.state.visitor.name, text, "")
     service.reload()
     return RedirectResponse("/owner", 303)
+
+
+def _restore(files: DatasetFiles, draft: str, base: Schema) -> None:
+    """What is wrong is not what a draft begins with."""
+    write_text(base.to_toml(), files.table(draft).parent / SCHEMA)
 
 
 def _facts(typed: Mapping[str, str], modes: list[str]) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import os
 import re
 import shutil
@@ -30,10 +31,21 @@ from shoal.server.job_files import (
     TableLook,
     WantedRun,
 )
-from shoal.server.jobs import Jobs, busy, change, ends, progress, running, start, steps, stop
+from shoal.server.jobs import (
+    Jobs,
+    begin_work,
+    busy,
+    change,
+    ends,
+    one_at_a_time,
+    progress,
+    running,
+    steps,
+    stop,
+)
 from shoal.server.publish_form import form_fields, method_names, texts_of, wanted_of
 from shoal.server.service import UnknownError
-from shoal.server.worker import HIERARCHIES
+from shoal.server.worker import HIERARCHIES, MOST_COLUMNS
 
 FILES = {
     "protected.csv": "text/csv; charset=utf-8",
@@ -61,7 +73,6 @@ SAID = {
     "refused": "refused", "failed": "stopped",
 }  # fmt: skip
 _REPORT_POLICY = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
-_MOST_AT_ONCE = 4
 
 
 def upload_page(request: Request) -> Response:
@@ -108,8 +119,12 @@ async def begin(request: Request) -> Path:
         if brings:
             await _keep(codebook, job / f"codebook{of_codebook}")
     os.chmod(job / f"table{ending}", 0o600)
-    change(job, state="looking", ending=ending)
-    await run_in_threadpool(start, job, "look")
+    try:
+        looking = functools.partial(change, job, state="looking", ending=ending)
+        await run_in_threadpool(begin_work, job, "look", looking)
+    except InputError:
+        await run_in_threadpool(jobs.forget, job)
+        raise
     for _ in range(1200):
         if JobState.read(job).state != "looking" or not running(job):
             break
@@ -131,7 +146,7 @@ def _named(given: list[UploadFile]) -> dict[str, UploadFile]:
     """Files of hierarchies by their names, which say the column; an empty field brings none."""
     found = {Path((each.filename or "").replace("\\", "/")).name: each for each in given if each.filename}
     for name in found:
-        if not _HIERARCHY.fullmatch(name):
+        if not _HIERARCHY.fullmatch(name) or len(os.fsencode(name)) > 200:
             raise InputError(
                 f"A hierarchy must be a CSV file named by its column, such as region.csv. Got {name[:80]!r}."
             )
@@ -172,8 +187,8 @@ def facts_of(folder: Path) -> JobState:
 
 async def run(request: Request, job: str) -> Response:
     """Protect the table with the columns and settings of the form."""
-    folder, form = job_of(request, job), await request.form(max_files=20, max_fields=2000)
-    require_idle(request, folder)
+    folder, form = job_of(request, job), await request.form(max_files=20, max_fields=4 * MOST_COLUMNS + 200)
+    require_idle(folder)
     await start_run(
         request, folder, await wanted_of(folder, texts_of(form)), texts_of(form).get("dataset", "")
     )
@@ -222,8 +237,8 @@ def open_questions(folder: Path) -> dict[str, str]:
 
 async def compare(request: Request, job: str) -> Response:
     """Draw the risk-utility map of the table: methods by k, each within a few seconds."""
-    folder, form = job_of(request, job), await request.form(max_files=20, max_fields=2000)
-    require_idle(request, folder)
+    folder, form = job_of(request, job), await request.form(max_files=20, max_fields=4 * MOST_COLUMNS + 200)
+    require_idle(folder)
     await start_comparison(folder, await wanted_of(folder, texts_of(form)))
     return RedirectResponse(f"/publish/{job}", 303)
 
@@ -241,12 +256,13 @@ def cancel(request: Request, job: str) -> Response:
 
 def stop_work(folder: Path) -> None:
     """End the work of a job, and remove what it wrote."""
-    stop(folder)
-    facts = JobState.read(folder)
-    if facts.state == "running":
-        for name in _OF_A_MAP if facts.work == "compare" else _OF_A_RUN:
-            (folder / name).unlink(missing_ok=True)
-        change(folder, state=_state(folder), error="Cancelled; nothing was written.")
+    with one_at_a_time(folder):
+        stop(folder)
+        facts = JobState.read(folder)
+        if facts.state == "running":
+            for name in _OF_A_MAP if facts.work == "compare" else _OF_A_RUN:
+                (folder / name).unlink(missing_ok=True)
+            change(folder, state=_state(folder), error="Cancelled; nothing was written.")
 
 
 def forget(request: Request, job: str) -> Response:
@@ -286,21 +302,20 @@ def file(request: Request, job: str, name: str) -> Response:
     )
 
 
-def require_idle(request: Request, folder: Path) -> None:
+def require_idle(folder: Path) -> None:
     """Raise a sentence unless a job can be worked on now."""
     if not (folder / TableLook.FILE).exists() or busy(folder):
         raise InputError("This job cannot be run now.")
-    others = [each for each in request.app.state.jobs.folder.iterdir() if busy(each)]
-    if len(others) >= _MOST_AT_ONCE:
-        raise InputError(f"At most {_MOST_AT_ONCE} jobs run at a time; wait until one is done.")
 
 
 async def _begin(folder: Path, what: str, wanted: WantedRun, old: tuple[str, ...]) -> None:
-    wanted.write(folder)
-    for name in ("progress.jsonl", *old):
-        (folder / name).unlink(missing_ok=True)
-    change(folder, state="running", work=what, error="")
-    await run_in_threadpool(start, folder, what)
+    def ready() -> None:
+        wanted.write(folder)
+        for name in ("progress.jsonl", *old):
+            (folder / name).unlink(missing_ok=True)
+        change(folder, state="running", work=what, error="")
+
+    await run_in_threadpool(begin_work, folder, what, ready)
 
 
 def _state(folder: Path) -> str:

@@ -111,7 +111,7 @@ async def publish_plan(request: Request, job: str, wish: RunWish) -> PlanFacts:
 async def publish_run(request: Request, job: str, wish: RunWish) -> JobFacts:
     """For owners: protect the table; the job's `steps` tell how far it is."""
     folder = publish.job_of(request, job)
-    publish.require_idle(request, folder)
+    publish.require_idle(folder)
     await publish.start_run(request, folder, await wanted_of(folder, _fields(folder, wish)), wish.dataset)
     return _shown(folder)
 
@@ -119,7 +119,7 @@ async def publish_run(request: Request, job: str, wish: RunWish) -> JobFacts:
 async def publish_compare(request: Request, job: str, wish: RunWish) -> JobFacts:
     """For owners: compare methods on the table; the job's `map` has them when it is done."""
     folder = publish.job_of(request, job)
-    publish.require_idle(request, folder)
+    publish.require_idle(folder)
     await publish.start_comparison(folder, await wanted_of(folder, _fields(folder, wish)))
     return _shown(folder)
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MAP_SECONDS = 1.0
 SAMPLES = 4
+MOST_COLUMNS = 2000
 HIERARCHIES = "hierarchies"
 MEMORY_BYTES = 16 << 30
 UNPACKED_BYTES = 1 << 30
@@ -56,6 +57,10 @@ def look(folder: Path) -> None:
     """Guess roles and kinds, and describe each column to the owner."""
     codebook = _codebook(folder)
     source = _read(folder, codebook)
+    if source.frame.width > MOST_COLUMNS:
+        raise InputError(
+            f"The page takes tables of at most {MOST_COLUMNS:,} columns; `shoal protect` takes more. Got {source.frame.width:,}."
+        )
     schema = _schema(codebook, source)
     decoded = decode_table(source.frame, schema)
     hierarchies = _uploaded(folder)
