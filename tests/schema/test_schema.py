@@ -113,6 +113,11 @@ def schemas(draw) -> Schema:
     )
 
 
+def test_whole_numbers_beyond_64_bits_are_read_back():
+    schema = Schema({"x": Column("x", kind="number", bounds=(0, 1 << 63), breaks=(0, 1 << 70))})
+    assert Schema.from_toml_text(schema.to_toml()) == schema
+
+
 @settings(max_examples=60, deadline=None)
 @given(schema=schemas())
 def test_a_schema_reads_back_exactly_as_it_was_written(schema, tmp_path_factory):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import fields
@@ -53,8 +54,8 @@ def loads(text: str, source: str) -> Json:
     parts: list[Any] = [found]
     while parts:
         each = parts.pop()
-        if isinstance(each, int) and abs(each) >= 1 << 63:  # TOML promises no more, and no float holds any
-            raise SchemaError(f"{source} must have whole numbers of at most 64 bits. Got {str(each)[:20]}...")
+        if isinstance(each, int) and abs(each) > sys.float_info.max:
+            raise SchemaError(f"{source} must have numbers of at most 308 digits. Got {str(each)[:20]}...")
         parts += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
     return found
 
