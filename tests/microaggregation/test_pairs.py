@@ -124,3 +124,12 @@ def test_odd_tables(X):
     found = Anneal(k=10, max_proposals=200_000, random_state=0).fit(X)
     assert set(np.bincount(found.labels_)) <= set(range(10, 20))
     assert found.information_loss_ <= MDAV(k=10).fit(X).information_loss_ * (1 + 1e-9)
+
+
+def test_a_clock_is_used_to_its_end_and_its_run_is_repeated():
+    """Also where one annealing of few groups makes use of a part of the time only."""
+    first = Anneal(k=20, time_limit=1.5, random_state=3).fit(EVEN)
+    short = Anneal(k=20, time_limit=0.5, random_state=3).fit(EVEN)
+    assert first.n_proposals_ > 1.5 * short.n_proposals_
+    again = Anneal(k=20, max_proposals=first.n_proposals_, random_state=3, n_threads=1).fit(EVEN)
+    np.testing.assert_array_equal(again.labels_, first.labels_)

@@ -41,6 +41,9 @@ HEATS, SMALL_HEATS = (0.9, 0.18), (1.3, 0.13)
 LONGEST = 1_000_000
 """Sweeps beyond which annealing brings nothing."""
 
+STEPS, SMALL_STEPS = 4.0, 2.5
+"""Lengths to choose from where the clock counts, for each doubling: small tables may have millions of sweeps."""
+
 WARM, LAPS, SHORTEST, LONGEST_LAP = 0.7, 16, 2_000, 5_000
 """First temperature of the laps that a small table is annealed again in; how many there would be in all the sweeps,
 half of which are for the first annealing; and the sweeps of a lap, at least and at most."""
@@ -165,7 +168,8 @@ class CoolingSearch(ABC, Generic[State]):
     def run(self) -> None:
         """Cool the table down and let it settle; a small one again and again, less hot, from the best so far."""
         n = self.order.size * len(self.states)  # proposals of a sweep
-        per = self.work.whole_plan(self._speed, LONGEST * n, unit=LAST * n) // n
+        steps = SMALL_STEPS if self.shape.small else STEPS
+        per = self.work.whole_plan(self._speed, LONGEST * n, unit=LAST * n, steps=steps) // n
         if per < 1 or self.begun <= 0 or self.work.over():
             return
         if self.shape.worth_a_path(per * n):
@@ -178,11 +182,15 @@ class CoolingSearch(ABC, Generic[State]):
     def _rounds(self, per: int) -> None:
         """Anneal a small table once, or several times where there are more sweeps than one annealing makes use of."""
         rounds = max(1, int(per / (ROUND * (self.order.size // self.k) ** 2)))
+        length = per // rounds
         for left in range(rounds, 0, -1):
             self._round(per // left, last=left == 1)
             per -= per // left
             if self.work.over():
                 return
+        # Where the clock ends the run there are as many rounds as it has time for.
+        while self.work.code and not self.work.over():
+            self._round(length, last=True)
 
     def _round(self, sweeps: int, *, last: bool) -> None:
         """Anneal, then anneal the best again and again, less hot, and keep part by part what has become better.

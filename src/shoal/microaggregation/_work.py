@@ -214,13 +214,13 @@ class Work:
             self.code = min(PLANS - 1, max(1, 2 + math.floor(steps * math.log2(max(length, 1.0) / unit))))
         return int(unit * 2 ** ((self.code - 2) / steps)) if self.code > 1 else 0
 
-    def whole_plan(self, speed: Callable[[], float], longest: int, *, unit: int) -> int:
+    def whole_plan(self, speed: Callable[[], float], longest: int, *, unit: int, steps: float) -> int:
         """Proposals for an annealing that is all there is: as many as were given, or as the seconds have room for."""
         if self.max_proposals is not None and self.max_proposals % 100 == 0:
             return min(
                 self.max_proposals + 99, longest
             )  # a run of so many hundreds is repeated by their number
-        return self.plan(lambda _: (1.0, False), speed, longest, unit=unit, steps=4.0)
+        return self.plan(lambda _: (1.0, False), speed, longest, unit=unit, steps=steps)
 
     def over_after(self, proposals: int) -> bool:
         """Whether so many more proposals are all there is room for."""

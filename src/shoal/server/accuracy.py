@@ -83,7 +83,7 @@ class Forecast:
 
     Examples
     --------
-    >>> from shoal.dp.answering.cost import Cost, CostPart
+    >>> from shoal.dp.answering.cost import Cost
     >>> from shoal.server.accuracy import Forecast
     >>> Forecast(Cost(0.1, 2.0, ({"figure": "count", "error": 30.0},), questions_left=20)).sentence
     'Within ±30 with 95 %: costs epsilon 0.1; about 20 such questions left.'
