@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import _interrupt
+from shoal.cli import _interrupt, _output
 from shoal.errors import ImportFailedError, InternalError, ShoalError
 from shoal.typing import Keywords
 
@@ -91,6 +91,7 @@ def main() -> None:
         50_000, 50, 50
     )  # a sixth of the start is spent on looking for garbage among what is loaded
     _interrupt.install()
+    _output.install()
     try:
         code = _asked(sys.argv[1:])(standalone_mode=False, prog_name="shoal")
         if code == _interrupt.EXIT_CODE:  # typer tells of Ctrl-C by the code alone
@@ -101,9 +102,6 @@ def main() -> None:
         code = _fail(" ".join(error.format_message().split()), 2)  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
         code = _fail("Interrupted; nothing was written.", _interrupt.EXIT_CODE)
-    except BrokenPipeError:
-        sys.stderr.close()
-        code = 0
     except OSError as error:
         named = "" if error.filename is None else f"{str(error.filename)!r}: "
         code = _fail(f"{named}{error.strerror or error}.", 2)
