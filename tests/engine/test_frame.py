@@ -82,7 +82,7 @@ def test_names_that_are_numbers_come_back():
     given = pd.DataFrame(TABLE.select("a", "b").to_numpy(), columns=[0, 1], index=list("uvwxyz"))
     after = shoal.protect(given, k=3, method="mdav").frame
     assert after.columns.tolist() == [0, 1]
-    assert after.index.tolist() == list("uvwxyz")
+    assert after.index.tolist() == list(range(6))
     assert after[0].tolist() == [2.0, 2.0, 2.0, 11.0, 11.0, 11.0]
     assert MDAV(k=3).fit_transform(given).columns.tolist() == [0, 1]
 
@@ -107,3 +107,18 @@ def test_what_is_no_table_is_one_sentence(given, word):
     with pytest.raises(InputError, match=word) as caught:
         Frame(given)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "cells", [[1, "a", None] * 2, [1 + 2j] * 6, [object()] * 6, pd.arrays.SparseArray(range(6))]
+)
+def test_a_column_that_cannot_be_read_is_named(cells):
+    given = TABLE.to_pandas().assign(odd=cells)
+    with pytest.raises(InputError, match=r"one simple type\. Column 'odd' \("):
+        shoal.protect(given, k=3, method="mdav")
+
+
+def test_who_protects_nothing_is_told_what_the_columns_were_taken_for():
+    given = pl.DataFrame({"key": range(100_000, 100_040), "empty": [None] * 40})
+    with pytest.raises(InputError, match="taken were 'key' as identifier, 'empty' as"):
+        shoal.protect(given, k=3, method="mdav")

@@ -61,10 +61,33 @@ def test_the_kind_of_table_is_kept(make, survey):
     assert classes(again, ["age", "income", "sex"])["len"].min() >= 4
 
 
-def test_a_pandas_index_is_kept_when_rows_are_dropped():
-    frame = pd.DataFrame({"x": [1.0, 2.0, np.nan, 4.0, 5.0]}, index=list("vwxyz"))
+def test_rows_that_are_dropped_leave_their_number_out():
+    frame = pd.DataFrame({"x": [1.0, 2.0, np.nan, 4.0, 5.0]})
     result = shoal.protect(frame, 2, method="mdav", on_missing="drop")
-    assert list(result.frame.index) == ["v", "w", "y", "z"]
+    assert list(result.frame.index) == [0, 1, 3, 4]
+
+
+METHODS = [{"method": "mdav"}, {"method": "suppress"}, {"method": "generalize"}]
+
+
+@pytest.mark.parametrize("wanted", METHODS, ids=str)
+def test_an_index_that_may_name_people_is_not_published(survey, wanted):
+    frame = survey.head(60).select("person", "region", "sex", "disease").to_pandas()
+    frame["sex"], frame["disease"] = frame["sex"].astype("category"), frame["disease"].astype("category")
+    for index in (["person"], ["region"], ["person", "region"]):
+        result = shoal.protect(frame.set_index(index), 5, **wanted, accept_risk=True)
+        assert list(result.frame.index) == list(range(60))
+        assert not set(index) & set(result.frame.columns)
+        assert any(f"index ({', '.join(map(repr, index))}) is left out" in note for note in result.notes)
+    unnamed = frame.set_index("person").rename_axis(None)
+    assert list(shoal.protect(unnamed, 5, **wanted, accept_risk=True).frame.index) == list(range(60))
+
+
+@pytest.mark.parametrize("wanted", METHODS, ids=str)
+def test_no_index_tells_the_order_of_rows_that_were_shuffled(survey, wanted):
+    frame = survey.head(60).select("region", "sex", "disease").to_pandas()
+    result = shoal.protect(frame, 5, order="shuffle", accept_risk=True, **wanted)
+    assert list(result.frame.index) == list(range(60))
 
 
 def test_integers_may_be_rounded(survey):

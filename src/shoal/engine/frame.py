@@ -44,7 +44,8 @@ class Frame:
                 "A table is read more than once, which a stream does not allow: give reader.read_all()."
             )
         if not is_frame(data):
-            raise InputError(f"The data must be {_KINDS}. Got {type(data).__name__}.")
+            hint = ", whose columns have no names" if isinstance(data, np.ndarray) else ""
+            raise InputError(f"The data must be {_KINDS}. Got {type(data).__name__}{hint}.")
         self._lazy = isinstance(data, pl.LazyFrame)
         if self._lazy:
             data = _collected(data)
@@ -121,11 +122,34 @@ class Frame:
         try:
             return self._nw.to_polars()
         except (TypeError, pa.ArrowException) as error:
-            raise InputError(f"A column must hold one type of cells: {str(error).splitlines()[0]}.") from None
+            raise InputError(self._unreadable()) from error
+
+    def _unreadable(self) -> str:
+        """A sentence on the first column whose cells are no Arrow column."""
+        for name in self.columns:
+            try:
+                self._nw.select(name).to_polars()
+            except (TypeError, pa.ArrowException):
+                dtype = self._nw[name].to_native().dtype
+                return f"The cells of a column must be of one simple type. Column {name!r} ({dtype}) holds others."
+        return "The columns cannot be read together."
 
     def taken(self, rows: np.ndarray) -> Frame:
         """The frame restricted to some rows, index included."""
         return self._like(self._nw[rows.tolist() if rows.size else []]) if rows.size < len(self) else self
+
+    def numbered(self) -> tuple[Frame, str]:
+        """The frame with rows that only have numbers, and a word on the index that was left out; it may name people."""
+        index = nw.maybe_get_index(self._nw)
+        if index is None or type(index).__name__ == "RangeIndex":
+            return self, ""
+        named = ", ".join(repr(name) for name in index.names if name is not None)
+        said = f"The index{f' ({named})' if named else ''} is left out, since it may name people: reset_index() makes it a column."
+        return self._like(nw.maybe_reset_index(self._nw)), said
+
+    def in_order(self, order: np.ndarray) -> Any:
+        """The same kind of frame with its rows in another order, which no index tells."""
+        return self._leave(nw.maybe_reset_index(self._nw[order.tolist()]))
 
     def replaced(self, new: Mapping[str, pl.Series | np.ndarray]) -> Any:
         """The same kind of frame with some columns replaced or added."""

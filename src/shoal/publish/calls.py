@@ -36,7 +36,8 @@ def protect(frame: Any, k: int = 5, *, progress: Progress | None = None, **field
     -----
     The guarantee is k-anonymity of the aggregated columns (and strata) taken as quasi-identifiers, and
     nothing about columns left as they are; `Protection.notes` names those. The same table, request and seed give the
-    same result on any machine, unless `time_limit` asks for the clock.
+    same result on any machine, unless `time_limit` asks for the clock. The index of a pandas frame is not published unless it
+    only numbers the rows.
 
     Examples
     --------

@@ -232,7 +232,7 @@ def _in_memory(
         made = frame.without(hidden(roles) if request.identifiers == "drop" else []).replaced(cells)
         if request.order == "shuffle":
             order = shuffled(Frame(made).to_polars())
-            return GivenOut(Frame(made).narwhals[order.tolist()].to_native(), labels[order])
+            return GivenOut(Frame(made).in_order(order), labels[order])
         return GivenOut(made, labels)
 
     return Outcome(

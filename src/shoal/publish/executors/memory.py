@@ -66,9 +66,10 @@ class MemoryRows:
     """The rows of a frame, for one run."""
 
     def __init__(self, given: Frame, labelled: Collection[str], tell: Progress) -> None:
-        self.given, self.labelled, self.tell = given, labelled, tell
-        self.notes: tuple[str, ...] = ()
-        self.table = given.to_polars()
+        self.labelled, self.tell = labelled, tell
+        self.given, said = given.numbered()
+        self.notes: tuple[str, ...] = (said,) if said else ()
+        self.table = self.given.to_polars()
         self.solved: Solved | None = None
         self.published = pl.DataFrame()
         self.new: dict[str, pl.Series] = {}
@@ -170,5 +171,5 @@ class MemoryRows:
         made, labels = frame.replaced(self.new), self.solved.labels
         if plan.request.order == "shuffle":
             order = shuffled(Frame(made).to_polars())
-            made, labels = Frame(made).narwhals[order.tolist()].to_native(), labels[order]
+            made, labels = Frame(made).in_order(order), labels[order]
         return GivenOut(made, labels)

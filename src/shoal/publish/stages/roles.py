@@ -113,8 +113,10 @@ def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Colle
     settled, notes = settled_schema(table, request.schema, request.asked_roles(), labelled)
     names = settled.names("quasi")
     if not names:
+        taken = ", ".join(f"{name!r} as {fact.role}" for name, fact in list(settled.columns.items())[:8])
         raise InputError(
-            "At least one column must be protected: name it, or give it the role 'quasi' in a schema. None has it."
+            "At least one column must be protected: name it in 'columns', or give it the role 'quasi' in a schema. "
+            f"None has it; taken were {taken}."
         )
     facts = [
         replace(settled.columns[name], on_missing=request.on_missing or settled.columns[name].on_missing)
