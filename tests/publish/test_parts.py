@@ -425,6 +425,17 @@ def test_interrupted_runs_go_on(how, small_parts, tmp_path, monkeypatch):
     assert not work.exists()
 
 
+def test_a_work_folder_that_others_can_write_to_is_not_read(tmp_path):
+    numbers(100).write_parquet(tmp_path / "in.parquet")
+    planted = tmp_path / ".out.parquet.parts"
+    planted.mkdir()
+    planted.chmod(0o777)
+    (planted / "plan.pickle").write_bytes(b"cos\nsystem\n(S'exit 1'\ntR.")  # runs a command where it is read
+    with pytest.raises(InputError, match="nobody else can write to"):
+        protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", method="mdav", n_jobs=1, resume=True)
+    assert not (tmp_path / "out.parquet").exists()
+
+
 def test_resuming_with_other_settings_starts_anew(small_parts, tmp_path):
     numbers(1_000).write_parquet(tmp_path / "in.parquet")
     with pytest.raises(KeyboardInterrupt):

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import pickle
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +33,7 @@ def work_folder(output: Path, resume: bool) -> Iterator[Path]:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise InputError(f"The work folder {str(folder)!r} cannot be made: {error.strerror}.") from None
+    _refuse_of_others(folder)
     try:
         yield folder
     except (KeyboardInterrupt, SystemExit):
@@ -44,6 +47,18 @@ def work_folder(output: Path, resume: bool) -> Iterator[Path]:
         raise
     else:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _refuse_of_others(folder: Path) -> None:
+    """Raise a sentence where somebody else could have put something there: what is kept in it is run."""
+    if not hasattr(os, "getuid"):  # a system without owners of this kind
+        return
+    found = folder.lstat()
+    if found.st_uid != os.getuid() or not stat.S_ISDIR(found.st_mode) or found.st_mode & 0o022:
+        raise InputError(
+            f"The work folder {str(folder)!r} must be a folder of yours that nobody else can write to. "
+            "Got another: remove it, or choose another output."
+        )
 
 
 def fingerprint(*facts: Any) -> str:
