@@ -239,3 +239,12 @@ def test_spss_holds_labels_of_texts_and_codes_that_are_missing(tmp_path):
     again = io.read_source(tmp_path / "out.sav", coded=["why"])
     assert again.labels["variable_value_labels"]["region"] == {"1": "North", "2": "South"}
     assert again.frame["why"].to_list() == [1, 8, 9, 2]
+
+
+def test_a_text_that_looks_like_a_formula_stays_a_text(tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    texts = ["=1+1", '=HYPERLINK("x")', "+1", "@a", "-"]
+    io.write_table(pl.DataFrame({"=name": texts}), tmp_path / "t.xlsx")
+    cells = [row[0] for row in openpyxl.load_workbook(tmp_path / "t.xlsx").active.rows]
+    assert {cell.data_type for cell in cells} == {"s"}
+    assert io.read_table(tmp_path / "t.xlsx")["=name"].to_list() == texts

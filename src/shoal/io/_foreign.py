@@ -41,10 +41,21 @@ def _write_excel(frame: pl.DataFrame, path: Path) -> None:
         raise MissingExtraError("openpyxl", "stat") from None
     book = Workbook(write_only=True)
     sheet = book.create_sheet("protected")
-    sheet.append(frame.columns)
+    sheet.append([_plain_cell(sheet, name) for name in frame.columns])
     for row in frame.iter_rows():
-        sheet.append(row)
+        sheet.append([_plain_cell(sheet, cell) for cell in row])
     book.save(path)
+
+
+def _plain_cell(sheet: Any, cell: Any) -> Any:
+    """A cell of a workbook; a text that begins like a formula stays a text, which nobody computes."""
+    if not (isinstance(cell, str) and cell.startswith("=")):
+        return cell
+    from openpyxl.cell import WriteOnlyCell
+
+    text = WriteOnlyCell(sheet, cell)
+    text.data_type = "s"
+    return text
 
 
 def statistical_reader(path: Path, ending: str, coded: Collection[str] = ()) -> tuple[Keywords, Any]:
@@ -113,7 +124,6 @@ def read_statistical(
         "formats": dict(meta.original_variable_types),
         "format": ending,
         "file_label": meta.file_label or "",
-        "notes": list(meta.notes or ()),
     }
     frame = pl.DataFrame([_cells(name, values) for name, values in data.items()])
     said = tuple(
@@ -121,6 +131,8 @@ def read_statistical(
         "the codes are not told apart."
         for name, count in meta.declared_missing.items()
     )
+    if meta.notes:
+        said += ("The notes inside the file are left out: they are free text and may tell of people.",)
     return frame, labels, said
 
 
@@ -289,7 +301,7 @@ def _write_statistical(frame: pl.DataFrame, path: Path, ending: str, labels: Map
             data, str(path), variable_value_labels=values, compress=ending == ".zsav",
             missing_ranges=_fitting(frame, labels, "missing_ranges", ending),
             variable_measure=_fitting(frame, labels, "measures", ending),
-            file_label=labels.get("file_label", ""), note=labels.get("notes") or None, **common,
+            file_label=labels.get("file_label", ""), **common,
         )  # fmt: skip
     elif ending == ".dta":
         pyreadstat.write_dta(
