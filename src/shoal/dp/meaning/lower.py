@@ -18,9 +18,9 @@ from shoal.dp.meaning.kinds import Number, Truth
 from shoal.dp.meaning.relation import Catalog, Relation, single
 from shoal.dp.meaning.rowwise import Scope, compiled, condition, truth_number
 from shoal.dp.meaning.tables import relate, with_queries
+from shoal.dp.sql.aliases import check_shadowed
 from shoal.dp.sql.expressions import Call, Compare, Expr, FigureOf, LabelOf, col, plain_name, subject
 from shoal.dp.sql.query import PAIRS, Aggregate, Order, Output, Query, group_names
-from shoal.dp.sql.shadows import check_shadowed
 from shoal.dp.sql.statement import InSelect, NamedTable
 from shoal.dp.sql.tree import mapped, walk
 from shoal.errors import QueryError

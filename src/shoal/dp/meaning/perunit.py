@@ -25,9 +25,9 @@ from shoal.dp.meaning.relation import (
     stored,
 )
 from shoal.dp.meaning.rowwise import compiled, condition, truth_number
+from shoal.dp.sql.aliases import check_shadowed
 from shoal.dp.sql.expressions import Expr, FigureOf, as_predicate, col, subject
 from shoal.dp.sql.query import Aggregate
-from shoal.dp.sql.shadows import check_shadowed
 from shoal.dp.sql.statement import SubSelect
 from shoal.dp.sql.tree import mapped
 from shoal.errors import QueryError

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
+from shoal.dp.sql.aliases import key_text, referred, unaliased
 from shoal.dp.sql.calls import has_figure, quantile_of
 from shoal.dp.sql.expressions import (
     And,
@@ -21,8 +22,9 @@ from shoal.dp.sql.expressions import (
     col,
     plain_name,
 )
+from shoal.dp.sql.grouping import asks_figure
 from shoal.dp.sql.query import Order, Output, Query, of_outputs
-from shoal.dp.sql.reader import Reader, Statement, asks_figure, key_text, referred, unaliased
+from shoal.dp.sql.reader import Reader, Statement
 from shoal.dp.sql.statement import Item, NamedTable, SubSelect
 from shoal.dp.sql.tree import mapped, walk
 from shoal.errors import QueryError

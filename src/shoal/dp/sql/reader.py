@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 from dataclasses import dataclass
 from typing import Any
 
-from shoal.dp.sql.calls import CallParser, has_figure
-from shoal.dp.sql.expressions import Call, Expr, Literal, Predicate, col
-from shoal.dp.sql.shadows import names_used
+from shoal.dp.sql.aliases import names_used
+from shoal.dp.sql.expressions import Expr, Literal, Predicate, col
+from shoal.dp.sql.grouping import GroupParser
 from shoal.dp.sql.statement import FromItem, InSelect, Item, Join, NamedTable, SubSelect
-from shoal.dp.sql.tree import mapped, walk
 from shoal.dp.sql.words import RESERVED
 from shoal.errors import QueryError
 
@@ -33,13 +31,12 @@ class Statement:
     by_name: tuple[str, ...] = ()  # names that SELECT gives and other parts use
 
 
-class Reader(CallParser):
+class Reader(GroupParser):
     """A parser that knows SELECT."""
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.named: dict[str, Statement] = {}
-        self._grouped: list[Expr] = []  # what GROUP BY says, as written
 
     def statement(self) -> Statement:
         """A SELECT, with the sub-queries named before it."""
@@ -82,11 +79,11 @@ class Reader(CallParser):
             items.append(self._item())
         source = self._from() if self.skip("FROM") else None
         inside, self.inside = self.inside, True
-        where = self._no_figure(self.expression) if self.skip("WHERE") else None
+        where = self.no_figure(self.expression) if self.skip("WHERE") else None
         self.inside = inside
-        self._grouped = []
-        groups, sets = self._groups(items) if self.skip("GROUP", "BY") else ((), ())
-        grouped = self._grouped
+        self.grouped = []
+        groups, sets = self.groups_of(items) if self.skip("GROUP", "BY") else ((), ())
+        grouped = self.grouped
         having = self.expression() if self.skip("HAVING") else None
         order = self._order() if self.skip("ORDER", "BY") else ()
         limit, offset = self._limit(limit)
@@ -108,13 +105,6 @@ class Reader(CallParser):
             options,
             by_name,
         )
-
-    def _no_figure(self, read: Any) -> Expr:
-        outside = self.inside
-        self.inside = True
-        found = read()
-        self.inside = outside
-        return found
 
     def _options(self) -> tuple[tuple[str, Any], ...]:
         """WITH DIFFERENTIAL_PRIVACY OPTIONS (...), as others write it."""
@@ -201,7 +191,7 @@ class Reader(CallParser):
                 return found
             right = self._primary()
             if self.skip("ON"):
-                found = Join(found, right, how, on=self._no_figure(self.expression))
+                found = Join(found, right, how, on=self.no_figure(self.expression))
             elif self.skip("USING"):
                 self.expect("(")
                 names = [self.name("a column")]
@@ -261,79 +251,7 @@ class Reader(CallParser):
         self.expect(")")
         return InSelect(left, inner)
 
-    # GROUP BY, ORDER BY
-
-    def _groups(self, items: list[Item]) -> tuple[tuple[Expr, ...], tuple[tuple[int, ...], ...]]:
-        if self.skip("ALL"):
-            found = tuple(
-                each.value for each in items if each.value is not None and not asks_figure(each.value)
-            )
-            return found, ()
-        names: dict[str, int] = {}
-        groups: list[Expr] = []
-
-        def place(node: Expr) -> int:
-            self._grouped.append(node)
-            node = referred(node, items)
-            if key_text(node) not in names:
-                names[key_text(node)] = len(groups)
-                groups.append(node)
-            return names[key_text(node)]
-
-        elements = [self._element(place)]
-        while self.skip(","):
-            elements.append(self._element(place))
-        if self.skip("WITH", "ROLLUP"):
-            elements = [_rollup([each[0] for each in elements])]
-        if all(len(each) == 1 for each in elements):
-            return tuple(groups), ()
-        sets = tuple(tuple(sorted(set(itertools.chain(*chosen)))) for chosen in itertools.product(*elements))
-        return tuple(groups), sets
-
-    def _element(self, place: Any) -> list[tuple[int, ...]]:
-        """The sets that one element of GROUP BY stands for."""
-        for word in ("ROLLUP", "CUBE"):
-            if self.skip(word, "("):
-                parts = self._sets(place)
-                return _rollup(parts) if word == "ROLLUP" else _cube(parts)
-        if self.skip("GROUPING", "SETS"):
-            self.expect("(")
-            found: list[tuple[int, ...]] = []
-            while True:
-                if self.at("ROLLUP") or self.at("CUBE"):
-                    found += self._element(place)
-                else:
-                    found.append(self._set(place))
-                if self.skip(")"):
-                    return found
-                self.expect(",")
-        return [self._set(place)]
-
-    def _sets(self, place: Any) -> list[tuple[int, ...]]:
-        found = [self._set(place)]
-        while self.skip(","):
-            found.append(self._set(place))
-        self.expect(")")
-        return found
-
-    def _set(self, place: Any) -> tuple[int, ...]:
-        """One column, or several in brackets."""
-        if self.at("(", ")"):
-            self.place += 2
-            return ()
-        if not self.at("("):
-            return (place(self._no_figure(self.expression)),)
-        start = self.place
-        self.take()
-        first = self._no_figure(self.expression)
-        if not self.at(","):
-            self.place = start
-            return (place(self._no_figure(self.expression)),)
-        found = [place(first)]
-        while self.skip(","):
-            found.append(place(self._no_figure(self.expression)))
-        self.expect(")")
-        return tuple(found)
+    # ORDER BY
 
     def _order(self) -> tuple[tuple[Expr, bool, bool], ...]:
         found = []
@@ -371,63 +289,6 @@ _AFTER = RESERVED - frozenset(
         "WITH",
     ]
 )
-
-
-def key_text(node: Expr) -> str:
-    """The text of an expression in which bare names are alike in any case."""
-    return str(
-        mapped(
-            node,
-            lambda each: (
-                col(each.name.lower(), each.table.lower())
-                if isinstance(each, col) and not each.quoted
-                else None
-            ),
-        )
-    )
-
-
-def _rollup(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    return [tuple(itertools.chain(*parts[:size])) for size in range(len(parts), -1, -1)]
-
-
-def _cube(parts: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-    if len(parts) > 8:
-        raise QueryError(f"CUBE may be of at most 8 columns. Got {len(parts)}.")
-    return [
-        tuple(itertools.chain(*chosen))
-        for size in range(len(parts), -1, -1)
-        for chosen in itertools.combinations(parts, size)
-    ]
-
-
-def asks_figure(node: Expr) -> bool:
-    """Whether an expression holds a figure, or a list of quantiles."""
-    return has_figure(node) or any(
-        isinstance(each, Call) and each.function == "QUANTILES" for each in walk(node)
-    )
-
-
-def referred(node: Expr, items: Any) -> Expr:
-    """What a position or an alias in GROUP BY, HAVING or ORDER BY stands for."""
-    if isinstance(node, Literal) and isinstance(node.value, int) and not isinstance(node.value, bool):
-        if not 1 <= node.value <= len(items) or items[node.value - 1].value is None:
-            raise QueryError(f"Position {node.value} is not among the {len(items)} columns of SELECT.")
-        return items[node.value - 1].value
-    return unaliased(node, items) if isinstance(node, col) else node
-
-
-def unaliased(node: Expr, items: Any) -> Expr:
-    """An expression with the names that SELECT gives replaced by what they stand for."""
-
-    def change(each: Expr) -> Expr | None:
-        if isinstance(each, col) and not each.table:
-            for item in items:
-                if item.alias and item.alias.lower() == each.name.lower() and item.value is not None:
-                    return item.value
-        return None
-
-    return mapped(node, change)
 
 
 def sub_select(statement: Statement, alias: str) -> SubSelect:

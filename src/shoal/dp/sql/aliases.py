@@ -1,12 +1,12 @@
-"""Names that SELECT gives, used elsewhere in the statement: what they mean where a column has the same name."""
+"""Names that SELECT gives, used elsewhere in the statement: what they stand for, also where a column has the same name."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 
-from shoal.dp.sql.expressions import Expr, col
+from shoal.dp.sql.expressions import Expr, Literal, col
 from shoal.dp.sql.statement import Item
-from shoal.dp.sql.tree import walk
+from shoal.dp.sql.tree import mapped, walk
 from shoal.errors import QueryError
 
 
@@ -53,3 +53,40 @@ def check_shadowed(by_name: tuple[str, ...], columns: Collection[str]) -> None:
             raise QueryError(
                 f"{name!r} is the name of a column and of something else in SELECT: give it another name, or group by its position."
             )
+
+
+def referred(node: Expr, items: Sequence[Item]) -> Expr:
+    """What a position or an alias in GROUP BY, HAVING or ORDER BY stands for."""
+    if isinstance(node, Literal) and isinstance(node.value, int) and not isinstance(node.value, bool):
+        meant = items[node.value - 1].value if 1 <= node.value <= len(items) else None
+        if meant is None:
+            raise QueryError(f"Position {node.value} is not among the {len(items)} columns of SELECT.")
+        return meant
+    return unaliased(node, items) if isinstance(node, col) else node
+
+
+def unaliased(node: Expr, items: Sequence[Item]) -> Expr:
+    """An expression with the names that SELECT gives replaced by what they stand for."""
+
+    def change(each: Expr) -> Expr | None:
+        if isinstance(each, col) and not each.table:
+            for item in items:
+                if item.alias and item.alias.lower() == each.name.lower() and item.value is not None:
+                    return item.value
+        return None
+
+    return mapped(node, change)
+
+
+def key_text(node: Expr) -> str:
+    """The text of an expression in which bare names are alike in any case."""
+    return str(
+        mapped(
+            node,
+            lambda each: (
+                col(each.name.lower(), each.table.lower())
+                if isinstance(each, col) and not each.quoted
+                else None
+            ),
+        )
+    )
