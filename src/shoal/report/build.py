@@ -9,12 +9,12 @@ from __future__ import annotations
 import datetime
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-import polars as pl
 
 from shoal import __version__
+from shoal.report.certificate import Certificate, certificate_of
 from shoal.report.columns import (
     ColumnComparison,
     ColumnsFact,
@@ -24,6 +24,7 @@ from shoal.report.columns import (
     left_columns,
 )
 from shoal.report.repeat import settings_rows
+from shoal.report.sentences import ProtectionLike, sentences_of
 from shoal.report.steps import RuleFact, StepFact, rule_facts, step_facts
 from shoal.report.words import (
     BeforeAfter,
@@ -42,37 +43,6 @@ from shoal.schema import Schema
 from shoal.typing import Json
 
 DRAWN_COLUMNS = 24
-OPTIMAL_GAP = 2e-4  # per cent: the tolerance of the integer programme behind a certificate
-
-
-class ProtectionLike(Protocol):
-    """What a report reads of a protection."""
-
-    @property
-    def verdicts(self) -> tuple[Any, ...]: ...  # noqa: D102
-    @property
-    def figures(self) -> Any: ...  # noqa: D102
-    @property
-    def status(self) -> str: ...  # noqa: D102
-    @property
-    def reasons(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def rule(self) -> str: ...  # noqa: D102
-    @property
-    def advice(self) -> str: ...  # noqa: D102
-    @property
-    def schema(self) -> Schema: ...  # noqa: D102
-    @property
-    def notes(self) -> tuple[str, ...]: ...  # noqa: D102
-    @property
-    def sizes(self) -> np.ndarray: ...  # noqa: D102
-    @property
-    def original(self) -> pl.DataFrame: ...  # noqa: D102
-    @property
-    def published(self) -> pl.DataFrame: ...  # noqa: D102
-    def settings(self) -> Json: ...  # noqa: D102
-    def command(self) -> str: ...  # noqa: D102
-    def python(self, *, public: bool = False) -> str: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -109,14 +79,6 @@ class ColumnLoss:
     loss: float
     shown: str
     bar: float
-
-
-@dataclass(frozen=True)
-class Certificate:
-    """How far from the least possible loss the partition can be."""
-
-    sentence: str
-    rows: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
@@ -191,7 +153,7 @@ def gather(
         status=StatusFact(
             protection.status, "" if public else protection.advice, protection.reasons, protection.rule
         ),
-        sentences=_sentences(protection, height, sizes, names, left, figures),
+        sentences=sentences_of(protection, height, sizes, names, left, figures),
         tiles=_tiles(height, sizes, len(names), figures),
         how=_how(settings, height, sizes, figures),
         columns=column_facts(settings, protection.schema),
@@ -215,7 +177,7 @@ def gather(
         left_together=_together(left, together, table.height),
         notes=tuple(note for note in notes if not _is_reading(note)),
         readings=tuple(note for note in notes if _is_reading(note)),
-        certificate=_certificate(figures),
+        certificate=certificate_of(figures),
         settings=settings_rows(_public(settings) if public else settings),
         command="" if public else protection.command(),
         python=protection.python(public=public),
@@ -228,10 +190,6 @@ def _title(schema: Schema) -> str:
     return "Protection report" if schema.id == "table" else f"Protection report: {schema.id}"
 
 
-def _titled(verdict: Any) -> str:
-    return f"{verdict.model} of {verdict.sensitive}" if verdict.sensitive else verdict.model
-
-
 def _k_words(settings: Mapping[str, Any], sizes: np.ndarray, unit: str) -> str:
     """What k holds of; in a run of steps all treated columns together may keep less."""
     k = settings.get("k", sizes.min())
@@ -240,83 +198,6 @@ def _k_words(settings: Mapping[str, Any], sizes: np.ndarray, unit: str) -> str:
             f"{k} on the columns of each step that keeps one (see the verdicts), not on all of them together"
         )
     return f"every group has at least {k} {unit}"
-
-
-def _sentences(
-    protection: ProtectionLike,
-    height: int,
-    sizes: np.ndarray,
-    names: list[str],
-    left: tuple[LeftColumn, ...],
-    figures: Mapping[str, Any],
-) -> tuple[str, ...]:
-    """What happened, what could be found out, what is not covered: a sentence each."""
-    # Of several steps each has a verdict, on fewer columns than the last: what holds on all of them is the least.
-    held = [each.value for each in protection.verdicts if each.model.startswith("k-anonymity")]
-    reached = min(held, default=None)
-    alike = (
-        ""
-        if reached is None
-        else (
-            f": on {'it' if len(names) == 1 else 'them'} everyone looks like at least {counted(reached - 1, 'other')}"
-            if reached > 1
-            else ", and yet someone is alone on them"
-        )
-    )
-    settings = protection.settings()
-    strata = list(settings.get("strata", ()))
-    apart = settings.get("method") == "steps" and int(sizes.min()) < int(settings.get("k", 0))
-    within = f" within the strata of {listed(strata)}" if strata else ""
-    first = (
-        f"{counted(height, 'record')} were put into {counted(sizes.size, 'group')} of at least {sizes.min():,}"
-        f"{within}, and {counted(len(names), 'protected column is', 'protected columns are')} the same for all "
-        f"members of a group{alike}."
-    )
-    if apart:  # each set of columns keeps its k, all of them together do not
-        first = (
-            f"{counted(height, 'record')} were treated in several steps, each on columns of its own. Each verdict holds on the "
-            f"columns it names and on no others: on all {number(len(names))} treated columns together, records are alike in "
-            f"{counted(sizes.size, 'group')} of {sizes.min():,} to {sizes.max():,}."
-        )
-    if "dld" in figures:
-        lost = f"; the price is {percent(figures['information_loss'])} of the variation between records"
-        second = (
-            "An intruder who holds the original values of these columns and takes the nearest original for each "
-            f"published record would be right for {percent(100 * figures['dld'])} of them"
-            f"{_knowing(figures)}{_of_a_sample(figures)}{lost if 'information_loss' in figures else ''}."
-        )
-    else:
-        asked = [each for each in protection.verdicts if each.holds is not None]
-        met = [_titled(each) for each in asked if each.holds]
-        second = (
-            f"The published table itself was checked: {len(met)} of {counted(len(asked), 'demanded model')} "
-            f"{'holds' if len(asked) == 1 else 'hold'} ({listed(met)})."
-        )
-    what = "aggregated columns and strata" if strata else "aggregated columns"
-    rest = listed([each.name for each in left]) if left else ""
-    third = (
-        f"This is k-anonymity of the {what} taken as quasi-identifiers, and nothing about columns left as they "
-        f"are{f': {rest}' if rest else '; here there is none'}."
-    )
-    return first, second, third
-
-
-def _knowing(figures: Mapping[str, Any]) -> str:
-    """What the columns left as they are add to linkage, where they add anything."""
-    linked = figures.get("linkage")
-    if linked is None or linked <= figures["dld"]:
-        return ""
-    return f", and for {percent(100 * linked)} with the columns left as they are"
-
-
-def _of_a_sample(figures: Mapping[str, Any]) -> str:
-    """Said where linkage was sought for some of the records only."""
-    sought = figures.get("linked_records")
-    return (
-        ""
-        if sought is None or sought >= figures.get("n_records", 0)
-        else f" (a sample of {sought:,} was tried)"
-    )
 
 
 def _tiles(
@@ -411,35 +292,6 @@ def _together(left: tuple[LeftColumn, ...], share: float, height: int) -> str:
 def _is_reading(note: str) -> bool:
     """Whether a note only says how a column was read where no schema said so."""
     return note.startswith("Column ") and " was taken as " in note
-
-
-def _certificate(figures: Mapping[str, Any]) -> Certificate | None:
-    given = figures.get("certificate")
-    if not given:
-        return None
-    bound, gap, proven = given.get("bound"), given.get("gap"), bool(given.get("proven"))
-    if bound is None or gap is None:
-        sentence = "No lower bound was found in the time given, so nothing is said about the optimum."
-    elif not proven:
-        sentence = f"A lower bound of {percent(bound)} was found but not proven, so nothing is said about the optimum."
-    elif gap <= OPTIMAL_GAP:
-        sentence = "No partition into groups of at least k loses less: this one is proven to be optimal."
-    else:
-        sentence = (
-            f"No partition into groups of at least k can lose less than {percent(bound)}: another one could save "
-            f"at most {percent(gap)} of the loss of this one."
-        )
-    rows = [("Lower bound of the loss", percent(bound) if bound is not None else "none")]
-    if gap is not None:
-        rows.append(("Gap", percent(gap)))
-    rows.append(("Bound proven", "yes" if proven else "no"))
-    if given.get("method"):
-        rows.append(("Found by", str(given["method"])))
-    if given.get("seconds") is not None:
-        rows.append(("Time", f"{given['seconds']:.3g} s"))
-    if given.get("note"):
-        rows.append(("Note", str(given["note"])))
-    return Certificate(sentence, tuple(rows))
 
 
 def _public(settings: Mapping[str, Any]) -> Json:

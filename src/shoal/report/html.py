@@ -15,8 +15,9 @@ from markupsafe import Markup
 from shoal import __version__
 from shoal.io import check_folder, write_text
 from shoal.report import figures
-from shoal.report.build import ProtectionLike, ReportFacts, gather
+from shoal.report.build import ReportFacts, gather
 from shoal.report.columns import ColumnComparison
+from shoal.report.sentences import ProtectionLike
 
 
 @dataclass(frozen=True)
