@@ -43,19 +43,31 @@ with tell_compiling(lambda: told.append(1)):
     print(outer(np.ones(4)), bool(told))
 """
 
+TWO = """
+import numpy as np
+from outer_file import outer
+assert outer(np.ones(4)) == 8.0
+print(sum(outer.build().stats.cache_misses.values()))
+"""
+
 
 def run(folder, added, limit, other="same"):
+    write(folder, added, limit, other)
+    done = subprocess.run(**python(folder, RUN), capture_output=True, check=True)
+    total, compiled = done.stdout.split()
+    return float(total), compiled == "True"
+
+
+def write(folder, added, limit, other):
     (folder / "inner_file.py").write_text(INNER.format(added=added, other=other))
     (folder / "outer_file.py").write_text(OUTER.format(other=other))
     (folder / "limits.py").write_text(f"LIMIT = {limit}\n")
+
+
+def python(folder, code):
     path = os.pathsep.join([str(folder), *(each for each in sys.path if each)])
-    done = subprocess.run(
-        [sys.executable, "-B", "-c", RUN],
-        env=os.environ | {"PYTHONPATH": path, "NUMBA_DISABLE_JIT": "0"},
-        cwd=folder, capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    total, compiled = done.stdout.split()
-    return float(total), compiled == "True"
+    env = os.environ | {"PYTHONPATH": path, "NUMBA_DISABLE_JIT": "0"}
+    return {"args": [sys.executable, "-B", "-c", code], "env": env, "cwd": folder, "text": True}
 
 
 def files(folder):
@@ -74,3 +86,10 @@ def test_a_changed_kernel_in_another_file_is_compiled_anew(tmp_path):
     assert run(tmp_path, 2.0, 5.0) == (32.0, False)
     assert run(tmp_path, 2.0, 5.0, other="renamed") == (32.0, True)
     assert files(tmp_path) == {"inner_file.inner", "inner_file.renamed", "outer_file.outer"}
+
+
+def test_what_another_process_compiles_is_waited_for(tmp_path):
+    write(tmp_path, 1.0, 0.0, "same")
+    both = [subprocess.Popen(**python(tmp_path, TWO), stdout=subprocess.PIPE) for _ in range(2)]
+    assert sorted(each.communicate(timeout=300)[0].strip() for each in both) == ["0", "1"]
+    assert not list((tmp_path / "__pycache__").glob("*.lock"))

@@ -2,7 +2,7 @@
 
 numba's files are used as they are; what differs is the stamp, which covers every kernel that is called, and their
 names, which hold no line numbers: a new version overwrites the old one, and files of kernels that are gone are
-removed.
+removed. What one process is compiling, another waits for instead of compiling it too.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import contextlib
 import functools
 import hashlib
 import os
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from shoal.engine.compile import Kernel
 
 _MARK = "kernel"
+_PATIENCE = 60.0  # seconds to wait for another process; kernels that call each other could wait for ever
 _stamps: dict[int, str] = {}
 _tidied: set[str] = set()
 
@@ -38,6 +41,7 @@ class KeptCode(_Cache):
     def __init__(self, kernel: Kernel, about_to_compile: Callable[[], None]) -> None:
         self.kernel = kernel
         self._about_to_compile = about_to_compile
+        self._held: tuple[int, Path] | None = None  # an open file that other processes wait for
 
     @functools.cached_property
     def _files(self) -> Any:
@@ -56,23 +60,61 @@ class KeptCode(_Cache):
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """What was compiled for these types, or nothing: then it is compiled now."""
+        found = self._load(sig, target_context)
+        if found is None:
+            self._about_to_compile()
+            if self._waited():
+                found = self._load(sig, target_context)
+            if found is not None:
+                self._done()
+        return found
+
+    def _load(self, sig: Any, target_context: Any) -> Any:
         try:
-            found = self._files.load_overload(sig, target_context)
+            return self._files.load_overload(sig, target_context)
         except (
             Exception
         ):  # an index may name types that an upgrade has renamed, and then cannot be read at all
-            found = None
             with contextlib.suppress(OSError):
                 self._files.flush()
-        if found is None:
-            self._about_to_compile()
-        return found
+            return None
+
+    def _waited(self) -> bool:
+        """Whether another process was compiling this kernel, and has ended; the next one waits for this process."""
+        folder = self.cache_path
+        if folder is None or self._held or sys.platform == "win32":
+            return False
+        path = Path(folder) / f"{_stem(self.kernel)}.lock"
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            held = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError:  # a folder that cannot be written
+            return False
+        self._held = (held, path)
+        began, waited = time.monotonic(), False
+        while not _locked(held) and time.monotonic() - began < _PATIENCE:
+            waited = True
+            time.sleep(0.02)
+        return waited
+
+    def _done(self) -> None:
+        """Let other processes go on."""
+        if self._held:
+            held, path = self._held
+            self._held = None
+            with contextlib.suppress(OSError):
+                path.unlink()
+            _unlock(held)  # before it is closed: a child forked meanwhile has the file open as well
+            os.close(held)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Keep what was compiled; a folder that has become full or read-only is no mistake."""
-        with contextlib.suppress(OSError):  # a folder that cannot be written
-            self._files.save_overload(sig, data)
-            _tidy(self.kernel, self._files.cache_path)
+        try:
+            with contextlib.suppress(OSError):  # a folder that cannot be written
+                self._files.save_overload(sig, data)
+                _tidy(self.kernel, self._files.cache_path)
+        finally:
+            self._done()
 
     def enable(self) -> None:
         """Use the files."""
@@ -150,6 +192,29 @@ def _file_name(function: Any) -> str:
     return str(function.__qualname__).replace("<", "").replace(">", "")
 
 
+def _stem(kernel: Kernel) -> str:
+    """How the names of a kernel's files begin."""
+    function = kernel.py_func
+    return f"{Path(function.__code__.co_filename).stem}.{_file_name(function)}-{_MARK}"
+
+
+def _unlock(held: int) -> None:
+    import fcntl
+
+    fcntl.flock(held, fcntl.LOCK_UN)
+
+
+def _locked(held: int) -> bool:
+    """Whether an open file is now this process's own."""
+    import fcntl
+
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
 def _tidy(kernel: Kernel, folder: str | None) -> None:
     """Remove files of kernels that their module no longer has; once for each module, after one was compiled."""
     from shoal.engine.compile import siblings
@@ -159,7 +224,7 @@ def _tidy(kernel: Kernel, folder: str | None) -> None:
         return
     _tidied.add(function.__module__)
     stem = Path(function.__code__.co_filename).stem
-    present = {f"{stem}.{_file_name(each.py_func)}-{_MARK}" for each in siblings(function.__module__)}
+    present = {_stem(each) for each in siblings(function.__module__)}
     for path in Path(folder).glob(f"{stem}.*.nb[ic]"):
         if path.name.rpartition(".py3")[0] not in present:
             path.unlink(missing_ok=True)
