@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -24,11 +25,23 @@ ALONE = (
     "tests/test_migration.py",
     "tests/audit/test_audit.py",
 )
+# Together, first and on one worker: they compile nearly all kernels, which the other worker would else do as well.
+COMPILING = ("tests/common/test_microaggregators.py", "tests/common/test_estimator_api.py")
+LONG = (
+    "tests/microaggregation/",
+    "tests/server/",
+    "tests/audit/",
+    "tests/publish/",
+    "tests/system/",
+    "tests/test_",
+)
 
-# Commands run in other folders find the tree under test.
+# Commands run in other folders find the tree under test, and keep what Python makes of its files for the next.
 os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(Path(__file__).parents[1] / "src"), os.environ.get("PYTHONPATH", "")]
 )
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 
 
 @pytest.hookimpl(optionalhook=True)
@@ -36,14 +49,30 @@ def pytest_xdist_make_scheduler(config, log):
     """Files go to one worker each, so that what a file shares (a server, a protection, compiled kernels) is made once."""
     from xdist.scheduler import LoadScopeScheduling
 
+    config.option.loadscopereorder = False  # else files of many tests come first, which are not the long ones
+
     class ByFile(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
             file = nodeid.partition("::")[0]
             if "spark" in nodeid.lower():
                 return "spark"  # one Java machine serves them all
+            if file.endswith(COMPILING):
+                return "compiling"
             return nodeid if file.endswith(ALONE) else file
 
     return ByFile(config, log)
+
+
+def pytest_collection_modifyitems(items):
+    """Long files first, so that no worker waits at the end; those without kernels while kernels are compiled."""
+    items.sort(key=lambda item: order(item.nodeid.partition("::")[0]))
+
+
+def order(file: str) -> int:
+    for place, some in enumerate((COMPILING, ("tests/dp/",), LONG, ("tests/",))):
+        if any(each in file for each in some):
+            return place
+    return 9
 
 
 def benchmark(name: str):
