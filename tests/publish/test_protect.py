@@ -340,9 +340,13 @@ def test_strata_are_counted_in_households():
 
 
 def test_identifiers_are_dropped_or_hashed(survey, schema):
-    hashed = shoal.protect(survey, 5, schema=schema, method="mdav", identifiers="hash", key=b"secret").frame
-    again = shoal.protect(survey, 5, schema=schema, method="mdav", identifiers="hash", key=b"secret").frame
-    other = shoal.protect(survey, 5, schema=schema, method="mdav", identifiers="hash").frame
+    hashed = shoal.protect(
+        survey, 5, schema=schema, method="mdav", identifiers="hash", key=b"secret", accept_risk=True
+    ).frame
+    again = shoal.protect(
+        survey, 5, schema=schema, method="mdav", identifiers="hash", key=b"secret", accept_risk=True
+    ).frame
+    other = shoal.protect(survey, 5, schema=schema, method="mdav", identifiers="hash", accept_risk=True).frame
     assert hashed["person"].n_unique() == survey.height
     assert hashed["household"].n_unique() == survey["household"].n_unique()
     assert hashed["person"].equals(again["person"])

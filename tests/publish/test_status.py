@@ -20,7 +20,7 @@ import shoal
 from shoal.cli import app
 from shoal.errors import GuaranteeError
 from shoal.privacy import k_anonymity
-from shoal.publish import protect
+from shoal.publish import protect, protect_file
 from shoal.publish.stages.check import Exposure
 from shoal.publish.status import status_of
 from shoal.scenarios import RED_SHARE
@@ -227,3 +227,63 @@ def test_loss_counts_coded_ends_and_recoding():
     assert after.loss_per_column["town"] == pytest.approx(100.0)  # one set of all levels tells nothing
     assert after.false_cells == 0 < before.false_cells
     assert after.unchanged == 0
+
+
+FAMILIES = pl.DataFrame(
+    {
+        "home": [1, 1, 2, 2, 3, 3, 4, 4, 5, 6, 7, 8],
+        "age": [20, 20, 20, 60, 60, 60, 20, 60, 20, 20, 60, 60],
+    }
+)
+
+
+def linked_by_hand(frame, k):
+    """The share of rows whose home has a set of ages that fewer than k homes have."""
+    sets = {home: tuple(sorted(rows["age"])) for (home,), rows in frame.group_by("home")}
+    alike = [list(sets.values()).count(sets[home]) for home in frame["home"]]
+    return sum(number < k for number in alike) / frame.height
+
+
+@pytest.mark.parametrize("method", ["mdav", "generalize", "suppress"])
+@pytest.mark.parametrize("role", ["identifier", "household"])
+def test_rows_with_the_same_hash_are_taken_together(method, role):
+    schema = {"columns": {"home": {"role": role}, "age": {"role": "quasi", "kind": "category"}}}
+    asked = {"schema": schema, "method": method}
+    assert shoal.protect(FAMILIES, 2, **asked).status != "red"  # dropped, they link nothing
+    found = shoal.protect(FAMILIES, 2, **asked, identifiers="hash", accept_risk=True)
+    share = linked_by_hand(pl.DataFrame(found.frame), 2)
+    told = any(
+        "hashed home links" in reason and f"for {100 * share:.3g} % of the records" in reason
+        for reason in found.reasons
+    )
+    assert told == (share > 0)
+    assert (found.status == "red") == (share > RED_SHARE)
+
+
+def test_families_that_their_hash_gives_away_are_not_given_out():
+    schema = {"columns": {"home": {"role": "identifier"}, "age": {"role": "quasi"}}}
+    with pytest.raises(GuaranteeError, match="rows that the hashed home links"):
+        shoal.protect(FAMILIES, 2, schema=schema, method="mdav", identifiers="hash")
+
+
+def test_hashes_that_link_nothing_are_green():
+    frame = FAMILIES.with_columns(home=pl.int_range(12))
+    schema = {"columns": {"home": {"role": "identifier"}, "age": {"role": "quasi"}}}
+    assert shoal.protect(frame, 2, schema=schema, method="mdav", identifiers="hash").status == "green"
+
+
+@pytest.mark.parametrize("where", [{"memory": "50MB"}, {"n_jobs": 1}])
+def test_linked_rows_are_red_in_parts_too(where, tmp_path):
+    FAMILIES.write_parquet(tmp_path / "in.parquet")
+    schema = {"columns": {"home": {"role": "identifier"}, "age": {"role": "quasi"}}}
+    with pytest.raises(GuaranteeError, match="rows that the hashed home links"):
+        protect_file(
+            tmp_path / "in.parquet",
+            tmp_path / "out.parquet",
+            2,
+            schema=schema,
+            method="mdav",
+            identifiers="hash",
+            **where,
+        )
+    assert not (tmp_path / "out.parquet").exists()

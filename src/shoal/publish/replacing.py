@@ -221,7 +221,8 @@ def _in_memory(
     for column in roles.decoder.columns:
         if column.name in table.columns and column.name not in new and column.name not in hidden(roles):
             new[column.name] = table[column.name]
-    published = table.with_columns(new.values()).select(n for n in roles.names if n not in hidden(roles))
+    whole = table.with_columns(new.values())
+    published = whole.select(n for n in roles.names if n not in hidden(roles))
     step = max(1, -(-published.height // MEASURED_RECORDS))
 
     def give(labels: np.ndarray) -> GivenOut:
@@ -236,7 +237,7 @@ def _in_memory(
         return GivenOut(made, labels)
 
     return Outcome(
-        check.class_rows(published, settled, households),
+        check.class_rows(whole, settled, households),
         original_cells(table, roles)[::step],
         published[::step],
         give,

@@ -29,7 +29,7 @@ def rule_of(limits: ReleaseType | None = None) -> str:
         "model that was asked for holds, every record shares these columns with at least k - 1 others, and no sensitive "
         f"value is the same for all records alike. Red: a model that was asked for does not hold{fewer}, or more than "
         f"{100 * share:.3g} % of the records share these columns with fewer than k - 1 others. Amber: anything else. "
-        "Linkage cannot exceed 1/k where every record shares these columns with k - 1 others, so it needs no condition "
+        "Rows that bear the same hash of an identifier are taken together. Linkage cannot exceed 1/k where every record shares these columns with k - 1 others, so it needs no condition "
         f"of its own.{typed}"
     )
 
@@ -99,6 +99,13 @@ def status_of(
             f"{k - 1} others"
         )
         (red if exposure.at_risk > share else amber).append(sentence)
+    for name, linked in exposure.linked.items():
+        if linked > 0:
+            sentence = (
+                f"the rows that the hashed {name} links, taken together, look like those of fewer than {k - 1} others for "
+                f"{_percent(linked)} of the records (an identifier that is dropped links nothing)"
+            )
+            (red if linked > share else amber).append(sentence)
     amber += [
         f"for {_percent(share)} of the records all alike have one value of {name}"
         for name, share in exposure.attributes.items()

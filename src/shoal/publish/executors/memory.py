@@ -116,11 +116,10 @@ class MemoryRows:
         labels = self.solved.labels
         values, gone = self.solved.values[labels], self.solved.gone[labels]
         self.new = new_columns(self.table, plan, values, gone, key)
-        self.published = self.table.with_columns(self.new.values()).select(
-            name for name in plan.roles.names if name not in hidden(plan.roles)
-        )
+        made = self.table.with_columns(self.new.values())
+        self.published = made.select(name for name in plan.roles.names if name not in hidden(plan.roles))
         homes = None if plan.roles.household is None else self.table[plan.roles.household]
-        classes = check.class_rows(self.published, plan, homes)
+        classes = check.class_rows(made, plan, homes)
         tally = Tally(plan)
         tally.add(np.bincount(labels), self.solved.sums)
         chosen = tally.chosen(0)

@@ -7,7 +7,7 @@ on many machines, are counted like a table in memory.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import polars as pl
@@ -16,12 +16,14 @@ from shoal import privacy
 from shoal.errors import GuaranteeError
 from shoal.privacy import Verdict
 from shoal.publish.stages.distances import distances_of
+from shoal.publish.stages.release import hidden
 from shoal.publish.stages.roles import DecidedRoles
 from shoal.schema.steps import CONDITIONS
 
 # A class on the protected columns, on all that are not sensitive, a row's household, whether a protected cell is
-# missing, and rows.
+# missing, and rows; and a column for each identifier that is published as a hash.
 KNOWN, OPEN, HOME, GAP, ROWS = "__known__", "__open__", "__home__", "__gap__", "__rows__"
+LINK = "__link__"
 
 
 @dataclass(frozen=True)
@@ -36,11 +38,15 @@ class Exposure:
         These columns.
     attributes : mapping of str to float
         For each sensitive column the share of records for which all records alike have one value of it.
+    linked : mapping of str to float
+        For each identifier that is published as a hash, the share of records whose rows, taken together with all that
+        bear the same hash, look like those of fewer than k others.
     """
 
     at_risk: float
     columns: tuple[str, ...]
     attributes: Mapping[str, float]
+    linked: Mapping[str, float] = field(default_factory=dict)
 
 
 def class_rows(
@@ -50,14 +56,24 @@ def class_rows(
     roles = plan.roles
     sensitive = [pl.col(name) for name in roles.sensitive]
     home = [] if households is None else [households.hash(seed=7).alias(HOME)]
+    links = [
+        pl.when(pl.col(name).is_not_null()).then(pl.col(name).hash(seed=7)).alias(LINK + name)
+        for name in _hashed(plan)
+    ]
     rows = published.select(
         pl.struct(roles.known).hash(seed=7).alias(KNOWN),
         pl.struct(roles.open).hash(seed=7).alias(OPEN),
         pl.any_horizontal(pl.col(roles.known).is_null()).alias(GAP),
         *sensitive,
         *home,
+        *links,
     )
     return rows.group_by(pl.all()).len(ROWS).with_columns(pl.col(ROWS).cast(pl.Int64))
+
+
+def _hashed(plan: DecidedRoles) -> list[str]:
+    """Identifiers that are published as hashes: rows with the same hash belong together, for everyone to see."""
+    return hidden(plan.roles) if plan.request.identifiers != "drop" else []
 
 
 def added(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
@@ -126,7 +142,17 @@ def exposure_of(classes: pl.DataFrame, plan: DecidedRoles) -> Exposure:
             name: int(by.filter(pl.col(f"{ROWS}{j}") == 1)[ROWS].sum()) / n
             for j, name in enumerate(sensitive)
         },
+        linked={name: _linked_share(classes, LINK + name, plan.request.k) / n for name in _hashed(plan)},
     )
+
+
+def _linked_share(classes: pl.DataFrame, link: str, k: int) -> int:
+    """Records whose linked rows, all taken together, are alike for fewer than k hashes."""
+    rows = classes.filter(pl.col(link).is_not_null()).group_by(link, OPEN).agg(pl.col(ROWS).sum())
+    alike = [pl.struct(OPEN, ROWS).hash(seed=seed).sum().alias(f"{link}{seed}") for seed in (3, 5)]
+    each = rows.group_by(link).agg(*alike, pl.col(ROWS).sum())
+    sets = each.group_by(f"{link}3", f"{link}5").agg(pl.len().alias("hashes"), pl.col(ROWS).sum())
+    return int(sets.filter(pl.col("hashes") < k)[ROWS].sum())
 
 
 def of_households(classes: pl.DataFrame, plan: DecidedRoles) -> tuple[Verdict, ...]:
