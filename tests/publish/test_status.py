@@ -287,3 +287,18 @@ def test_linked_rows_are_red_in_parts_too(where, tmp_path):
             **where,
         )
     assert not (tmp_path / "out.parquet").exists()
+
+
+@pytest.mark.parametrize("method", ["mdav", "generalize", "suppress"])
+@pytest.mark.parametrize("role", ["identifier", "household"])
+def test_an_order_that_tells_is_said(method, role):
+    schema = {"columns": {"home": {"role": role}, "age": {"role": "quasi", "kind": "category"}}}
+    asked = {"schema": schema, "method": method, "k": 2}
+    told = "tells which of them share 'home'"
+    assert told in " ".join(shoal.protect(FAMILIES, **asked).notes)
+    assert told not in " ".join(shoal.protect(FAMILIES, **asked, order="shuffle").notes)
+    mixed = FAMILIES[[0, 4, 1, 8, 2, 9, 3, 11, 5, 6, 10, 7]]
+    assert told not in " ".join(shoal.protect(mixed, **asked).notes)
+    numbered = FAMILIES.with_columns(home=pl.int_range(12))
+    if role == "identifier":
+        assert "order of the dropped identifier 'home'" in " ".join(shoal.protect(numbered, **asked).notes)

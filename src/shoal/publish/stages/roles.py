@@ -12,6 +12,7 @@ from shoal.engine.roles import settled_schema
 from shoal.errors import InputError
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.decode import RAW, Decoder, decoded_facts, raw_facts
+from shoal.publish.stages.order import order_notes
 from shoal.rules import Edit, edits_of, refuse_contradiction, refuse_texts
 from shoal.schema import Column, Schema
 from shoal.schema.steps import CONDITIONS
@@ -139,6 +140,8 @@ def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Colle
         for each in settled.indicators:
             if each.formula is not None:
                 check_formula(each, table)
+    hidden = [*settled.names("identifier"), *settled.names("household")]
+    order = order_notes(table, hidden) if request.order == "keep" else ()
     return Roles(
         schema=settled,
         decoder=decoder,
@@ -152,7 +155,7 @@ def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Colle
         sensitive=sensitive,
         left=tuple(settled.names("leave")),
         modelled=sensitive if asked else (),
-        notes=(*decoder.notes(), *notes, *_unused_steps(request)),
+        notes=(*decoder.notes(), *notes, *order, *_unused_steps(request)),
     )
 
 

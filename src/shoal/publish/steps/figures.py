@@ -11,7 +11,6 @@ import polars as pl
 
 from shoal.engine.columns import read_column
 from shoal.engine.encode import Encoder
-from shoal.engine.roles import row_codes
 from shoal.measures import cell_measures, linked_share, sought_records
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.check import Exposure
@@ -137,30 +136,3 @@ def _false_cells(before: pl.DataFrame, after: pl.DataFrame, settled: SettledStep
         for name in settled.treated
         if name not in truthful and facts[name].kind in ("category", "boolean", "ordered")
     )
-
-
-def order_notes(table: pl.DataFrame, roles: Roles, request: ProtectionRequest) -> list[str]:
-    """Where rows stay in an order that tells: members of a household side by side, or identifiers ascending."""
-    if request.order != "keep" or table.height < 3:
-        return []
-    said = []
-    if roles.household is not None:
-        homes = row_codes(table, roles.household)
-        assert homes is not None
-        runs = 1 + int((np.diff(homes) != 0).sum())
-        n = int(np.unique(homes).size)
-        if n < table.height and runs == n:
-            said.append(
-                "The order of the rows tells who lives together: members of a household stand side by side. "
-                "--order shuffle hides it."
-            )
-    for name in roles.identifiers:
-        if table[name].null_count() == 0 and (
-            table[name].is_sorted() or table[name].is_sorted(descending=True)
-        ):
-            said.append(
-                f"The rows stand in the order of the dropped identifier {name!r}, which tells who is who to whoever "
-                "knows that order. --order shuffle hides it."
-            )
-            break
-    return said

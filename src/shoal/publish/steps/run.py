@@ -22,7 +22,7 @@ from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.release import hidden
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import Status, status_of
-from shoal.publish.steps.figures import SettledSteps, figures_of, order_notes
+from shoal.publish.steps.figures import SettledSteps, figures_of
 from shoal.publish.steps.task import StepTask, Treated
 from shoal.publish.steps.treat import check_methods, treat
 from shoal.schema import Column, Step
@@ -91,7 +91,7 @@ def run_steps(
         if before_giving is not None:
             before_giving()
         given = made.give(labels)
-        notes = (*told, *_notes(settled, ran, table, kept.kept))
+        notes = (*told, *_notes(settled, ran, kept.kept))
         sizes = np.bincount(labels).astype(np.int64)
         return run.protection(made, given, verdicts, figures, status, notes, sizes, {})
 
@@ -320,9 +320,7 @@ def _with_readings(status: Status, ran: list[Ran]) -> Status:
     return status
 
 
-def _notes(
-    settled: SettledSteps, ran: list[Ran], table: pl.DataFrame, kept: tuple[rules.KeptRule, ...]
-) -> list[str]:
+def _notes(settled: SettledSteps, ran: list[Ran], kept: tuple[rules.KeptRule, ...]) -> list[str]:
     """What to know about the result as a whole."""
     roles, said = settled.roles, []
     for at, each in enumerate(ran):
@@ -340,5 +338,4 @@ def _notes(
         said.append(
             f"Weights {roles.weight!r} are published as the mean of their class, so that totals hold."
         )
-    said += order_notes(table, roles, settled.request)
     return said

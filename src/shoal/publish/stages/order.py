@@ -1,0 +1,37 @@
+"""What the order of the rows tells by itself, where it is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import polars as pl
+
+
+def order_notes(head: pl.DataFrame, hidden: Iterable[str]) -> tuple[str, ...]:
+    """Sentences on an order that tells what hidden columns would: rows that belong together, or identifiers ascending.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.publish.stages.order import order_notes
+    >>> order_notes(pl.DataFrame({"home": [7, 7, 2, 2, 4]}), ["home"])[0].partition(":")[0]
+    "The order of the rows tells which of them share 'home'"
+    >>> order_notes(pl.DataFrame({"home": [7, 2, 7, 4, 2]}), ["home"])
+    ()
+    """
+    if head.height < 3:
+        return ()
+    said = []
+    for name in hidden:
+        cells = head[name]
+        distinct = cells.n_unique()
+        if 1 < distinct < head.height and cells.rle_id().n_unique() == distinct:
+            said.append(
+                f"The order of the rows tells which of them share {name!r}: they stand side by side. --order shuffle hides it."
+            )
+        elif distinct == head.height and (cells.is_sorted() or cells.is_sorted(descending=True)):
+            said.append(
+                f"The rows stand in the order of the dropped identifier {name!r}, which tells who is who to whoever knows "
+                "that order. --order shuffle hides it."
+            )
+    return tuple(said)
