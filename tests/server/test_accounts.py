@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+import sqlalchemy as sa
 
 from shoal.datasets import DATASETS
 from shoal.errors import ParameterError, ShoalError
@@ -121,3 +122,28 @@ def test_a_public_address_needs_tls_or_a_proxy(host):
         Config(host=host).check_address(behind_proxy=False)
     Config(host=host).check_address(behind_proxy=True)
     Config(host="127.0.0.1").check_address(behind_proxy=False)
+
+
+def test_accounts_that_are_in_use_are_read_together(tmp_path, monkeypatch):
+    book = Accounts(tmp_path / "accounts.db")
+    tokens = [book.add(f"ann-{i}", "analyst") for i in range(5)]
+    found = [book.find(token) for token in tokens]
+    assert [book.recall(token) for token in tokens] == found
+    clock = time.monotonic
+    statements = []
+    sa.event.listen(book.engine, "before_cursor_execute", lambda *said: statements.append(said[2]))
+
+    for late in (2, 4):
+        monkeypatch.setattr(time, "monotonic", lambda late=late: clock() + late)
+        statements.clear()
+        assert [book.recall(token) for token in tokens] == [None] * 5
+        assert [book.find(token) for token in tokens] == found
+        assert len(statements) == 1
+        assert [book.recall(token) for token in tokens] == found
+
+    Accounts(tmp_path / "accounts.db").revoke("ann-3")  # by another process
+    monkeypatch.setattr(time, "monotonic", lambda: clock() + 6)
+    assert [book.find(token) is None for token in tokens] == [False, False, False, True, False]
+    book.revoke("ann-1")
+    assert [book.recall(token) is None for token in tokens] == [True] * 5
+    assert [book.find(token) is None for token in tokens] == [False, True, False, True, False]

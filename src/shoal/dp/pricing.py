@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from shoal.dp import budget as millionths
@@ -73,12 +73,15 @@ def bought_before(session: Session, query: str | Query, plan: Plan, who: str) ->
     """What releases answer for nothing, at least as exactly as the plan would."""
     if not session.releases:
         return None
-    quantile = LAPLACE if session.currency.pure else GAUSSIAN
-    widths = {
-        each["figure"]: quantile * each["noise_scale"] for each in parts_of(plan) if "noise_scale" in each
-    }
-    left = session.remaining(who)
-    return free_answer(session.releases, query, session.schema.id, who, session.version, widths, left)
+
+    def widths() -> dict[str, float]:
+        quantile = LAPLACE if session.currency.pure else GAUSSIAN
+        return {
+            each["figure"]: quantile * each["noise_scale"] for each in parts_of(plan) if "noise_scale" in each
+        }
+
+    found = free_answer(session.releases, query, session.schema.id, who, session.version, widths)
+    return None if found is None else replace(found, remaining=session.remaining(who))
 
 
 def cost_of(session: Session, queries: Sequence[str | Query], offer: Offer, who: str) -> Cost:

@@ -26,6 +26,7 @@ IDLE_SECONDS = 3600
 SEEN_SECONDS = 30.0  # the last use of a session is noted so often
 # How long this process may go on before it sees what another process revoked.
 FRESH_SECONDS = 1.0
+MOST_AT_ONCE = 200  # accounts that are read together
 NAME = re.compile(r"[a-z0-9][a-z0-9._@-]{0,63}")
 _NOBODY = "0" * 12
 _METADATA = sa.MetaData()
@@ -121,6 +122,7 @@ class Accounts:
         self._secret, self._lock = secrets.token_bytes(32), threading.Lock()
         self._proven: dict[bytes, str] = {}
         self._rows: dict[str, tuple[float, Account | None]] = {}
+        self._wanted, self._refreshing = set[str](), threading.Lock()
         self._visits: dict[str, tuple[float, str, str]] = {}
         try:
             with self._engine.begin() as connection:
@@ -189,7 +191,7 @@ class Accounts:
                 connection.execute(
                     _ACCOUNTS.update().where(_ACCOUNTS.c.id == mine[-1].id).values(role=role, expires=until)
                 )
-            with self._lock:
+            with self._refreshing, self._lock:
                 self._rows.clear()
         return next(each for each in reversed(self.list()) if each.name == name)
 
@@ -239,19 +241,33 @@ class Accounts:
 
         It waits for nothing. What this process revokes it forgets at once.
         """
-        at, account = self._rows.get(self._proven.get(self._key(token), ""), (0.0, None))
+        identity = self._proven.get(self._key(token), "")
+        at, account = self._rows.get(identity, (0.0, None))
         fresh = account is not None and account.active and time.monotonic() - at <= FRESH_SECONDS
+        if fresh:
+            self._wanted.add(identity)
         return account if fresh else None
 
     def get(self, identity: str) -> Account | None:
         """An account by its id, at most a second old."""
         at, account = self._rows.get(identity, (0.0, None))
-        if time.monotonic() - at > FRESH_SECONDS:
-            row = self._row(identity)
-            account = None if row is None else _account(row)
-            with self._lock:
-                self._rows[identity] = (time.monotonic(), account)
-        return account
+        self._wanted.add(identity)
+        if time.monotonic() - at <= FRESH_SECONDS:
+            return account
+        with self._refreshing:
+            at, account = self._rows.get(identity, (0.0, None))
+            return account if time.monotonic() - at <= FRESH_SECONDS else self._refresh(identity)
+
+    def _refresh(self, identity: str) -> Account | None:
+        """Read an account, and with it those that were asked for since the last time: one statement for all of them."""
+        wanted, self._wanted = list({identity, *list(self._wanted)[:MOST_AT_ONCE]}), set()
+        at = time.monotonic()
+        with self._engine.connect() as connection:
+            found = connection.execute(sa.select(_ACCOUNTS).where(_ACCOUNTS.c.id.in_(wanted))).all()
+        accounts = {row.id: _account(row) for row in found}
+        with self._lock:
+            self._rows |= {each: (at, accounts.get(each)) for each in wanted}
+        return accounts.get(identity)
 
     def enter(self, account: Account, address: str = "", agent: str = "") -> str:
         """Open a session and give its cookie."""
@@ -343,7 +359,8 @@ class Accounts:
         self._engine.dispose()
 
     def _forget(self) -> None:
-        with self._lock:
+        # Whoever read the accounts before the change has noted them by then.
+        with self._refreshing, self._lock:
             self._rows.clear()
             self._visits.clear()
 

@@ -157,17 +157,14 @@ def forecast_of(service: Service, dataset: str, question: Question, who: str) ->
 
 async def ask(request: Request, dataset: str, question: Question) -> JSONResponse:
     """One private answer, charged to your budget before the data is touched."""
-    answer = await answered(request, dataset, question)
-    # Writing out thousands of numbers is work for a thread too.
-    return await run_in_threadpool(lambda: JSONResponse(answer.to_dict()))
+    # Writing out thousands of numbers is work for the same thread.
+    return await run_in_threadpool(lambda: JSONResponse(answered(request, dataset, question).to_dict()))
 
 
-async def answered(request: Request, dataset: str, question: Question) -> Answer | Reproduction:
+def answered(request: Request, dataset: str, question: Question) -> Answer | Reproduction:
     """An answer or a refusal; it leaves at the end of a slot, as the ledger sees to it."""
-    service, who = service_of(request), request.state.visitor.name
-
-    asked = (question.sql, question.epsilon, question.mode, who, question.error, question.rho)
-    return await run_in_threadpool(service.ask, dataset, *asked)
+    asked = (question.sql, question.epsilon, question.mode, request.state.visitor.name)
+    return service_of(request).ask(dataset, *asked, question.error, question.rho)
 
 
 def is_unspent(begun: float, request: Request, dataset: str, question: Question) -> bool:

@@ -96,7 +96,7 @@ async def ask(request: Request, dataset: str) -> Response:
             question = _question(typed, word)
             told = await run_in_threadpool(api.forecast_of, service, dataset, question, who)
         else:
-            answer = await api.answered(request, dataset, _question(typed, word))
+            answer = await run_in_threadpool(api.answered, request, dataset, _question(typed, word))
     except UnknownError:
         raise
     except ShoalError as problem:

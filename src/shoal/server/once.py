@@ -84,7 +84,7 @@ class BrokenOffError(ShoalError):
     status = 409
 
 
-def stated(
+async def stated(
     key: str | None = Header(
         None,
         alias="Idempotency-Key",
@@ -92,7 +92,7 @@ def stated(
         "for a day, and is not done again.",
     ),
 ) -> None:
-    """What the description of the API says of the header."""
+    """What the description of the API says of the header; a plain function would be given a thread for each request."""
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from shoal.dp.answering.answer import Answer
@@ -27,8 +26,7 @@ def free_answer(
     dataset: str,
     analyst: str,
     version: str,
-    widths: Mapping[str, float],
-    remaining: float,
+    widths: Callable[[], Mapping[str, float]],
 ) -> Answer | None:
     """A free answer that is at least as exact as the one to be paid for.
 
@@ -37,10 +35,8 @@ def free_answer(
     releases : sequence of Bought
     query : str or Query
     dataset, analyst, version : str
-    widths : mapping of figure to float
-        Half of the 95 % interval that the answer to be paid for would have, where that is known beforehand.
-    remaining : float
-        What the analyst can still spend.
+    widths : callable
+        Gives half of the 95 % interval that each figure of the answer to be paid for would have, where that is known.
 
     Returns
     -------
@@ -48,8 +44,8 @@ def free_answer(
     """
     for each in releases:
         found = each.free(query, dataset, analyst, version)
-        if found is not None and _exact_enough(found, widths):
-            return replace(found, remaining=remaining)
+        if found is not None and _exact_enough(found, widths()):
+            return found
     return None
 
 

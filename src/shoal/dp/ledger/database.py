@@ -15,6 +15,9 @@ try:
 except ImportError:
     raise MissingExtraError("SQLAlchemy", "dp") from None
 
+# Connections of one process, none of which is closed while others will ask for one a moment later.
+KEPT_OPEN = {"pool_size": 15, "max_overflow": 0}
+
 
 def make_engine(where: str | Path | None) -> sa.Engine:
     """The engine of a file, a database URL, or of memory."""
@@ -28,11 +31,12 @@ def make_engine(where: str | Path | None) -> sa.Engine:
     if file is not None:
         own_only(file)
         url = f"sqlite:///{file.absolute()}"
-        return _immediate(sa.create_engine(url, connect_args={"timeout": 60, "isolation_level": None}))
+        opened = {"timeout": 60, "isolation_level": None}
+        return _immediate(sa.create_engine(url, **KEPT_OPEN, connect_args=opened))
     if text.startswith(("postgresql://", "postgres://")):
         text = "postgresql+psycopg://" + text.split("://", 1)[1]
     try:
-        return sa.create_engine(text, pool_pre_ping=True)
+        return sa.create_engine(text, **KEPT_OPEN, pool_pre_ping=True)
     except ModuleNotFoundError:
         raise MissingExtraError("psycopg", "dp") from None
     except sa.exc.ArgumentError:

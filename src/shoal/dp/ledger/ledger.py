@@ -25,13 +25,12 @@ from shoal.dp.ledger.entries import CAPS_KEY, RIGHTS_KEY, SECRET_KEY, Entry, Hea
 from shoal.dp.ledger.rights import OPEN, Rights
 from shoal.dp.ledger.secret import Secret
 from shoal.dp.ledger.statements import (
-    IS_CLOSED,
     LAST_BODY,
     LAST_OF_ANALYST,
     LAST_OF_DATASET,
     OWN,
     STORED,
-    since_stated,
+    refusal_that_closed,
 )
 from shoal.dp.ledger.store import Store, Turns
 from shoal.dp.ledger.writer import Writer, store_answer, take_charge
@@ -293,13 +292,11 @@ class Ledger:
 
     def remaining(self, dataset: str, analyst: str, limit: Caps | None = None) -> int:
         """Millionths that an analyst can still spend, as far as it depends on that analyst; 0 for one who is closed."""
-        stated = self.store.first(LAST_BODY, d=dataset, k=CAPS_KEY, w="caps")
-        changed = self.store.first(LAST_BODY, d=dataset, k=RIGHTS_KEY, w="rights")
-        since = since_stated(stated, changed)
-        if stated is None or self.store.first(IS_CLOSED, d=dataset, a=analyst, **since) is not None:
-            return 0
         caps = self.caps_of(dataset, analyst, limit)
-        return 0 if caps is None else left_over(caps, self.spent(dataset, analyst))
+        closed = refusal_that_closed(
+            lambda statement, values: self.store.first(statement, **values), dataset, analyst
+        )
+        return 0 if caps is None or closed is not None else left_over(caps, self.spent(dataset, analyst))
 
     def unit(self, dataset: str) -> str | None:
         """The unit a data set is kept in for life, if it has one yet."""

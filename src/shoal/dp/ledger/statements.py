@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import sqlalchemy as sa
 
-from shoal.dp.ledger.entries import CLOSED_KEY, ENTRIES, HEAD, TEAM_CLOSED_KEY
+from shoal.dp.ledger.entries import CAPS_KEY, CLOSED_KEY, ENTRIES, HEAD, RIGHTS_KEY, TEAM_CLOSED_KEY
 
 
 class PreparedStatement:
@@ -21,16 +22,18 @@ class PreparedStatement:
 
     def run(self, connection: sa.Connection, values: dict[str, Any] | None = None) -> Any:
         """Execute it in the connection's transaction and give the first row, if it has any, as a tuple."""
-        name = connection.dialect.name
-        if name not in self._compiled:
-            made = self._statement.compile(dialect=connection.dialect)
-            own = {each: value for each, value in made.params.items() if value is not None}
-            self._compiled[name] = made.string, made.positiontup, own
-        text, order, own = self._compiled[name]
-        bound = {**own, **(values or {})}
-        driver: Any = connection.connection.dbapi_connection
-        cursor = driver.execute(text, bound if order is None else [bound[each] for each in order])
+        cursor = self.on_driver(connection.connection.dbapi_connection, connection.dialect, values)
         return None if cursor.description is None else cursor.fetchone()
+
+    def on_driver(self, driver: Any, dialect: sa.Dialect, values: dict[str, Any] | None = None) -> Any:
+        """Execute it on a connection of the driver and give its cursor."""
+        if dialect.name not in self._compiled:
+            made: Any = self._statement.compile(dialect=dialect)
+            own = {each: value for each, value in made.params.items() if value is not None}
+            self._compiled[dialect.name] = made.string, made.positiontup, own
+        text, order, own = self._compiled[dialect.name]
+        bound = {**own, **(values or {})}
+        return driver.execute(text, bound if order is None else [bound[each] for each in order])
 
 
 def _is_of(**names: str) -> list[Any]:
@@ -62,30 +65,46 @@ OWN_CHARGE = PreparedStatement(
         sa.or_(ENTRIES.c.kind == "charge", ENTRIES.c.kind == "receipt"),
         *_is_of(dataset="d", key="k", analyst="a"),
     )
-    .order_by(ENTRIES.c.seq)
+    .order_by(
+        ENTRIES.c.kind, ENTRIES.c.seq
+    )  # as the index by key has them: by number alone all of the analyst's are read
     .limit(1)
 )
-IS_CLOSED = PreparedStatement(
-    sa.select(ENTRIES.c.key)
-    .where(
-        ENTRIES.c.kind == "refusal",
-        sa.or_(
-            sa.and_(ENTRIES.c.key == CLOSED_KEY, ENTRIES.c.seq > sa.bindparam("s")),
-            sa.and_(ENTRIES.c.key == TEAM_CLOSED_KEY, ENTRIES.c.seq > sa.bindparam("r")),
-        ),
-        *_is_of(dataset="d", analyst="a"),
+# One key at a time: with both in one statement SQLite reads every entry of the data set.
+CLOSED = PreparedStatement(
+    _OF_KEY.where(ENTRIES.c.kind == "refusal", ENTRIES.c.seq > sa.bindparam("s"), *_is_of(analyst="a")).limit(
+        1
     )
-    .order_by(ENTRIES.c.key)
-    .limit(1)
 )
 OTHER_UNIT = PreparedStatement(
     sa.select(ENTRIES.c.seq)
-    .where(ENTRIES.c.kind == "charge", ENTRIES.c.unit != sa.bindparam("u"), *_is_of(dataset="d"))
+    .where(
+        ENTRIES.c.kind == "charge",
+        ENTRIES.c.unit != sa.bindparam("u"),
+        ENTRIES.c.seq > sa.bindparam("s"),
+        *_is_of(dataset="d"),
+    )
     .limit(1)
 )
 
 
-def since_stated(caps: Any, rights: Any) -> dict[str, int]:
-    """From which entry on a refusal closes: at the data set's total since the caps, at a team's since caps or rights."""
+def refusal_that_closed(
+    run: Callable[[PreparedStatement, dict[str, Any]], Any], dataset: str, analyst: str
+) -> str | None:
+    """The key of a refusal at a total that others share, if there was one since the owner last stated that.
+
+    At the data set's total it closes until caps are stated anew, at a team's until caps or rights are.
+
+    Parameters
+    ----------
+    run : callable
+        Gives the first row that a statement finds with these values.
+    dataset, analyst : str
+    """
+    caps, rights = (run(LAST_BODY, {"d": dataset, "k": key, "w": key}) for key in (CAPS_KEY, RIGHTS_KEY))
     first = 0 if caps is None else int(caps[0])
-    return {"s": first, "r": max(first, 0 if rights is None else int(rights[0]))}
+    later = max(first, 0 if rights is None else int(rights[0]))
+    for key, since in ((CLOSED_KEY, first), (TEAM_CLOSED_KEY, later)):
+        if run(CLOSED, {"d": dataset, "a": analyst, "k": key, "s": since}) is not None:
+            return key
+    return None

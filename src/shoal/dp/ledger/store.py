@@ -60,8 +60,13 @@ class Store:
 
     def first(self, statement: PreparedStatement, **values: Any) -> Any:
         """The first row that a statement finds."""
-        with self._reading() as connection:
-            return statement.run(connection, values)
+        with self._cursor(statement, values) as cursor:
+            return cursor.fetchone()
+
+    def found(self, statement: PreparedStatement, **values: Any) -> list[Any]:
+        """All rows that a statement finds."""
+        with self._cursor(statement, values) as cursor:
+            return list(cursor.fetchall())
 
     def head(self) -> Head:
         """Number of entries and last hash as the ledger states them."""
@@ -140,6 +145,15 @@ class Store:
         """All rows that a statement finds."""
         with self._reading() as connection:
             return list(connection.execute(select).all())
+
+    @contextlib.contextmanager
+    def _cursor(self, statement: PreparedStatement, values: dict[str, Any]) -> Iterator[Any]:
+        """A prepared statement on a connection of the pool: a connection of SQLAlchemy's own costs twice the statement."""
+        try:
+            with self._alone, contextlib.closing(self.engine.raw_connection()) as lent:
+                yield statement.on_driver(lent.dbapi_connection, self.engine.dialect, values)
+        except self._errors as error:
+            raise LedgerError(f"The ledger cannot be read: {reason_of(error)}.") from None
 
     @contextlib.contextmanager
     def _reading(self) -> Iterator[sa.Connection]:

@@ -40,7 +40,6 @@ from shoal.dp.ledger.rights import OPEN, Rights
 from shoal.dp.ledger.secret import random_word
 from shoal.dp.ledger.statements import (
     ADD,
-    IS_CLOSED,
     LAST_BODY,
     LAST_OF_ANALYST,
     LAST_OF_DATASET,
@@ -50,7 +49,7 @@ from shoal.dp.ledger.statements import (
     OWN,
     OWN_CHARGE,
     STORED,
-    since_stated,
+    refusal_that_closed,
 )
 from shoal.errors import BudgetError
 
@@ -69,13 +68,13 @@ class Standings:
     analysts: dict[tuple[str, str], int] = field(default_factory=dict)
     caps: dict[str, Caps] = field(default_factory=dict)
     rights: dict[str, Rights] = field(default_factory=dict)
-    weaker: dict[tuple[str, str], bool] = field(default_factory=dict)
+    weaker: dict[tuple[str, str], tuple[bool, int]] = field(default_factory=dict)
     closed: dict[tuple[str, str], str | None] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Read everything anew next time."""
+        """Read everything anew next time; that entries up to some number are of one unit stays true."""
         self.head = NOWHERE
-        for each in (self.datasets, self.analysts, self.caps, self.weaker, self.rights, self.closed):
+        for each in (self.datasets, self.analysts, self.caps, self.rights, self.closed):
             each.clear()
 
 
@@ -86,7 +85,7 @@ class Writer:
         self, connection: sa.Connection, hook: Callable[[str], None], known: Standings, slot: float
     ) -> None:
         self.connection, self.hook, self._known = connection, hook, known
-        self.head = Head(*LOCK_HEAD.run(connection))
+        self.head = self._began = Head(*LOCK_HEAD.run(connection))
         if known.head != self.head or len(known.analysts) > _REMEMBERED:
             known.forget()
         known.head = NOWHERE  # until this transaction is through
@@ -150,23 +149,21 @@ class Writer:
 
     def weaker(self, dataset: str, unit: str) -> bool:
         """Whether answers were given before the ledger kept this unit."""
-        place = (dataset, unit)
-        if place not in self._known.weaker:
-            row = OTHER_UNIT.run(self.connection, {"d": dataset, "u": unit})
-            self._known.weaker[place] = row is not None
-        return self._known.weaker[place]
+        found, looked = self._known.weaker.get((dataset, unit), (False, 0))
+        if not found:
+            row = OTHER_UNIT.run(self.connection, {"d": dataset, "u": unit, "s": looked})
+            found = row is not None
+            # What this transaction adds may still be lost, and is looked at again.
+            self._known.weaker[dataset, unit] = (found, 0 if found else self._began.seq)
+        return found
 
     def closed(self, dataset: str, analyst: str) -> str | None:
         """The key of a refusal at a total that others share, if there was one since the owner last stated that."""
         owner = (dataset, analyst)
         if owner not in self._known.closed:
-            caps, rights = (
-                LAST_BODY.run(self.connection, {"d": dataset, "k": key, "w": key})
-                for key in (CAPS_KEY, RIGHTS_KEY)
+            self._known.closed[owner] = refusal_that_closed(
+                lambda statement, values: statement.run(self.connection, values), dataset, analyst
             )
-            since = {"d": dataset, "a": analyst, **since_stated(caps, rights)}
-            row = IS_CLOSED.run(self.connection, since)
-            self._known.closed[owner] = None if row is None else str(row[0])
         return self._known.closed[owner]
 
     def refuse(self, last: Last, claim: Claim, key: str, error: BudgetError) -> None:

@@ -14,6 +14,7 @@ import polars as pl
 from shoal.dp.answering.answer import Answer
 from shoal.dp.ledger.entries import ENTRIES, name_of
 from shoal.dp.ledger.ledger import Ledger
+from shoal.dp.ledger.statements import PreparedStatement
 from shoal.dp.sql.query import Query
 from shoal.errors import InputError
 from shoal.release.marginals._ask import CUT, ask_release, asked_of
@@ -32,6 +33,17 @@ except ImportError:
 
     raise MissingExtraError("SQLAlchemy", "dp") from None
 
+_BOUGHT = PreparedStatement(
+    sa.select(ENTRIES.c.analyst, ENTRIES.c.key, ENTRIES.c.hash)
+    .where(
+        ENTRIES.c.dataset == sa.bindparam("d"),
+        ENTRIES.c.seq > sa.bindparam("after"),
+        ENTRIES.c.seq <= sa.bindparam("upto"),
+        sa.or_(ENTRIES.c.kind == "charge", ENTRIES.c.kind == "receipt"),
+        ENTRIES.c.body.like(f"{RELEASE}%"),
+    )
+    .order_by(ENTRIES.c.seq)
+)
 _SEVERAL = "several releases know this; the most exact one answers"
 
 
@@ -122,16 +134,18 @@ class KeptReleases:
     def __init__(self, ledger: Ledger, schema: Schema) -> None:
         self.ledger, self.schema = ledger, schema
         self._digest, self._lock = digest_of(schema), threading.Lock()
-        self._seen: dict[str, int] = {}
-        self._held: dict[str, dict[str, KeptRelease]] = {}
+        self._seen = 0
+        self._bought: dict[
+            str, dict[str, str]
+        ] = {}  # by analyst: keys of the tables, and hashes of their charges
+        self._read: dict[tuple[str, str], KeptRelease | None] = {}
 
     def of(self, analyst: str, version: str | None = None) -> list[KeptRelease]:
         """What an analyst holds, of one data version or of all."""
-        with self._lock:
-            held = self._held.setdefault(analyst, {})
-            self._look(analyst, held)
-            found = list(held.values())
-        return [each for each in found if version is None or each.facts["version"] == version]
+        self._look()
+        bought = list(self._bought.get(analyst, {}).items())
+        found = [self._kept(analyst, key, own_hash) for key, own_hash in bought]
+        return [each for each in found if each is not None and version in (None, each.facts["version"])]
 
     def free(self, query: str | Query, dataset: str, analyst: str, version: str) -> Answer | None:
         """The most exact answer of what the analyst holds about this data version, if its error is known."""
@@ -144,29 +158,29 @@ class KeptReleases:
         best = min(known, key=_width)
         return replace(best, notes=(*best.notes, _SEVERAL)) if len(known) > 1 else best
 
-    def _look(self, analyst: str, held: dict[str, KeptRelease]) -> None:
-        """Read the analyst's entries since the last look; one whose table is not stored is looked for again."""
-        entry, since = ENTRIES.c, self._seen.get(analyst, 0)
-        rows = self.ledger.store.all(
-            sa.select(entry.seq, entry.key, entry.hash)
-            .where(
-                entry.dataset == self.schema.id,
-                entry.analyst == analyst,
-                entry.seq > since,
-                entry.kind.in_(("charge", "receipt")),
-                entry.body.like(f"{RELEASE}%"),
-            )
-            .order_by(entry.seq)
-        )
-        complete = True
-        for seq, key, own_hash in rows:
-            body = None if key in held else self.ledger.stored(self.schema.id, key)
-            complete = complete and (body is not None or key in held)  # else drawn just now, or lost
-            kept = {} if body is None else json.loads(body)
-            if kept.get("facts", {}).get("schema") == self._digest:
-                held[key] = kept_release(kept, self.schema, name_of(own_hash))
-            if complete:
-                self._seen[analyst] = seq
+    def _look(self) -> None:
+        """Note who bought what since the last look; entries are numbered without a gap as they are committed."""
+        head = self.ledger.head().seq
+        if head == self._seen:
+            return
+        with self._lock:
+            if head <= self._seen:  # another question has looked in the meantime
+                return
+            found = self.ledger.store.found(_BOUGHT, d=self.schema.id, after=self._seen, upto=head)
+            for analyst, key, own_hash in found:
+                self._bought.setdefault(analyst, {}).setdefault(key, own_hash)
+            self._seen = head
+
+    def _kept(self, analyst: str, key: str, own_hash: str) -> KeptRelease | None:
+        """A bought table; None while it is not stored, because it is drawn just now or was lost, or of another schema."""
+        if (analyst, key) not in self._read:
+            body = self.ledger.stored(self.schema.id, key)
+            if body is None:
+                return None
+            kept = json.loads(body)
+            fits = kept["facts"].get("schema") == self._digest
+            self._read[analyst, key] = kept_release(kept, self.schema, name_of(own_hash)) if fits else None
+        return self._read[analyst, key]
 
 
 def _width(answer: Answer) -> float:
