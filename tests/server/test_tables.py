@@ -13,6 +13,7 @@ import pytest
 from shoal import Client
 from shoal.errors import ShoalError
 from shoal.release.marginals import MEASURING
+from shoal.schema import Column
 from shoal.server import releases, tables
 from shoal.server.job_files import JobState
 from shoal.server.jobs import Jobs, change
@@ -217,3 +218,18 @@ def test_cancelling_over_http(bought, house):
     with house.http(house.book.add("curious", "analyst")) as other:
         assert other.post(f"{RELEASES}/jobs/{job}/cancel").status_code == 404
     assert spent(client) == before + 40
+
+
+@pytest.mark.parametrize(
+    ("column", "expected"),
+    [
+        (Column("person", role="quasi", kind="category"), False),  # as a first schema has the unit of privacy
+        (Column("place", role="quasi", kind="category", levels=("a", "b")), True),
+        (Column("member", role="quasi", kind="boolean"), True),
+        (Column("age", role="quasi", kind="number"), False),
+        (Column("age", role="quasi", kind="number", bounds=(0, 110)), True),
+        (Column("name", role="identifier", kind="category", levels=("a", "b")), False),
+    ],
+)
+def test_the_page_offers_the_columns_that_a_table_can_be_made_of(column, expected):
+    assert tables.can_be_released(column) is expected

@@ -20,9 +20,11 @@ from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData
 
 from shoal.dp.answering.answer import Answer
+from shoal.dp.meaning.check import has_codes
 from shoal.errors import ParameterError, QueryError, ShoalError, StoppedError
 from shoal.release import KeptRelease
 from shoal.release.marginals import MEASURING, released_columns
+from shoal.schema import Column
 from shoal.server import api, charts, releases, shown
 from shoal.server.job_files import GONE, JobState
 from shoal.server.jobs import Jobs, change, is_alive, progress, steps, tell
@@ -253,12 +255,22 @@ def _tables_page(
         for name, facts in jobs.of(who.id)
         if facts.work == "release" and facts.dataset == dataset
     ]
+    offered = [each for each in schema.columns.values() if can_be_released(each)]
     return render(
         request, "tables.html.j2", code=status, dataset=dataset, facts=service.public(dataset), error=error, typed=typed,
         held=releases.held(service, dataset, who.name), budget=service.budget(dataset, who.name), marginals=MARGINALS,
-        columns=[each for each in schema.columns.values() if each.effective_role != "identifier"],
-        chosen=typed.columns or released_columns(schema), last=made[0] if made else None,
+        columns=offered, chosen=typed.columns or released_columns(schema), last=made[0] if made else None,
+        left_out=[each.name for each in schema.columns.values() if each not in offered],
     )  # fmt: skip
+
+
+def can_be_released(column: Column) -> bool:
+    """Whether a column has what a table is made of: levels, or ends to put bins between."""
+    if column.effective_role == "identifier":
+        return False
+    return has_codes(column) or (
+        column.kind in ("number", "date") and (column.levels is not None or column.bounds is not None)
+    )
 
 
 def _table_page(
