@@ -233,3 +233,15 @@ def test_cancelling_over_http(bought, house):
 )
 def test_the_page_offers_the_columns_that_a_table_can_be_made_of(column, expected):
     assert tables.can_be_released(column) is expected
+
+
+def test_a_bought_table_stands_among_the_answers_and_leads_to_its_page(bought, house):
+    _, entry, _ = bought
+    with house.signed_in(house.book.rotate("buyer")) as page:
+        listed = page.get("/ask/survey").text
+        assert "A private table" in listed
+        assert "RELEASE" not in listed
+        assert f"?again={entry}" not in listed
+        went = page.get(f"/ask/survey/answers/{entry}")
+        assert went.url.path == f"/ask/survey/tables/{entry}"
+        assert "What was bought" in went.text

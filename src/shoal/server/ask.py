@@ -128,7 +128,11 @@ def answer(request: Request, dataset: str, name: str) -> Response:
     if not ending and not stem:
         raise UnknownError("There is no such file.")
     if _ENTRY.fullmatch(name):
-        return _answer_page(request, dataset, service.held(dataset, who, name))
+        past = service.held(dataset, who, name)
+        bought = shown.BoughtElsewhere.of(past.query, past.entry)
+        if bought is not None:
+            return RedirectResponse(f"/ask/{quote(dataset, safe='')}/{bought.page}", 303)
+        return _answer_page(request, dataset, past)
     if stem == "all" and ending in ("csv", "json"):
         chosen = service.past(dataset, who, 1000)
         text = (
@@ -207,7 +211,7 @@ def _ask_page(
     return render(
         request, "ask.html.j2", code=status, facts=facts, typed=typed, answer=given, parts=_parts(given),
         table=_table(given), error=error, told=told, budget=budget, gauge=pictures.gauge(budget) if budget else "",
-        history=history[:HISTORY], older=history[HISTORY - 1].entry if len(history) > HISTORY else "",
+        history=history[:HISTORY], bought=shown.BoughtElsewhere.of, older=history[HISTORY - 1].entry if len(history) > HISTORY else "",
         find=find, names=names, past=past, called=names.get(entry or "", ""), slot=service.config.slot_seconds,
         figures=builder.FIGURES, operators=builder.OPERATORS, numbers=builder.numbers(schema),
         groups=builder.grouped(schema), lines=_lines(typed.choice), dataset=dataset,

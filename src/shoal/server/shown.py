@@ -12,6 +12,33 @@ from shoal.dp.workload import WorkloadAnswer
 from shoal.typing import Record
 
 Given = Answer | Reproduction
+# How charges begin that bought something with a page of its own, and what they are called among the answers.
+ELSEWHERE = {"RELEASE marginals ": ("tables", "A private table"), "STREAM ": ("streams", "A stream")}
+
+
+@dataclass(frozen=True)
+class BoughtElsewhere:
+    """Something among the past answers that is no answer, but has a page of its own."""
+
+    page: str
+    words: str
+
+    @classmethod
+    def of(cls, query: str, entry: str) -> BoughtElsewhere | None:
+        """What a charge bought, by its text; None for an answer.
+
+        Examples
+        --------
+        >>> from shoal.server.shown import BoughtElsewhere
+        >>> BoughtElsewhere.of("RELEASE marginals tables add-remove columns=age,sex", "3f1a09c2")
+        BoughtElsewhere(page='tables/3f1a09c2', words='A private table')
+        >>> BoughtElsewhere.of("SELECT COUNT(*) FROM t", "3f1a09c2") is None
+        True
+        """
+        for begins, (page, words) in ELSEWHERE.items():
+            if query.startswith(begins):
+                return cls(f"{page}/{entry}" if page == "tables" else page, words)
+        return None
 
 
 @dataclass(frozen=True)
