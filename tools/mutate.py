@@ -2,8 +2,8 @@
 
     .venv/bin/python tools/mutate.py src/shoal/dp/ledger/chain.py tests/dp/test_ledger.py tests/dp/test_log.py
 
-Each mutant runs in a child that is forked after the slow libraries were imported, so that it costs what its tests
-cost. Survivors are printed with their lines; the exit code is 1 where there are any. Messages, annotations and
+Each mutant runs in a child that is forked after everything was imported, so that it costs what its tests cost: a
+change inside a function is put into the function that is there; others import the package anew. Survivors are printed with their lines; the exit code is 1 where there are any. Messages, annotations and
 docstrings are left alone: their words are no behaviour.
 """
 
@@ -21,7 +21,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, FunctionType, ModuleType
 
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
@@ -42,11 +42,14 @@ class Mutant:
     line: int
     what: str
     tree: ast.Module
+    function: str = ""
+    """The qualified name of the function that holds the change; empty outside of functions."""
 
 
 def mutants(tree: ast.Module) -> Iterator[Mutant]:
     """Every change of one node that may change what the module does."""
     skipped = set(_words(tree))
+    homes = dict(_homes(tree))
     for number, node in enumerate(ast.walk(tree)):
         if id(node) in skipped:
             continue
@@ -55,8 +58,21 @@ def mutants(tree: ast.Module) -> Iterator[Mutant]:
             twin = next(each for at, each in enumerate(ast.walk(changed)) if at == number)
             apply(twin, what)
             yield Mutant(
-                getattr(node, "lineno", 0), f"{ast.unparse(node)[:70]}  ->  {ast.unparse(twin)[:70]}", changed
+                getattr(node, "lineno", 0),
+                f"{ast.unparse(node)[:70]}  ->  {ast.unparse(twin)[:70]}",
+                changed,
+                homes.get(id(node), ""),
             )
+
+
+def _homes(tree: ast.AST, name: str = "") -> Iterator[tuple[int, str]]:
+    """The outermost function, by its qualified name, of each node in the body of one."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.ClassDef):
+            yield from _homes(node, f"{name}{node.name}.")
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            inside = (each for part in node.body for each in ast.walk(part))
+            yield from ((id(each), f"{name}{node.name}") for each in inside)
 
 
 def _words(tree: ast.Module) -> Iterator[int]:
@@ -156,7 +172,9 @@ def survives(mutant: Mutant, module: str, path: Path, tests: list[str], seconds:
         silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1)
         os.dup2(silent, 2)
-        sys.meta_path.insert(0, Changed(module, path, mutant.tree))
+        if not mutant.function or not _put(mutant, module, path):
+            _forget(path)
+            sys.meta_path.insert(0, Changed(module, path, mutant.tree))
         os._exit(_run(tests))
     until = time.monotonic() + seconds
     while time.monotonic() < until:
@@ -169,7 +187,34 @@ def survives(mutant: Mutant, module: str, path: Path, tests: list[str], seconds:
     return False
 
 
-def _run(tests: list[str]) -> int:
+def _forget(path: Path) -> None:
+    """Let the package and its tests be imported anew."""
+    root = str(path).partition(f"{os.sep}src{os.sep}")[0]
+    ours = (f"{root}{os.sep}src{os.sep}", f"{root}{os.sep}tests{os.sep}")
+    for name, module in list(sys.modules.items()):
+        if (getattr(module, "__file__", None) or "").startswith(ours):
+            del sys.modules[name]
+
+
+def _put(mutant: Mutant, module: str, path: Path) -> bool:
+    """Give the function that is there the code of the mutant; false where it is wrapped and cannot be reached."""
+    code = compile(mutant.tree, str(path), "exec")
+    there: object = sys.modules[module]
+    for name in mutant.function.split("."):
+        inside = [each for each in code.co_consts if isinstance(each, CodeType) and each.co_name == name]
+        there = vars(there).get(name)
+        if len(inside) != 1 or there is None:
+            return False
+        code = inside[0]
+    for wrapper in ("__func__", "fget", "func", "__wrapped__"):
+        there = getattr(there, wrapper, there)
+    if not isinstance(there, FunctionType) or there.__code__.co_freevars != code.co_freevars:
+        return False
+    there.__code__ = code
+    return True
+
+
+def _run(tests: list[str], *more: str) -> int:
     import pytest
 
     flags = [
@@ -183,7 +228,7 @@ def _run(tests: list[str]) -> int:
         "no:randomly",
         "--hypothesis-seed=0",
     ]
-    return int(pytest.main([*flags, *tests]))
+    return int(pytest.main([*flags, *more, *tests]))
 
 
 def main() -> int:
@@ -198,6 +243,8 @@ def main() -> int:
     module = ".".join(parts[len(parts) - parts[::-1].index("src") :]).removesuffix(".__init__")
     for name in BEFORE:
         importlib.import_module(name)
+    _run(options.tests, "--collect-only", "-qq")
+    importlib.import_module(module)
     tree = ast.parse(path.read_text())
     begun = time.monotonic()
     if not survives(Mutant(0, "as it is", tree), module, path, options.tests, 600):

@@ -300,7 +300,7 @@ _HEURISTIC = (
     ),
     AuditCase("one row against none", "heuristic", _ONE, [], _rows(1.0), {"degrees": ((), [[1.0]])}),
     AuditCase(
-        "a sum of noughts", "heuristic", _SUM, _rows(0.0), _rows(0.0, 5.0), {"degrees": ([[1.0]], _PAIR)}
+        "a sum of zeros", "heuristic", _SUM, _rows(0.0), _rows(0.0, 5.0), {"degrees": ([[1.0]], _PAIR)}
     ),
     AuditCase("an average of none", "heuristic", _AVG, [], _rows(4.0), {"degrees": ((), [[1.0]])}),
     AuditCase(

@@ -92,7 +92,7 @@ class Kernel:
                     names[name] = numba.prange
             return built
 
-    def stamp(self) -> str:
+    def digest(self) -> str:
         """A digest of the source of this kernel and of all that it calls, with the constants they use.
 
         numba itself looks at the file of a kernel alone, and would run old machine code where only a called kernel

@@ -1,6 +1,6 @@
 """Compiled kernels on disk: where they are kept, and when they are no longer those of the source.
 
-numba's files are used as they are; what differs is the stamp, which covers every kernel that is called, and their
+numba's files are used as they are; what differs is the digest, which covers every kernel that is called, and their
 names, which hold no line numbers: a new version overwrites the old one, and files of kernels that are gone are
 removed. What one process is compiling, another waits for instead of compiling it too.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _MARK = "kernel"
 _PATIENCE = 60.0  # seconds to wait for another process; kernels that call each other could wait for ever
-_stamps: dict[int, str] = {}
+_digests: dict[int, str] = {}
 _tidied: set[str] = set()
 
 
@@ -46,7 +46,7 @@ class KeptCode(_Cache):
     @functools.cached_property
     def _files(self) -> Any:
         function = self.kernel.py_func
-        _stamps[id(function)] = self.kernel.stamp()
+        _digests[id(function)] = self.kernel.digest()
         try:
             return _Files(function)
         except (RuntimeError, OSError):  # no folder to write to
@@ -130,12 +130,12 @@ class KeptCode(_Cache):
 
 
 class _Place(_CacheLocator):
-    """The folder for a kernel's files, and the stamp that they must bear."""
+    """The folder for a kernel's files, and the digest of the source that they must name."""
 
     def __init__(self, py_func: Any, folder: Path) -> None:
         self._py_file = py_func.__code__.co_filename
         self._folder = folder
-        self._stamp = _stamps[id(py_func)]
+        self._digest = _digests[id(py_func)]
 
     def ensure_cache_path(self) -> None:
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -144,7 +144,7 @@ class _Place(_CacheLocator):
         return str(self._folder)
 
     def get_source_stamp(self) -> str:
-        return self._stamp
+        return self._digest
 
     def get_disambiguator(self) -> str:
         return _MARK

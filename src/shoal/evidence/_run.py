@@ -124,8 +124,8 @@ class Run:
     @classmethod
     def now(cls, job: str, **fields: Any) -> Self:
         """A run that has just been made."""
-        stamp = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        return cls(job, versions=_versions(), written=stamp, **fields)
+        now = datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return cls(job, versions=_versions(), written=now, **fields)
 
 
 def run_of_protection(protection: Protection) -> Run:

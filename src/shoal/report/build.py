@@ -143,12 +143,12 @@ def gather(
     per_column = figures.get("loss_per_column", {})
     drawn = [] if public else names[:DRAWN_COLUMNS]
     notes = () if public else protection.notes
-    stamp = now or datetime.datetime.now(datetime.UTC)
+    moment = now or datetime.datetime.now(datetime.UTC)
     return ReportFacts(
         title=_title(protection.schema),
         public=public,
         version=__version__,
-        written=stamp.strftime("%Y-%m-%d %H:%M %Z").strip(),
+        written=moment.strftime("%Y-%m-%d %H:%M %Z").strip(),
         k=k,
         status=StatusFact(
             protection.status, "" if public else protection.advice, protection.reasons, protection.rule

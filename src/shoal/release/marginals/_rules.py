@@ -56,13 +56,13 @@ def keep_rules(
         return rows
     whole = [name for name, kind in rows.schema.items() if kind.is_integer()]
     kinds = edits_of([Rule(integer=name) for name in whole], whole)
-    mended = _in_kind(repair(rows, rows, [*edits, *kinds], treated or rows.columns).table, rows)
-    broken = broken_rows(mended, edits)
+    repaired = _in_kind(repair(rows, rows, [*edits, *kinds], treated or rows.columns).table, rows)
+    broken = broken_rows(repaired, edits)
     if rng is not None and broken.any() and not broken.all():
         place = np.arange(rows.height)
         place[broken] = rng.choice(np.flatnonzero(~broken), int(broken.sum()))
-        mended = mended[place]
-    return mended
+        repaired = repaired[place]
+    return repaired
 
 
 def broken_rows(rows: pl.DataFrame, edits: Sequence[Edit]) -> np.ndarray:
@@ -73,9 +73,9 @@ def broken_rows(rows: pl.DataFrame, edits: Sequence[Edit]) -> np.ndarray:
     return found
 
 
-def _in_kind(mended: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
+def _in_kind(repaired: pl.DataFrame, rows: pl.DataFrame) -> pl.DataFrame:
     """Whole numbers stay whole numbers."""
     whole = [
-        name for name, kind in rows.schema.items() if kind.is_integer() and mended[name].dtype.is_float()
+        name for name, kind in rows.schema.items() if kind.is_integer() and repaired[name].dtype.is_float()
     ]
-    return mended.with_columns(pl.col(name).round().cast(rows.schema[name]) for name in whole)
+    return repaired.with_columns(pl.col(name).round().cast(rows.schema[name]) for name in whole)
