@@ -4,12 +4,8 @@ from __future__ import annotations
 
 import datetime
 import math
-import os
-import shutil
-import sys
 from decimal import Decimal
 from itertools import combinations
-from pathlib import Path
 
 import numpy as np
 import polars as pl
@@ -454,28 +450,6 @@ def test_addresses_are_written_down_without_their_password():
     )
     assert without_password("x/y.parquet") == "x/y.parquet"
     assert open_source("x.csv", schema_of(None)) is None
-
-
-@pytest.fixture(scope="module")
-def spark():
-    pytest.importorskip("pyspark")
-    if shutil.which("java") is None:
-        pytest.skip("Spark needs Java")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = str(Path(__file__).parents[2] / "src")
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[1]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
-        .config("spark.sql.session.timeZone", "UTC")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
 
 
 @pytest.mark.filterwarnings("ignore:PySpark does not yet fully support:FutureWarning")

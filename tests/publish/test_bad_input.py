@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
 from pathlib import Path
 
 import polars as pl
@@ -22,7 +20,6 @@ from shoal.publish.pipeline import protect as run_request
 from shoal.publish.request import ProtectionRequest
 from shoal.schema import Schema
 
-HAS_SPARK = importlib.util.find_spec("pyspark") is not None and shutil.which("java") is not None
 PARTS = ["--memory", "1GB", "--jobs", "1"]
 GOOD = "x,y\n" + "".join(f"{i}.5,{i * i}\n" for i in range(9))
 
@@ -120,17 +117,16 @@ TABLES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    "place", ["parts", pytest.param("spark", marks=pytest.mark.skipif(not HAS_SPARK, reason="Java"))]
-)
+@pytest.mark.parametrize("place", ["parts", "spark"])
 @pytest.mark.filterwarnings("ignore:PySpark does not yet")
 @pytest.mark.parametrize("case", TABLES)
-def test_bad_tables_are_the_same_sentence_wherever_rows_live(case, place, tmp_path):
+def test_bad_tables_are_the_same_sentence_wherever_rows_live(case, place, tmp_path, request):
     frame, asked = TABLES[case]
     path = tmp_path / "t.parquet"
     frame.write_parquet(path)
     given = {"k": 3, "method": "mdav", **asked}
     if place == "spark":
+        request.getfixturevalue("spark")
         given["engine"] = "spark"
     with pytest.raises(ShoalError) as whole:
         protect(frame, **{"k": 3, "method": "mdav", **asked})

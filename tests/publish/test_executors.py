@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import shlex
 import shutil
@@ -19,7 +18,6 @@ from shoal.errors import ShoalError
 from shoal.publish import protect, protect_file
 from shoal.publish.executors import parts
 
-HAS_SPARK = importlib.util.find_spec("pyspark") is not None and shutil.which("java") is not None
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 SCHEMA = """
@@ -207,7 +205,7 @@ def test_several_parts_keep_what_was_asked_for(folder, monkeypatch):
     assert totals[0] == pytest.approx(totals[1])
 
 
-@pytest.mark.skipif(not HAS_SPARK, reason="Spark needs pyspark and Java 17")
+@pytest.mark.usefixtures("spark")
 def test_spark_gives_what_memory_gives(folder):
     frame = io.read_table(folder / "t.parquet")
     whole = protect(frame, schema=folder / "t.toml", **ASKED)
@@ -310,7 +308,7 @@ def test_random_requests_give_the_same_in_memory_and_in_parts(tmp_path_factory, 
     compare_executors(tmp_path_factory.mktemp("random"), drawn, "memory", "parts")
 
 
-@pytest.mark.skipif(not HAS_SPARK, reason="Spark needs pyspark and Java 17")
+@pytest.mark.usefixtures("spark")
 @settings(max_examples=3, deadline=None)
 @given(requests())
 def test_random_requests_give_the_same_in_memory_and_on_spark(tmp_path_factory, drawn):

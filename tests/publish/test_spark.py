@@ -54,25 +54,6 @@ def table(n: int = 2_400) -> pl.DataFrame:
     )
 
 
-@pytest.fixture(scope="module")
-def spark():
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    os.environ["PYTHONPATH"] = SRC
-    from pyspark.sql import SparkSession
-
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
-        .getOrCreate()
-    )
-    session.sparkContext.setLogLevel("ERROR")
-    yield session
-    session.stop()
-
-
 SCHEMA = {
     "columns": {
         "job": {"role": "quasi", "kind": "category"},
@@ -292,6 +273,7 @@ def test_a_killed_worker_changes_nothing(tmp_path, monkeypatch):
     env = os.environ | {
         "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable, "PYTHONPATH": SRC,
         "SPARK_LOCAL_IP": "127.0.0.1", "SPARK_LOCAL_DIRS": str(tmp_path / "local"), "SPARK_DAEMON_MEMORY": "256m",
+        "JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",  # of six Java machines that do not run long
     }  # fmt: skip
     port = free_port()
     master = f"spark://127.0.0.1:{port}"
