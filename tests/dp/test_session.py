@@ -26,9 +26,9 @@ from shoal.dp import (
     correlation,
     count,
 )
+from shoal.dp.answering.told import WEAKER
 from shoal.dp.correlation import Grid
 from shoal.dp.mechanisms import discrete_laplace as mechanisms
-from shoal.dp.session import WEAKER
 from shoal.errors import BudgetError, ParameterError, QueryError
 from shoal.schema import Cells, Column, Schema
 

@@ -11,6 +11,7 @@ from shoal.dp import budget
 from shoal.dp.answering.answer import Answer
 from shoal.dp.answering.frequent import asks_for_mode, mode_again
 from shoal.dp.answering.keyed import keyed_answer, keyed_claim, plan_keyed
+from shoal.dp.answering.told import answer_of
 from shoal.dp.ledger.claims import Receipt
 from shoal.dp.ledger.entries import ENTRIES, Entry
 from shoal.dp.ledger.ledger import Ledger
@@ -244,7 +245,7 @@ def _answered(session: Session, entry: Entry, body: str, analyst: str, most: flo
     plan = session._plan(query, micro)
     if ledger.key_of(session._claim(plan, analyst)) != entry.key:
         return _Again()
-    answer = session._answer(plan, receipt) if plan.size <= most else None
+    answer = answer_of(session, plan, receipt) if plan.size <= most else None
     return _Again(answer, plan.size, session.mode, micro)
 
 

@@ -13,32 +13,28 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-import numpy as np
-
 from shoal.dp import budget as millionths
 from shoal.dp.answering.answer import Answer
 from shoal.dp.answering.cost import Cost
-from shoal.dp.answering.figures import cautions
 from shoal.dp.answering.free import Bought
 from shoal.dp.answering.frequent import ask_mode, asks_for_mode
 from shoal.dp.answering.keyed import ask_keyed
-from shoal.dp.answering.noise import add_noise, as_released, released
+from shoal.dp.answering.noise import add_noise, released
 from shoal.dp.answering.plan import Plan, make_plan
 from shoal.dp.answering.rows import asked_rows
-from shoal.dp.answering.shown import figures, notes
+from shoal.dp.answering.told import answer_of
 from shoal.dp.correlation import Model
-from shoal.dp.ledger.claims import DELTA, Amount, Claim, Receipt, delta_parts
+from shoal.dp.ledger.claims import Amount, Claim, delta_parts
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.secret import random_word
 from shoal.dp.meaning.check import Keys
 from shoal.dp.meaning.columns import UndeclaredGroupError
 from shoal.dp.meaning.reading import read_query
-from shoal.dp.meaning.relation import CELL
 from shoal.dp.mechanisms.currency import Currency
 from shoal.dp.opening import LEAST, Admit, FewCellsWarning, at_once, caps_of, digest, named, unit_of
 from shoal.dp.pricing import Offer, amount_of, bought_before, cost_of, keyed_plan
 from shoal.dp.sql.query import Query
-from shoal.dp.unit import ENDED, MODES, STATED, AddRemoveCell, Protected
+from shoal.dp.unit import MODES, STATED, AddRemoveCell, Protected
 from shoal.errors import ParameterError
 from shoal.schema import Schema
 
@@ -48,9 +44,6 @@ if TYPE_CHECKING:
     from shoal.dp.workload import WorkloadAnswer, WorkloadCost
 
 LAID_OUT = 3  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
-WEAKER = (
-    "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
-)
 
 
 class Session:
@@ -209,7 +202,7 @@ class Session:
         self._rows.ready()
         with self.admit(plan.size, who):
             receipt = self.ledger.once(self._claim(plan, who), lambda: self._draw(plan))
-            return self._answer(plan, receipt)
+            return answer_of(self, plan, receipt)
 
     def cost(
         self,
@@ -311,23 +304,9 @@ class Session:
         int
             A power of two; the same for whoever buys it again.
         """
-        from shoal.dp.mechanisms.tau import choose_tau
+        from shoal.dp.answering.tau import buy_tau
 
-        if self.mode != "correlated" or self.model is None:
-            raise ParameterError(f"Only mode 'correlated' has a tau to buy. Got {self.mode!r}.")
-        micro, who = self._least_of(self._amount(epsilon)), self._who(analyst)
-        if isinstance(r, bool) or not isinstance(r, int) or r < 0:
-            raise ParameterError(f"'r' must be an int of at least 0. Got {r!r}.")
-
-        def draw() -> str:
-            sizes = np.bincount(self._rows.frame[CELL].to_numpy(), minlength=n_cells)
-            return json.dumps(choose_tau(sizes, r, micro, self.currency.name))
-
-        n_cells = self.model.n_cells
-        claim = self._claim_for(f"TAU r={r}", micro, AddRemoveCell(self.model, 1), who)
-        tau = int(json.loads(self.ledger.once(claim, draw).body))
-        self.protected = AddRemoveCell(self.model, tau)
-        return tau
+        return buy_tau(self, epsilon, r, self._who(analyst))
 
     def close(self) -> None:
         """Let go of the ledger, where it is this session's own."""
@@ -466,51 +445,3 @@ class Session:
         state = json.dumps([LAID_OUT, self.mode, unit.rows, self._facts, self._version])
         cost = Amount(micro, self.currency.name)
         return Claim(self.schema.id, analyst, text, state, cost, unit, self.limit)
-
-    def _guarantee(self, promise: str, ended: bool) -> str:
-        """A unit's sentence as it holds here; in zCDP with what all answers together keep to."""
-        caps = self.caps if self.currency.pure else self.ledger.caps(self.schema.id) or self.caps
-        return self.currency.guarantee(promise, caps.total, caps.keys / DELTA) + (ENDED if ended else "")
-
-    def _answer(self, plan: Plan, receipt: Receipt) -> Answer:
-        """The answer that a receipt stands for."""
-        noisy = as_released(receipt.body)
-        laid, said = figures(plan, noisy), list(notes(plan, noisy))
-        if receipt.charged > plan.micro:
-            said.append(f"counts {receipt.charged // plan.micro} times in the unit that the ledger keeps")
-        if receipt.weaker:
-            said.append(WEAKER)
-        return self._told(
-            plan.protected.guarantee,
-            receipt,
-            laid.value,
-            laid.interval,
-            tuple(said),
-            laid.cut,
-            cautions(plan, noisy),
-        )
-
-    def _told(
-        self,
-        promise: str,
-        receipt: Receipt,
-        value: Any,
-        interval: Any,
-        said: tuple[str, ...],
-        cut: Any = None,
-        cautioned: tuple[str, ...] = (),
-    ) -> Answer:
-        """An answer with what it cost, in the data set's currency."""
-        return Answer(
-            value,
-            self._guarantee(promise, receipt.ended),
-            self.currency.epsilon(receipt.charged),
-            millionths.epsilon(receipt.remaining),
-            interval,
-            said,
-            cut,
-            cautioned,
-            receipt.entry or None,
-            None if self.currency.pure else millionths.epsilon(receipt.charged),
-            self.currency.delta,
-        )

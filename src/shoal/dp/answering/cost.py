@@ -32,8 +32,26 @@ class CostPart(TypedDict, total=False):
     threshold: int
 
 
+class Price:
+    """What something would cost, beside what is left: of a question, or of a workload."""
+
+    epsilon: float
+    remaining: float
+    rho: float | None
+
+    @property
+    def spent(self) -> float:
+        """In the data set's currency."""
+        return self.epsilon if self.rho is None else self.rho
+
+    @property
+    def affordable(self) -> bool:
+        """Whether the budget allows it."""
+        return self.spent <= self.remaining
+
+
 @dataclass(frozen=True)
-class Cost:
+class Cost(Price):
     """What queries would cost, before anything is charged.
 
     Parameters
@@ -61,16 +79,6 @@ class Cost:
     parts: tuple[CostPart, ...]
     rho: float | None = None
     questions_left: int | None = None
-
-    @property
-    def spent(self) -> float:
-        """In the data set's currency."""
-        return self.epsilon if self.rho is None else self.rho
-
-    @property
-    def affordable(self) -> bool:
-        """Whether the budget allows it."""
-        return self.spent <= self.remaining
 
 
 def cost_part(query: str, figure: str, release: str, word: str, micro: int, share: float) -> CostPart:

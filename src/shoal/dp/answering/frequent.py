@@ -21,6 +21,7 @@ from shoal.dp.answering.answer import Answer
 from shoal.dp.answering.cost import CostPart, cost_part
 from shoal.dp.answering.exact import expression
 from shoal.dp.answering.figures import labels_of
+from shoal.dp.answering.told import told
 from shoal.dp.meaning.check import has_codes, levels, number
 from shoal.dp.meaning.reading import read_query
 from shoal.dp.meaning.relation import CELL, UNIT
@@ -107,7 +108,7 @@ def _answer(asked: Frequent, session: Session, micro: int, receipt: Receipt) -> 
     if protected.kind in ("column", "cell"):
         notes.append(f"at most {protected.rows} rows of a unit count")
     value = shown[int(json.loads(receipt.body))]
-    return session._told(protected.guarantee, receipt, value, None, tuple(notes))
+    return told(session, protected.guarantee, receipt, value, None, tuple(notes))
 
 
 def _rate(session: Session, micro: int, rows: int) -> Fraction:

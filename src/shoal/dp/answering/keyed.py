@@ -21,6 +21,7 @@ from shoal.dp.answering.figures import cautions
 from shoal.dp.answering.noise import add_noise, as_released, released
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.shown import figures, notes
+from shoal.dp.answering.told import told
 from shoal.dp.ledger.claims import DELTA, Claim, delta_parts
 from shoal.dp.meaning.check import level_text
 from shoal.dp.meaning.columns import UndeclaredGroupError
@@ -148,14 +149,14 @@ def keyed_answer(session: Session, keyed: KeyedPlan, receipt: Receipt) -> Answer
         )
     promise = keyed.plan.protected.guarantee.replace("epsilon-DP", f"{share:.3g}-approximate epsilon-DP", 1)
     if not keys:
-        return session._told(promise, receipt, [], [], tuple(said))
+        return told(session, promise, receipt, [], [], tuple(said))
     plan, noisy = _plan_of(session, keyed, tuple(keys)), as_released(json.dumps(body))
     laid = figures(plan, noisy)
     more = (
         each.replace("without a declared level of", "without a shown value of") for each in notes(plan, noisy)
     )
-    told = (*said, *more)
-    return session._told(promise, receipt, laid.value, laid.interval, told, laid.cut, cautions(plan, noisy))
+    every = (*said, *more)
+    return told(session, promise, receipt, laid.value, laid.interval, every, laid.cut, cautions(plan, noisy))
 
 
 def keyed_parts(keyed: KeyedPlan, word: str) -> list[CostPart]:

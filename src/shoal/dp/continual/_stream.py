@@ -17,6 +17,7 @@ from shoal.dp.answering.figures import labels_of
 from shoal.dp.answering.plan import Plan, make_plan
 from shoal.dp.answering.releases import Sums
 from shoal.dp.answering.rows import Held, asked_rows
+from shoal.dp.answering.told import guarantee_of
 from shoal.dp.budget import MICRO
 from shoal.dp.continual._state import Period, State
 from shoal.dp.continual._toeplitz import Toeplitz, toeplitz
@@ -331,7 +332,7 @@ def open_stream(
         "periods": periods,
         "millionths": spent,
         "currency": claim.cost.currency,
-        "guarantee": session._guarantee(protected.guarantee, ended=False),
+        "guarantee": guarantee_of(session, protected.guarantee, ended=False),
         "mode": session.mode,
         "schema": session._facts,
         "key": session.ledger.key_of(claim),

@@ -16,6 +16,7 @@ from shoal.dp.answering.answer import charged_text
 from shoal.dp.answering.exact import compute
 from shoal.dp.answering.noise import cut_sums
 from shoal.dp.answering.releases import Sums
+from shoal.dp.answering.told import told
 from shoal.dp.meaning.relation import CELL, UNIT
 from shoal.dp.mechanisms.discrete_gaussian import normal_quantile
 from shoal.dp.mechanisms.discrete_laplace import CONFIDENCE
@@ -196,8 +197,8 @@ def _told(
     notes = ["answered together: sums of the answers agree"] if strategy.ways else []
     if protected.kind in ("column", "cell"):
         notes.append(f"at most {strategy.rows} rows of a unit count; the intervals hold if none has more")
-    told = session._told(protected.guarantee, receipt, None, None, tuple(notes))
-    return _laid_out(asked, strategy, json.loads(receipt.body), told, micro)
+    charged = told(session, protected.guarantee, receipt, None, None, tuple(notes))
+    return _laid_out(asked, strategy, json.loads(receipt.body), charged, micro)
 
 
 def workload_claim(

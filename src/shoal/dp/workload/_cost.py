@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.dp import budget
+from shoal.dp.answering.cost import Price
 from shoal.dp.sql.query import Query
 from shoal.dp.workload._answer import QUANTILE, plan_workload, workload_claim
 from shoal.dp.workload.strategy import alone
@@ -41,7 +42,7 @@ class ExpectedCount:
 
 
 @dataclass(frozen=True)
-class WorkloadCost:
+class WorkloadCost(Price):
     """What a workload would cost: one charge for all queries.
 
     Parameters
@@ -63,16 +64,6 @@ class WorkloadCost:
     remaining: float
     rho: float | None = None
     workloads_left: int | None = None
-
-    @property
-    def spent(self) -> float:
-        """In the data set's currency."""
-        return self.epsilon if self.rho is None else self.rho
-
-    @property
-    def affordable(self) -> bool:
-        """Whether the budget allows it."""
-        return self.spent <= self.remaining
 
     def to_dict(self) -> dict[str, Any]:
         """The facts as plain values."""
