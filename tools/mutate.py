@@ -87,6 +87,8 @@ def _words(tree: ast.Module) -> Iterator[int]:
             left_out += [each for each in (node.returns, *(arg.annotation for arg in node.args.args)) if each]
             left_out += [arg.annotation for arg in node.args.kwonlyargs if arg.annotation]
             left_out += node.decorator_list
+        if isinstance(node, ast.ClassDef):
+            left_out += node.decorator_list  # as frozen=True, which only a mistake would notice
         if isinstance(node, ast.AnnAssign):
             left_out.append(node.annotation)
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):

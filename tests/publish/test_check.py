@@ -106,3 +106,12 @@ def test_a_broken_promise_is_refused_and_a_kept_or_open_one_is_not():
     ):
         check.refuse_broken([replace(home, holds=True), home])
     check.refuse_broken([replace(home, holds=True), replace(home, holds=None)])
+
+
+def test_missing_sensitive_cells_are_counted_in_classes_too():
+    table = TABLE.with_columns(pl.when(pl.col("home") > 1).then("ill").alias("ill"))
+    plan = decided(l=2)
+    counted = classes(table, plan)
+    for found in (check.verdicts_of(table, counted, plan), check.verdicts_of_classes(counted, plan)):
+        diverse = next(each for each in found if each.model.startswith("distinct"))
+        assert diverse.missing.get("ill") == 2
