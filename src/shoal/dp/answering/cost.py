@@ -32,7 +32,7 @@ class CostPart(TypedDict, total=False):
     threshold: int
 
 
-class Price:
+class Affordable:
     """What something would cost, beside what is left: of a question, or of a workload."""
 
     epsilon: float
@@ -51,7 +51,7 @@ class Price:
 
 
 @dataclass(frozen=True)
-class Cost(Price):
+class Cost(Affordable):
     """What queries would cost, before anything is charged.
 
     Parameters

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from shoal.dp import budget
-from shoal.dp.answering.cost import Price
+from shoal.dp.answering.cost import Affordable
 from shoal.dp.sql.query import Query
 from shoal.dp.workload._answer import QUANTILE, plan_workload, workload_claim
 from shoal.dp.workload.strategy import alone
@@ -42,7 +42,7 @@ class ExpectedCount:
 
 
 @dataclass(frozen=True)
-class WorkloadCost(Price):
+class WorkloadCost(Affordable):
     """What a workload would cost: one charge for all queries.
 
     Parameters
