@@ -87,3 +87,21 @@ def test_red_writes_nothing_and_the_rest_is_refused_by_name(tmp_path):
     with pytest.raises(InputError, match="GB allowed"):
         protect_file(source, output, memory=1000, **asked)
     assert not output.exists()
+
+
+@pytest.mark.parametrize("method", ["generalize", "suppress"])
+def test_missing_cells_follow_the_policy_of_truthful_methods(method):
+    cells = [None, *"aabb", *"aabb" * 4, None, None]
+    frame = pl.DataFrame({"town": cells})
+    asked = {"method": method, "k": 2}
+    for policy in (None, "category"):
+        found = shoal.protect(frame, **asked, on_missing=policy)
+        assert found.frame["town"].null_count() >= 3
+        assert "count as a value of their own: 'town' (3)" in " ".join(found.notes)
+    dropped = shoal.protect(frame, **asked, on_missing="drop")
+    assert dropped.frame.height == frame.height - 3
+    assert "Rows with missing cells that were dropped: 3." in dropped.notes
+    with pytest.raises(InputError, match=r"No cell may be missing .* 'town' \(3\)"):
+        shoal.protect(frame, **asked, on_missing="error")
+    with pytest.raises(ParameterError, match="makes up no cells"):
+        shoal.protect(frame, **asked, on_missing="impute")

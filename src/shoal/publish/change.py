@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 from shoal import privacy, rules
-from shoal.errors import InputError, InternalError
+from shoal.errors import InputError, InternalError, ParameterError
 from shoal.generalization import Generalize, Hierarchy, Recoder, Suppress, read_hierarchies
 from shoal.publish.executors import Executor, Progress
 from shoal.publish.recoding import refuse_for
@@ -53,6 +53,11 @@ def change(
     """Protect the table that an executor holds by coarsening its keys or suppressing their cells."""
     refuse_fields(request, refuse_for(request.method_name), f"by the method {request.method_name!r}")
     refuse_fields(request, {"max_proposals": "it counts work by records"}, "of these methods")
+    if request.on_missing == "impute":
+        raise ParameterError(
+            f"The method {request.method_name!r} makes up no cells: 'on_missing' must be category (missing is a value of "
+            "its own), drop or error. Got 'impute'."
+        )
     with opened(request, executor, tell) as run:
         roles, edits = run.roles, run.edits
         if roles.strata:
@@ -62,6 +67,7 @@ def change(
         named = [name for edit in edits for name in edit.columns]
         table = needed_table(run.rows, roles, {*roles.needed, *named})
         settled = SettledChange(request, roles)
+        missing = _missing(table, settled)
         counted = "" if request.count == "record" else " households"
         tell(f"changing cells until every combination has {request.k}{counted}", 0, 0)
         recoder = recoder_for(settled, table).fit(_keys(table, settled))
@@ -90,7 +96,7 @@ def change(
             verdicts,
             figures,
             status,
-            (*told, *_notes(settled, recoder), *(each.sentence for each in kept.kept)),
+            (*told, *missing, *_notes(settled, recoder), *(each.sentence for each in kept.kept)),
             _sizes(recoder),
             _parameters(recoder),
         )
@@ -256,11 +262,20 @@ def _figures(
     )
 
 
+def _missing(table: pl.DataFrame, settled: SettledChange) -> list[str]:
+    """A sentence on missing cells; raises where none may be missing."""
+    counts = {name: table[name].null_count() for name in settled.roles.quasi_names}
+    listed = ", ".join(f"{name!r} ({count:,})" for name, count in counts.items() if count)
+    if listed and settled.request.on_missing == "error":
+        raise InputError(f"No cell may be missing ('on_missing' is error). Got missing cells in {listed}.")
+    return [f"Missing cells stay missing and count as a value of their own: {listed}."] if listed else []
+
+
 def _notes(settled: SettledChange, recoder: Recoder) -> list[str]:
     """What to know about the result as a whole."""
     roles, said = (
         settled.roles,
-        ["Every released cell is true: values were coarsened or left out, none was changed."],
+        ["Every released key is true: values were coarsened or left out, none was changed."],
     )
     if isinstance(recoder, Suppress):
         cells = ", ".join(f"{name} {count:,}" for name, count in recoder.suppressed_.items() if count)

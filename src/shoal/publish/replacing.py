@@ -149,8 +149,16 @@ def refuse_executor(request: ProtectionRequest, executor: Executor) -> None:
 
 
 def needed_table(rows: Any, roles: Roles, names: Collection[str]) -> pl.DataFrame:
-    """The decoded columns a run looks at, rows numbered; rows whose policy is to be dropped are left out."""
-    rows.settle(roles)
+    """The decoded columns a run looks at, rows numbered; rows whose policy is to be dropped are left out, and counted."""
+    n_rows = rows.settle(roles)
+    table = _needed(rows, roles, names)
+    if table.height < n_rows:
+        said = f"Rows with missing cells that were dropped: {n_rows - table.height:,}."
+        rows.notes = (*rows.notes, said)
+    return table
+
+
+def _needed(rows: Any, roles: Roles, names: Collection[str]) -> pl.DataFrame:
     if isinstance(rows, MemoryRows):
         rows.table = kept_rows(rows.table, roles.quasi)
         return rows.table
