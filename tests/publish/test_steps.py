@@ -9,7 +9,7 @@ import pytest
 
 import shoal
 from pages import Page
-from shoal.errors import GuaranteeError, InputError, ParameterError, SchemaError
+from shoal.errors import GuaranteeError, InputError, ParameterError, SchemaError, ShoalError
 from shoal.io import read_source, write_table
 from shoal.publish import ProtectionRequest
 from shoal.report.build import gather
@@ -313,3 +313,24 @@ def test_no_limit_of_linkage_is_told_for_numbers_outside_the_groups():
     done = shoal.protect(survey(), k=3, schema=schema(steps, [], **numbers), accept_risk=True)
     assert not any("allow at most" in line for line in done.lines())
     assert any("allow at most" in line for line in shoal.protect(survey(), k=3, schema=schema()).lines())
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"leave": ["sex"]}, "'sex' cannot stay as it is"),
+        ({"certify": True}, "only generalize is bounded"),
+        ({"keep_best": True}, "gives nothing out"),
+    ],
+)
+def test_what_no_step_would_do_is_refused(asked, said):
+    frame = pl.DataFrame({"sex": list("fm") * 6, "age": range(12)})
+    steps = '[{method = "suppress", columns = ["sex"]}, {method = "mdav", columns = ["age"]}]'
+    with pytest.raises(ShoalError, match=said):
+        shoal.protect(frame, 3, steps=steps, accept_risk=True, **asked)
+
+
+@pytest.mark.parametrize("method", ["generalize", "suppress"])
+def test_methods_that_keep_nothing_when_stopped_say_so(method):
+    with pytest.raises(ShoalError, match="gives nothing out"):
+        shoal.protect(pl.DataFrame({"sex": list("fm") * 6}), 3, method=method, keep_best=True)

@@ -31,6 +31,10 @@ from shoal.schema.steps import CONDITIONS
 
 # Records up to which the loss of recoding is bounded without being asked.
 CERTIFIED = 50_000
+_CANNOT = {
+    "max_proposals": "it counts work by records",
+    "keep_best": "an interrupted run of it gives nothing out",
+}
 
 
 @dataclass(frozen=True)
@@ -52,7 +56,7 @@ def change(
 ) -> Protection:
     """Protect the table that an executor holds by coarsening its keys or suppressing their cells."""
     refuse_fields(request, refuse_for(request.method_name), f"by the method {request.method_name!r}")
-    refuse_fields(request, {"max_proposals": "it counts work by records"}, "of these methods")
+    refuse_fields(request, _CANNOT, f"by the method {request.method_name!r}")
     if request.on_missing == "impute":
         raise ParameterError(
             f"The method {request.method_name!r} makes up no cells: 'on_missing' must be category (missing is a value of "

@@ -11,7 +11,7 @@ import polars as pl
 
 from shoal import privacy, rules
 from shoal.engine.roles import row_codes
-from shoal.errors import GuaranteeError, InputError
+from shoal.errors import GuaranteeError, InputError, ParameterError
 from shoal.publish.executors import Executor, Progress
 from shoal.publish.replacing import class_weights, needed_table, opened, outcome_of
 from shoal.publish.request import ProtectionRequest, refuse_fields
@@ -39,6 +39,7 @@ _CANNOT = {
     ),
     "max_proposals": "its steps count their own work",
     "strata": "each step says within which columns it stays",
+    "keep_best": "an interrupted run of steps gives nothing out",
 }
 
 
@@ -60,6 +61,7 @@ def run_steps(
     steps = tuple(request.steps or (() if request.schema is None else request.schema.steps))
     refuse_fields(request, _CANNOT, "through several steps")
     check_methods(steps)
+    _refuse_unheard(request, steps)
     with opened(request, executor, tell) as run:
         roles, edits = run.roles, run.edits
         refuse_untreated(roles, steps)
@@ -102,6 +104,15 @@ def _named(roles: Roles, steps: tuple[Step, ...], edits: tuple[rules.Edit, ...])
     for step in steps:
         found |= {*step.columns, *(step.within or ()), *step.given, *step.similar}
     return found | {name for edit in edits for name in edit.columns}
+
+
+def _refuse_unheard(request: ProtectionRequest, steps: tuple[Step, ...]) -> None:
+    """Raise a sentence where something is asked for that none of the steps would do, or that one of them undoes."""
+    kept = [name for name in request.leave if any(name in step.columns for step in steps)]
+    if kept:
+        raise InputError(f"The column {kept[0]!r} cannot stay as it is ('leave') and be treated by a step.")
+    if request.certify is not False and not any(step.method == "generalize" for step in steps):
+        raise ParameterError("Of several steps only generalize is bounded ('certify'). Got no step of it.")
 
 
 def refuse_untreated(roles: Roles, steps: tuple[Step, ...]) -> None:
