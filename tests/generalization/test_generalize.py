@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from shoal.errors import GuaranteeError, ParameterError, SchemaError
 from shoal.generalization import Conditions, Generalize, Hierarchy
 from shoal.generalization._certificate import lower_bound
-from shoal.generalization._facility import solve
 from shoal.generalization._generalize import node_costs
 from shoal.generalization._global import best_node
 from shoal.generalization._lattice import Lattice
 from shoal.generalization._local import recode_locally
+from shoal.generalization._programme import solve
 
 from .oracles import best_level, best_partition
 

@@ -43,6 +43,7 @@ def test_suppress_keeps_k_and_totals():
     assert out["w"].sum() == pytest.approx(frame["w"].sum())
     assert done.status != "red"
     assert done.figures.certificate.bound <= done.figures.information_loss + 1e-9
+    assert 0 < done.figures.certificate.seconds <= done.figures.seconds
     kept = pl.DataFrame({"a": frame["job"], "b": out["job"]}).drop_nulls()
     assert (kept["a"] == kept["b"]).all()
     assert "strict" in " ".join(done.notes)

@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from shoal.errors import InputError, ParameterError
 from shoal.generalization import Suppress
+from shoal.generalization._facility import list_facilities
+from shoal.generalization._relaxed import relax
 from shoal.generalization._suppress import masks_of
 
 from .oracles import best_partition, fewest_own_cells
@@ -35,6 +37,40 @@ def test_strict_is_the_best_partition_of_all(rows):
     assert done.cost_ / len(rows) == pytest.approx(best)
     assert done.bound_ == pytest.approx(done.loss_)
     assert smallest_class(done.transform(frame)) >= 2
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.tuples(*[st.integers(0, 1)] * 4), min_size=5, max_size=9),
+    st.integers(2, 3),
+)
+def test_no_recoding_undercuts_the_relaxation_cut_by_packings(rows, k):
+    frame = pl.DataFrame(rows, schema=["a", "b", "c", "d"], orient="row")
+    lattice = masks_of(frame, np.ones(4))
+    costs = [lattice.cost[c] for c in range(4)]
+    best = best_partition(lattice.tuples[lattice.of_row], lattice.hierarchies, costs, k) * len(rows)
+    facilities = list_facilities(lattice, k)
+    found = relax(facilities, lattice.counts.astype(float), k, 1.0, None)
+    assert found.bound <= best + 1e-6
+    done = Suppress(k=k).fit(frame)
+    assert done.cost_ == pytest.approx(best)
+    assert done.bound_ == pytest.approx(done.loss_)
+
+
+def test_packings_close_a_gap_of_the_relaxation():
+    """Five records, any two of which differ in one key: two classes of two have room, not five halves."""
+    rows = np.zeros((5, 5), int)
+    np.fill_diagonal(rows, 1)
+    lattice = masks_of(pl.DataFrame(rows), np.ones(5))
+    facilities = list_facilities(lattice, 2)
+    assert facilities is not None
+    found = relax(facilities, lattice.counts.astype(float), 2, 1.0, None)
+    assert found is not None
+    assert found.packings.most.size > 0
+    best = best_partition(
+        lattice.tuples[lattice.of_row], lattice.hierarchies, [lattice.cost[c] for c in range(5)], 2
+    )
+    assert found.bound == pytest.approx(5 * best)
 
 
 @settings(max_examples=25, deadline=None)

@@ -31,6 +31,8 @@ class Recoder(TransformerMixin, BaseEstimator):
         Mean loss of a cell, from 0 to 1.
     bound_ : float or None
         No release of this kind loses less; None where it was not asked for.
+    bound_seconds_ : float
+        What the bound took.
     """
 
     name: ClassVar[str]
@@ -43,6 +45,7 @@ class Recoder(TransformerMixin, BaseEstimator):
     released_: pl.DataFrame
     loss_: float
     bound_: float | None
+    bound_seconds_: float
 
     @property
     def gap_(self) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,8 +12,8 @@ from shoal.generalization._anneal import class_prices, improve, mean_cost
 from shoal.generalization._certificate import lower_bound
 from shoal.generalization._closing import class_nodes, close_classes
 from shoal.generalization._conditions import Conditions
-from shoal.generalization._facility import solve
 from shoal.generalization._lattice import Lattice
+from shoal.generalization._programme import solve
 
 # Nodes tried when classes are closed; what is left open then joins the cheapest class.
 MOST_NODES = 20_000
@@ -31,12 +32,15 @@ class LocalRecoding:
         Mean cost of a record.
     bound : float or None
         No recoding of classes of k costs less on the mean; None where it was not asked for.
+    seconds : float
+        What the bound took.
     """
 
     labels: np.ndarray
     nodes: np.ndarray
     loss: float
     bound: float | None
+    seconds: float
 
 
 def recode_locally(
@@ -45,7 +49,7 @@ def recode_locally(
     *,
     proposals: int = 200,
     unit: float = 0.0,
-    certify: bool = True,
+    certify: bool | str = True,
     time_limit: float | None = None,
     random_state: int = 0,
 ) -> LocalRecoding:
@@ -59,8 +63,8 @@ def recode_locally(
         For each record that is not released as it is.
     unit : float, default 0
         Total costs differ by at least this much, where that is known.
-    certify : bool, default True
-        Bound the loss from below.
+    certify : bool or "full", default True
+        Bound the loss from below; "full" with as much work as a proof takes.
     time_limit : float, optional
         Seconds for each programme of a small table; left open, its branching is limited instead.
     random_state : int, default 0
@@ -70,24 +74,29 @@ def recode_locally(
     nodes, _ = lattice.nodes_by(lattice.level_costs(), MOST_NODES)
     first = _held(lattice, conditions, close_classes(lattice, conditions, nodes))
     labels = improve(lattice, conditions, first, proposals, random_state)
-    bound = None
+    bound, began = None, time.perf_counter()
     if certify:
-        labels, bound = _certified(lattice, conditions, first, labels, unit, time_limit)
+        labels, bound = _certified(
+            lattice, conditions, first, labels, unit, time_limit, full=certify == "full"
+        )
+    seconds = time.perf_counter() - began
     loss = mean_cost(lattice, labels)
     found = class_nodes(lattice.tuples[lattice.of_row], labels, int(labels.max()) + 1, lattice.joined)
-    return LocalRecoding(labels, found, loss, None if bound is None else min(bound, loss))
+    return LocalRecoding(labels, found, loss, None if bound is None else min(bound, loss), seconds)
 
 
 def _certified(
     lattice: Lattice, conditions: Conditions, first: np.ndarray, labels: np.ndarray, unit: float,
-    time_limit: float | None,
+    time_limit: float | None, *, full: bool,
 ) -> tuple[np.ndarray, float]:  # fmt: skip
     """Better labels where the table is small enough for a programme, and a bound on the mean cost.
 
     Prices start from the first classes: those of better ones are lower where they need not be, and bound less.
     """
     n = lattice.n_records
-    programme = solve(lattice, conditions.k, mean_cost(lattice, labels) * n, unit=unit, time_limit=time_limit)
+    programme = solve(
+        lattice, conditions.k, mean_cost(lattice, labels) * n, unit=unit, time_limit=time_limit, full=full
+    )
     if programme is not None:
         found = programme.labels
         if (

@@ -43,8 +43,8 @@ class Suppress(Recoder):
         records. For the reading "strict"; give `columns` as well.
     time_limit : float, optional
         Seconds for each programme; left open, work is counted instead and a run repeats.
-    certify : bool, default True
-        Prove how many cells any release must lose.
+    certify : bool or "full", default True
+        Prove how many cells any release must lose; "full" with as much work as that takes, minutes perhaps.
     proposals : int, default 200
         Of the search, for each record that loses a cell.
     random_state : int, default 0
@@ -90,7 +90,7 @@ class Suppress(Recoder):
         "reading": Options(READINGS),
         "subsets": AnyOf((Unset(), Interval(Integral, 1))),
         "time_limit": AnyOf((Unset(), Interval(Real, 0))),
-        "certify": Options((True, False)),
+        "certify": Options((True, False, "full")),
         "proposals": Interval(Integral, 0),
         "random_state": Interval(Integral, 0),
     }
@@ -105,7 +105,7 @@ class Suppress(Recoder):
         columns: Sequence[str] | None = None,
         apart: str | None = None,
         time_limit: float | None = None,
-        certify: bool = True,
+        certify: bool | str = True,
         proposals: int = 200,
         random_state: int = 0,
     ) -> None:
@@ -151,12 +151,14 @@ class Suppress(Recoder):
         self, lattice: Lattice, weights: np.ndarray, conditions: Conditions
     ) -> tuple[np.ndarray, float | None]:
         """The cells to lose, and what they cost at least in all."""
+        self.bound_seconds_ = 0.0
         if self.reading == "strict":
             unit = 1.0 if bool(np.all(weights == np.rint(weights))) else 0.0
             found = recode_locally(
                 lattice, conditions, proposals=self.proposals, unit=unit, certify=self.certify,
                 time_limit=self.time_limit, random_state=self.random_state,
             )  # fmt: skip
+            self.bound_seconds_ = found.seconds
             # A column with one value only has one level, and keeps it.
             gone = found.nodes >= np.array([len(tree.leaves) for tree in lattice.hierarchies])
             return gone[found.labels], None if found.bound is None else found.bound * lattice.n_records

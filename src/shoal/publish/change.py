@@ -115,6 +115,7 @@ def recoder_for(settled: SettledChange, table: pl.DataFrame) -> Recoder:
         return Suppress(
             k=request.k, reading=request.reading or "strict", importance=importance, columns=roles.quasi_names,
             subsets=request.subsets, apart=_apart(settled), time_limit=request.time_limit, random_state=seed,
+            certify="full" if request.certify else True,
         )  # fmt: skip
     given = given_hierarchies(request, table.columns)
     found = {fact.name: hierarchy_for(fact, given, table[fact.name]) for fact in roles.quasi}
@@ -126,7 +127,7 @@ def recoder_for(settled: SettledChange, table: pl.DataFrame) -> Recoder:
         sensitive=roles.modelled, l=request.l, entropy_l=request.entropy_l, t=request.t, alpha=request.alpha,
         beta=request.beta, enhanced_beta=request.enhanced_beta, delta=request.delta_disclosure, apart=_apart(settled),
         columns=[*roles.quasi_names, *roles.modelled], time_limit=request.time_limit, random_state=seed,
-        certify=bool(request.certify) or table.height <= CERTIFIED,
+        certify="full" if request.certify else table.height <= CERTIFIED,
     ).check()  # fmt: skip
 
 
@@ -246,7 +247,12 @@ def _figures(
     if recoder.bound_ is not None and recoder.gap_ is not None:
         method = "recoding programme"
         proof = LossCertificate(
-            100.0 * recoder.bound_, 100.0 * recoder.gap_, recoder.gap_ < 1e-9, method, 0.0, ""
+            100.0 * recoder.bound_,
+            100.0 * recoder.gap_,
+            recoder.gap_ < 1e-9,
+            method,
+            recoder.bound_seconds_,
+            "",
         )
     return Figures(
         n_records=before.height,

@@ -115,6 +115,7 @@ def _recoder(task: StepTask, table: pl.DataFrame) -> Recoder:
         return Suppress(
             k=task.k, reading=step.reading or "strict", importance=importance, columns=list(step.columns),
             subsets=step.subsets, apart=task.apart, time_limit=request.time_limit, random_state=task.seed,
+            certify="full" if request.certify else True,
         ).check()  # fmt: skip
     given = given_hierarchies(request, task.table.columns)
     found = {name: hierarchy_for(task.facts[name], given, table[name]) for name in step.columns}
@@ -126,7 +127,8 @@ def _recoder(task: StepTask, table: pl.DataFrame) -> Recoder:
         columns=[*step.columns, *(task.sensitive if step.conditions else ())],
         sensitive=list(task.sensitive) if step.conditions else [], l=step.l, entropy_l=step.entropy_l, t=step.t,
         alpha=step.alpha, beta=step.beta, enhanced_beta=step.enhanced_beta, delta=step.delta_disclosure,
-        apart=task.apart, time_limit=request.time_limit, random_state=task.seed, certify=bool(request.certify) or table.height <= 5_000,
+        apart=task.apart, time_limit=request.time_limit, random_state=task.seed,
+        certify="full" if request.certify else table.height <= 5_000,
     ).check()  # fmt: skip
 
 
