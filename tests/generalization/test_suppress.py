@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.errors import InputError, ParameterError
-from shoal.generalization import Suppress
+from shoal.generalization import Conditions, Suppress
+from shoal.generalization._anneal import improve, mean_cost
+from shoal.generalization._closing import close_classes
 from shoal.generalization._facility import list_facilities
 from shoal.generalization._relaxed import relax
 from shoal.generalization._suppress import masks_of
@@ -147,3 +149,14 @@ def test_the_survey_of_sdcmicro():
     assert strict.cost_ == 357
     assert strict.gap_ == pytest.approx(0.0, abs=1e-12)
     assert smallest_class(strict.transform(table.select(KEYS))) >= 3
+
+
+def test_the_search_gives_borrowed_records_back():
+    """Records of classes that could stay are lent to others: if they could not go home, nothing would improve."""
+    table = _survey().select([*KEYS, "age"])
+    lattice = masks_of(table, np.ones(8))
+    conditions = Conditions(3)
+    first = close_classes(lattice, conditions, lattice.nodes_by(lattice.level_costs(), 20_000)[0])
+    found = improve(lattice, conditions, first, 200)
+    assert mean_cost(lattice, found) < 0.975 * mean_cost(lattice, first)
+    assert np.bincount(found).min() >= 3

@@ -14,7 +14,7 @@ from shoal.generalization._near import near_tuples
 
 # The temperature, in mean losses of a record that loses anything, at the start and at the end.
 HOT, COLD = 0.6, 0.06
-# Above so many records the classes are shared out between two jobs, anew in each round.
+# Above so many records the classes are shared out between two jobs, anew in each round; who moves is found anew too.
 SHARED, ROUNDS = 4_000, 12
 # Classes times values that are counted in them; larger tables keep their first classes.
 MOST_COUNTS = 100_000_000
@@ -46,23 +46,31 @@ def improve(
     near, order = lattice.side_by_side()
     rows = np.ascontiguousarray(near.tuples[near.of_row], np.uint16)
     joined = _packed(near.joined)
-    active = np.flatnonzero(price[labels[order]] > 1e-12)
-    wanted = np.unique(near.of_row[active])
-    place = np.full(near.tuples.shape[0], -1, np.int32)
-    place[wanted] = np.arange(wanted.size)
-    starts = np.concatenate([[0], np.cumsum(near.counts)])
-    company = Company(place[near.of_row], near_tuples(near, wanted).astype(np.int32), starts)
+    losing = price[labels[order]] > 1e-12
+    company = _company(near, losing)
     demands = _demands(conditions, labels, groups, order)
     classes = _classes(rows, labels[order], groups)
     fill(rows, groups, classes, joined)
-    mean = float(price[labels[order[active]]].mean())
+    mean = float(price[labels[order[losing]]].mean())
     heat = (HOT * mean, COLD * mean)
-    _rounds(
-        near, joined, rows, active, company, demands, classes, conditions.k, heat, proposals, random_state
-    )
+    jobs = 2 if int(losing.sum()) >= SHARED else 1
+    _rounds(near, joined, rows, company, demands, classes, conditions.k, heat, proposals, jobs, random_state)
     found = np.empty_like(labels)
     found[order] = np.unique(classes.labels, return_inverse=True)[1].reshape(-1)
     return found if mean_cost(lattice, found) <= mean_cost(lattice, labels) else labels
+
+
+def _company(lattice: Lattice, losing: np.ndarray) -> Company:
+    """The look-alikes of every record that loses anything, and of those: they may be borrowed, and must find back."""
+    wanted = np.unique(lattice.of_row[losing])
+    lists = near_tuples(lattice, wanted)
+    lenders = np.setdiff1d(lists[lists >= 0], wanted)
+    lists = np.concatenate([lists, near_tuples(lattice, lenders)])
+    place = np.full(lattice.tuples.shape[0], -1, np.int32)
+    place[wanted] = np.arange(wanted.size)
+    place[lenders] = wanted.size + np.arange(lenders.size)
+    starts = np.concatenate([[0], np.cumsum(lattice.counts)])
+    return Company(place[lattice.of_row], lists.astype(np.int32), starts)
 
 
 def _packed(joined: Joined) -> Joined:
@@ -71,24 +79,23 @@ def _packed(joined: Joined) -> Joined:
 
 
 def _rounds(
-    lattice: Lattice, joined: Joined, rows: np.ndarray, active: np.ndarray, company: Company, demands: ClassDemands, classes: ClassLists,
-    k: int, heat: tuple[float, float], proposals: int, random_state: int,
+    lattice: Lattice, joined: Joined, rows: np.ndarray, company: Company, demands: ClassDemands, classes: ClassLists, k: int,
+    heat: tuple[float, float], proposals: int, jobs: int, random_state: int,
 ) -> None:  # fmt: skip
     """Cool down round by round; in each the classes are cut in two by another order of the columns."""
     rng = np.random.default_rng(random_state)
-    jobs = 2 if active.size >= SHARED else 1
-    rounds = ROUNDS if jobs > 1 else 1
     hot, cold = heat
-    steps = np.geomspace(hot, cold, rounds + 1)
+    steps = np.geomspace(hot, cold, ROUNDS + 1)
     with ThreadPoolExecutor(jobs) as pool:
-        for turn in range(rounds):
+        for turn in range(ROUNDS):
             _deal(lattice, classes, jobs, rng)
+            active = np.flatnonzero((classes.price[classes.labels] > 0) & (company.place >= 0))
             mine = [active[classes.owner[classes.labels[active]] == job] for job in range(jobs)]
             seeds = rng.integers(1, 1 << 62, jobs)
             tasks = [
                 pool.submit(
                     anneal, rows, company, classes, demands, joined, mine[job], k, float(steps[turn]),
-                    float(steps[turn + 1]), mine[job].size * proposals // rounds, np.uint64(seeds[job]), job,
+                    float(steps[turn + 1]), mine[job].size * proposals // ROUNDS, np.uint64(seeds[job]), job,
                 )
                 for job in range(jobs)
             ]  # fmt: skip

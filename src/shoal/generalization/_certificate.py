@@ -44,7 +44,7 @@ class PassTables(NamedTuple):
     hot: np.ndarray
 
 
-def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 1) -> float:
+def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 0) -> float:
     """A proven lower bound of the mean loss of a record over all local recodings with classes of k.
 
     Parameters
@@ -53,7 +53,7 @@ def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 1) -
     k : int
     prices : array of float64, (n_tuples,)
         What each distinct record costs in a recoding at hand: where the search for prices starts.
-    sweeps : int, default 1
+    sweeps : int, default 0
         Rounds in which prices are raised into the room that is left, and refined.
 
     Notes

@@ -15,6 +15,8 @@ from shoal.generalization._conditions import Conditions
 from shoal.generalization._lattice import Lattice
 from shoal.generalization._programme import solve
 
+# Prices a proof starts from, in what the first classes cost: too high ones are lowered. Sweeps of a full proof.
+RAISED, SWEEPS = 1.25, 2
 # Nodes tried when classes are closed; what is left open then joins the cheapest class.
 MOST_NODES = 20_000
 
@@ -108,7 +110,7 @@ def _certified(
         return labels, programme.bound / n
     prices = class_prices(lattice, first)[first]
     by_tuple = np.bincount(lattice.of_row, weights=prices) / lattice.counts
-    return labels, lower_bound(lattice, conditions.k, by_tuple)
+    return labels, lower_bound(lattice, conditions.k, RAISED * by_tuple, SWEEPS if full else 0)
 
 
 def _held(lattice: Lattice, conditions: Conditions, labels: np.ndarray) -> np.ndarray:
