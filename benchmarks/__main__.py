@@ -42,7 +42,7 @@ def main() -> None:
         chosen = {
             piece: run for piece, run in pieces.items() if f"{piece}-".startswith(f"{only}-" if only else "")
         }
-        if not chosen:
+        if not chosen and not listing:  # a list may be empty: of tables that are not at hand
             sys.exit(f"{name} has no piece {only!r}. It has: {', '.join(pieces)}.")
         if listing:
             print(f"{name}: {', '.join(pieces)}")
