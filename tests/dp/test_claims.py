@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from shoal.dp.ledger.claims import (
+    CLOSED,
+    DELTA,
     NO_UNIT,
     Amount,
     Caps,
     Claim,
     ClosedError,
     Last,
+    Receipt,
+    delta_parts,
     left_over,
     no_caps,
     price,
     refuse,
+    refuse_delta,
 )
 from shoal.dp.unit import AddRemoveRecord, Records
 from shoal.errors import BudgetError, LedgerError, ParameterError
@@ -85,6 +91,49 @@ def test_the_total_may_be_spent_exactly_and_the_sentence_tells_nothing_of_others
     with pytest.raises(ClosedError) as closed:
         refuse(claim(100_001), last(dataset=900_000), caps, price(claim(100_001), last()))
     assert "0.9" not in str(closed.value)
+
+
+def test_what_a_team_has_left_may_be_spent_exactly_and_its_refusal_reads_like_the_totals():
+    caps = Caps(1_000_000, 1_000_000)
+    refuse(claim(100_000), last(), caps, price(claim(100_000), last()), team_left=100_000)
+    with pytest.raises(ClosedError) as of_team:
+        refuse(claim(100_001), last(), caps, price(claim(100_001), last()), team_left=100_000)
+    with pytest.raises(ClosedError) as of_all:
+        refuse(claim(100_001), last(dataset=900_000), caps, price(claim(100_001), last()))
+    assert (of_team.value.of_team, of_all.value.of_team) == (True, False)
+    assert str(of_team.value) == str(of_all.value) == CLOSED
+
+
+def test_delta_is_counted_in_whole_parts_rounded_down():
+    assert DELTA == 1_000_000_000_000_000_000
+    assert delta_parts(0) == 0
+    assert delta_parts(0.5) == 500_000_000_000_000_000
+    assert delta_parts(2.0**-60) == 0
+    for wrong in (True, "0.1", -1e-9, 1, 1.0, float("nan")):
+        with pytest.raises(ParameterError, match="at least 0 and below 1"):
+            delta_parts(wrong)
+
+
+def test_the_reserved_delta_may_be_used_exactly():
+    caps = Caps(1_000_000, 1_000_000, keys=100)
+    asked = replace(claim(100), delta=40)
+    cost = price(asked, last())
+    refuse_delta(asked, caps, cost, used=60)
+    with pytest.raises(BudgetError, match="does not allow this: declare the levels"):
+        refuse_delta(asked, caps, cost, used=61)
+    # What needs no delta does not ask how much is left, nor for the unit.
+    assert claim(100).delta == 0
+    refuse_delta(claim(100), caps, price(claim(100), last("records:3")), used=1_000)
+
+
+def test_groups_that_are_not_declared_are_answered_in_the_kept_unit_only():
+    asked = replace(claim(100), delta=40)
+    with pytest.raises(BudgetError, match="this is another one"):
+        refuse_delta(asked, Caps(1, 1, keys=100), price(asked, last("records:3")), used=0)
+
+
+def test_a_receipt_says_nothing_of_units_unless_told():
+    assert not Receipt("1", 1, 1, ended=False).weaker
 
 
 def test_how_often_a_charge_counts_is_said_where_it_is_more_than_once():
