@@ -190,6 +190,19 @@ def test_one_charge_one_entry_and_the_same_answer_again():
         assert found.to_dict()["strategy"] == found.strategy
 
 
+def test_the_price_told_before_is_what_a_workload_costs():
+    with Session(TABLE, SCHEMA, budget=2.0, data_version="first") as session:
+        assert session.version == "first"
+        told = session.workload_cost(QUERIES, 0.5)
+        assert (told.epsilon, told.spent, told.rho, told.affordable) == (0.5, 0.5, None, True)
+        assert told.workloads_left == 4
+        assert not session.workload_cost(QUERIES, 2.5).affordable
+        assert session.workload(QUERIES, 0.5).strategy == told.strategy
+        assert session.remaining() == 1.5
+        again = session.workload_cost(QUERIES, 0.5)
+        assert (again.epsilon, again.workloads_left) == (0.0, None)
+
+
 def test_a_unit_of_several_rows_moves_several():
     schema = replace(RHO, unit=Unit("who", 2))
     with Session(TABLE, schema) as s:
