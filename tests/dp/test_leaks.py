@@ -443,7 +443,7 @@ def test_a_ledger_changed_under_our_hands_is_noticed(tmp_path, monkeypatch):
     s = session(ledger)
     for i in range(3):
         s.ask(f"SELECT COUNT(*) FROM t WHERE age > {i}", 0.1)
-    monkeypatch.setattr("shoal.dp.ledger.ledger.CHECK_SECONDS", 0.0)
+    monkeypatch.setattr("shoal.dp.ledger.watch.CHECK_SECONDS", 0.0)
     s.ask(COUNT, 0.1)
     with sqlite3.connect(where) as raw:
         raw.execute("DELETE FROM shoal_entries WHERE seq > 6")

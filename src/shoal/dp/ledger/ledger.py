@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -33,12 +32,11 @@ from shoal.dp.ledger.statements import (
     refusal_that_closed,
 )
 from shoal.dp.ledger.store import Store, Turns
+from shoal.dp.ledger.watch import ChainWatch
 from shoal.dp.ledger.writer import Writer, store_answer, take_charge
 from shoal.errors import BudgetError, LedgerError, ParameterError
 
-CHECK_SECONDS = 60.0  # new entries are replayed so often
 EARLY = 4  # answers are stored this part of a slot before they leave
-REPLAY_SECONDS = 3600.0  # and the whole chain so often, beside the answers
 
 
 class Ledger:
@@ -93,9 +91,8 @@ class Ledger:
         path = Path(secret) if secret is not None else file and file.with_name(file.name + ".secret")
         self._secret, self._anchor, self._slot = Secret(path), anchor, float(slot_seconds)
         expected = expects or (None if anchor is None else anchor.expected())
-        self._replay, self._checking = Replay(expected), threading.RLock()
-        self._checked_at, self._replayed_at = -math.inf, -math.inf
-        self.store = Store(where, self._hook, self._slot, self._same_chain, self._committed)
+        self._watch = ChainWatch(expected)
+        self.store = Store(where, self._hook, self._slot, self._watch.see_no_less, self._committed)
 
     def once(self, claim: Claim, draw: Callable[[], str]) -> Receipt:
         """Charge a claim, draw its answer and store it; or hand out the answer that is stored. The only way to spend.
@@ -273,7 +270,7 @@ class Ledger:
 
     def rekey(self) -> None:
         """Make another secret, where the old one is lost: no charge is lost, and no stored answer is found again."""
-        self._require_chain()
+        self._watch.require(self.store)
         self._secret.renew()
         self.store.write(self._mark)
 
@@ -339,27 +336,14 @@ class Ledger:
     def verify(self, expects: str | None = None) -> Check:
         """Replay the whole chain: hashes, order, totals and caps, and the head expected."""
         head = self.head()
-        return Replay(expects or self._replay.expects).follow(self.store.after(0, head.seq), head)
+        return Replay(expects or self._watch.expects).follow(self.store.after(0, head.seq), head)
 
     def ready(self) -> None:
         """Raise `LedgerError` unless the chain holds and the secret is the ledger's own.
 
         The whole chain is replayed when a ledger is first used and every hour, what was added since every minute.
         """
-        if time.monotonic() - self._checked_at < CHECK_SECONDS and not self._replay.problem:
-            return
-        with self._checking:
-            if time.monotonic() - self._checked_at < CHECK_SECONDS and not self._replay.problem:
-                return
-            first = self._checked_at == -math.inf
-            self._require_chain()
-            if first:
-                self._check_secret()
-            self._checked_at = time.monotonic()
-            if self._checked_at - self._replayed_at > REPLAY_SECONDS:
-                self._replayed_at = self._checked_at
-                if not first:
-                    threading.Thread(target=self._replay_all, daemon=True).start()
+        self._watch.ready(self.store, self._check_secret)
 
     def close(self) -> None:
         """Let go of the file or server; the head is sent to its anchor."""
@@ -397,26 +381,6 @@ class Ledger:
             elapsed = time.monotonic() - started + early
             time.sleep(max(1, math.ceil(elapsed / self._slot)) * self._slot - elapsed)
 
-    def _require_chain(self) -> None:
-        """Replay what was added since the last look, and see that the entry looked at last still stands."""
-        head, replay = self.head(), self._replay
-        if not replay.problem:
-            since = self.store.after(max(0, replay.seq - 1), head.seq)
-            last = next(since, None) if replay.seq else None
-            if replay.seq and (last is None or last.hash != replay.head):
-                replay.problem = f"entry {replay.seq} was changed or is gone"
-            replay.follow(since, head)
-        if replay.problem:
-            raise LedgerError(
-                f"The ledger's chain is broken, so nothing is answered: {replay.problem}. Its owner looks into it with "
-                "'shoal ledger verify'."
-            )
-
-    def _replay_all(self) -> None:
-        with contextlib.suppress(LedgerError):
-            check = self.verify()
-            self._replay.problem = self._replay.problem or check.problem
-
     def _check_secret(self) -> None:
         row = self.store.first(LAST_BODY, d="", k=SECRET_KEY, w="secret")
         if not self._secret.lasting:
@@ -437,14 +401,6 @@ class Ledger:
     def _committed(self) -> None:
         if self._anchor is not None:
             self._anchor.soon(self.head)
-
-    def _same_chain(self, head: Head) -> None:
-        """A ledger that has fewer entries than were checked was rolled back under our hands."""
-        if head.seq < self._replay.seq:
-            self._replay.problem = f"it had {self._replay.seq} entries and has {head.seq}"
-            raise LedgerError(
-                f"The ledger's chain is broken, so nothing is answered: {self._replay.problem}."
-            )
 
 
 def _first_caps(writer: Writer, dataset: str, wanted: Caps, by: str) -> Caps:
