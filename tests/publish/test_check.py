@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 
 import polars as pl
 import pytest
 
 from shoal.errors import GuaranteeError
+from shoal.publish.pipeline import settle_status
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages import check
 from shoal.publish.stages.roles import Roles, settle_roles
@@ -115,3 +117,9 @@ def test_missing_sensitive_cells_are_counted_in_classes_too():
     for found in (check.verdicts_of(table, counted, plan), check.verdicts_of_classes(counted, plan)):
         diverse = next(each for each in found if each.model.startswith("distinct"))
         assert diverse.missing.get("ill") == 2
+
+
+def test_an_interrupted_search_gives_nothing_unless_its_best_was_asked_for():
+    draft = SimpleNamespace(tally=SimpleNamespace(interrupted=True))
+    with pytest.raises(KeyboardInterrupt):
+        settle_status(None, draft, SimpleNamespace(request=ProtectionRequest(columns=("age",))))

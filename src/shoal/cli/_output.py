@@ -39,4 +39,4 @@ class Unread:
 
 def install() -> None:
     """Let no reader who leaves early change what a command answers by its exit code."""
-    sys.stdout = Unread(sys.stdout)  # type: ignore[assignment]
+    sys.stdout = Unread(sys.stdout)
