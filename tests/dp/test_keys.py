@@ -236,3 +236,43 @@ def test_another_unit_is_refused():
             pytest.raises(BudgetError, match="this is another one"),
         ):
             s.ask(COMMON, rho=0.1)
+
+
+@pytest.mark.parametrize(("keys", "move", "scale"), [(1, 1, 5.0), (4, 1, 10.0), (4, 2, 10.0), (4, 3, 15.0)])
+def test_noise_on_keys_goes_by_what_a_unit_moves(keys, move, scale):
+    """Ones on so many keys, or all on one: in L2 the root of the keys, or the move, whichever is more."""
+    assert KeyChoice(Fraction(1, 50), Fraction(1, 10**8), keys, move).noise.scale == pytest.approx(scale)
+
+
+@pytest.mark.parametrize(("keys", "move", "delta"), [(1, 1, 1e-8), (3, 1, 1e-6), (3, 5, 1e-12), (1, 1, 0.4)])
+def test_a_threshold_is_the_least_that_keeps_to_its_delta(keys, move, delta):
+    choice = KeyChoice(Fraction(1, 50), Fraction(delta), keys, move)
+
+    def tail(r):  # of a normal, from above
+        x = r / choice.noise.scale
+        return math.exp(-(x**2) / 2) / (x * math.sqrt(2 * math.pi))
+
+    r = choice.threshold - move - 1
+    assert tail(r) <= delta / keys < tail(r - 1) * (1 + 1e-6) if r > 1 else tail(1) <= delta / keys
+
+
+def test_the_largest_keys_come_first():
+    choice = KeyChoice(Fraction(10**6), Fraction(1, 10**8), 1)
+    assert choice.choose(np.array([500, 2000, 1, 900])).tolist() == [1, 3, 0]
+
+
+@pytest.mark.parametrize(("there", "drawn"), [(1, 1024), (1024, 1024), (1025, 2048), (5000, 8192)])
+def test_how_many_numbers_are_drawn_tells_little_of_how_many_keys_there_are(there, drawn):
+    asked = []
+
+    class Counted:
+        scale = 5.0
+
+        def add(self, values):
+            asked.append(len(values))
+            return values
+
+    choice = KeyChoice(Fraction(1, 50), Fraction(1, 10**8), 1)
+    vars(choice)["noise"] = Counted()
+    choice.choose(np.full(there, 1))
+    assert asked == [drawn]
