@@ -78,7 +78,7 @@ class Account:
 
     @property
     def active(self) -> bool:
-        """Whether its token still opens the door."""
+        """Whether its token is still accepted."""
         return not self.revoked and time.time() < self.expires
 
 

@@ -347,7 +347,7 @@ def make_app(config: Config, jobs: Path | None = None, loaded: Path | None = Non
 
 
 def _add_route(app: FastAPI, way: Way) -> None:
-    guards = [Depends(require(way.roles))]
+    checks = [Depends(require(way.roles))]
     facts: Keywords = {"response_class": Response, "response_model": None, "include_in_schema": False}
     view = way.view
     if way.is_api:
@@ -355,15 +355,15 @@ def _add_route(app: FastAPI, way: Way) -> None:
             "response_model": way.gives, "response_model_exclude_unset": True, "responses": api.PROBLEMS,
             "operation_id": view.__name__,
         }  # fmt: skip
-        guards += [Security(BEARER)] if way.roles else []
+        checks += [Security(BEARER)] if way.roles else []
     if way.changes:
         view = once(view, way.again)
-        guards.append(Depends(stated))
+        checks.append(Depends(stated))
     app.add_api_route(
         way.path.replace("{dataset}", "{dataset:path}"),  # an id may hold a slash
         view,
         methods=[way.method],
-        dependencies=guards,
+        dependencies=checks,
         **facts | way.described,
     )
 
