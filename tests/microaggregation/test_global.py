@@ -29,6 +29,7 @@ from shoal.microaggregation._combine import combine
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
 from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._starts import alike_apart
+from shoal.microaggregation._task import SearchTask
 from shoal.microaggregation._work import Shape, Work
 
 
@@ -50,8 +51,8 @@ def clusters(n, seed=7):
 def searched(Z, k, sweeps, seed=0, threads=2):
     with ThreadPoolExecutor(threads) as workers:
         labels = start_in_blocks(Z, k, workers)
-        work = Work(None, -(-sweeps * len(Z) // 100) * 100)
-        search = GlobalSearch(Z, k, labels, work, workers, np.random.default_rng(seed), lambda _: None)
+        work, rng = Work(None, sweeps * len(Z)), np.random.default_rng(seed)
+        search = GlobalSearch(SearchTask(Z, k, labels, work, workers, rng, lambda _: None))
         search.run()
     return labels, search
 
@@ -101,9 +102,7 @@ def test_threads_do_not_matter_and_seeds_do(small_jobs):
 def test_a_run_by_the_clock_is_repeated_by_its_proposals(seconds, small_jobs):
     X = clusters(3_000)
     first = Anneal(k=5, time_limit=seconds, random_state=1).fit(X)
-    again = Anneal(k=5, max_proposals=first.n_proposals_, random_state=1, n_threads=1).fit(X)
-    np.testing.assert_array_equal(again.labels_, first.labels_)
-    assert again.n_proposals_ == first.n_proposals_
+    assert_repeated(X, first)
 
 
 @pytest.mark.parametrize("n", [7_000, 20_000, 50_000])
@@ -307,7 +306,7 @@ def test_modes_stay_true_under_all_moves(k, small_jobs):
     with ThreadPoolExecutor(2) as workers:
         first = start_in_blocks(Z, k, workers)
         work, rng = Work(None, 21_000), np.random.default_rng(0)
-        search = GlobalSearch(Z, k, first, work, workers, rng, lambda _: None, mixed)
+        search = GlobalSearch(SearchTask(Z, k, first, work, workers, rng, lambda _: None), mixed)
         assert search.sse == pytest.approx(lost(Z, categories, first), rel=1e-5)
         search.run()
     check(search, k)
@@ -326,7 +325,8 @@ def test_an_exchange_of_categories_costs_what_it_is_said_to(small_jobs):
     labels = np.arange(60) % 12
     with ThreadPoolExecutor(1) as workers:
         rng, mixed = np.random.default_rng(0), Mixed.of(Z, categories)
-        search = GlobalSearch(Z, 4, labels, Work(None, 100), workers, rng, lambda _: None, mixed)
+        task = SearchTask(Z, 4, labels, Work(None, 100), workers, rng, lambda _: None)
+        search = GlobalSearch(task, mixed)
     table, groups, only = search.table, search.groups, Mixed(np.zeros((60, 0)), mixed.codes, mixed.worth)
     q = table.worth.size
     left, same, inside = (np.empty(q, np.int16) for _ in range(3))
@@ -394,8 +394,7 @@ def test_a_counted_run_is_repeated_by_its_proposals(n, proposals):
 def test_laps_by_the_clock_are_repeated_by_their_proposals():
     X = clusters(160)
     first = Anneal(k=10, time_limit=2.5, random_state=1).fit(X)
-    again = Anneal(k=10, max_proposals=first.n_proposals_, random_state=1, n_threads=1).fit(X)
-    np.testing.assert_array_equal(again.labels_, first.labels_)
+    assert_repeated(X, first)
 
 
 @pytest.mark.parametrize(
@@ -457,6 +456,16 @@ def group_losses(Z, labels, count):
             for g in range(count)
         ]
     )
+
+
+def assert_repeated(X, first):
+    """A run is repeated by its proposals and its plan, whatever the threads."""
+    proposals, plan = first.work_
+    again = Anneal(
+        k=first.k, max_proposals=proposals, search_plan=plan, random_state=first.seed_, n_threads=1
+    ).fit(X)
+    np.testing.assert_array_equal(again.labels_, first.labels_)
+    assert again.work_ == first.work_
 
 
 def refined_loss(X, k):

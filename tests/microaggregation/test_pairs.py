@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -10,10 +11,12 @@ import pytest
 from shoal.engine.encode import standardise, sum_of_squares
 from shoal.microaggregation import MDAV, Anneal
 from shoal.microaggregation import _cooling as cooling
+from shoal.microaggregation import _pairs as pairs
 from shoal.microaggregation._anneal_kernels import LOGS
 from shoal.microaggregation._global import GlobalSearch
 from shoal.microaggregation._pair_kernels import squared_distances, sweep_pairs
 from shoal.microaggregation._pairs import PairSearch
+from shoal.microaggregation._task import SearchTask
 from shoal.microaggregation._work import Shape, Work
 
 SKEWED = np.exp(1.2 * np.random.default_rng(3).normal(size=(300, 5)))
@@ -23,10 +26,8 @@ EVEN = np.random.default_rng(4).normal(size=(300, 9))
 def searched(X, k, sweeps, seed=0, threads=2, search=PairSearch):
     Z = standardise(X)
     with ThreadPoolExecutor(threads) as workers:
-        work = Work(None, -(-2 * sweeps * len(Z) // 100) * 100)
-        found = search(
-            Z, k, MDAV(k=k).partition(Z), work, workers, np.random.default_rng(seed), lambda _: None
-        )
+        work, rng = Work(None, 2 * sweeps * len(Z)), np.random.default_rng(seed)
+        found = search(SearchTask(Z, k, MDAV(k=k).partition(Z), work, workers, rng, lambda _: None))
         found.run()
     return Z, found
 
@@ -126,10 +127,48 @@ def test_odd_tables(X):
     assert found.information_loss_ <= MDAV(k=10).fit(X).information_loss_ * (1 + 1e-9)
 
 
-def test_a_clock_is_used_to_its_end_and_its_run_is_repeated():
-    """Also where one annealing of few groups makes use of a part of the time only."""
-    first = Anneal(k=20, time_limit=1.5, random_state=3).fit(EVEN)
-    short = Anneal(k=20, time_limit=0.5, random_state=3).fit(EVEN)
-    assert first.n_proposals_ > 1.5 * short.n_proposals_
-    again = Anneal(k=20, max_proposals=first.n_proposals_, random_state=3, n_threads=1).fit(EVEN)
+def test_a_clock_is_used_to_its_end_and_its_run_is_repeated(monkeypatch):
+    """Also where the annealing that was planned takes a part of the time only: the clock here goes by the proposals."""
+    monkeypatch.setattr(Work, "elapsed", lambda self: self.proposals / 4e7)
+    first = Anneal(k=20, time_limit=0.4, random_state=3).fit(EVEN)
+    assert first.n_proposals_ == pytest.approx(16e6, rel=0.1)
+    monkeypatch.undo()
+    proposals, plan = first.work_
+    again = Anneal(k=20, max_proposals=proposals, search_plan=plan, random_state=3, n_threads=1).fit(EVEN)
     np.testing.assert_array_equal(again.labels_, first.labels_)
+
+
+@pytest.mark.parametrize("X", [SKEWED, EVEN], ids=["skewed", "even"])
+def test_the_work_of_a_proposal_is_known_from_what_it_compares_and_moves(X):
+    """What a short annealing forecasts is what the long one does, on tables that differ much in it."""
+    _, search = searched(X, 10, 1)
+    forecast, done = search._seconds_per_proposal(), []
+    assert forecast == search._seconds_per_proposal()
+    groups = search._build(search.first[search.order])
+    for heats in (search.heats, (cooling.WARM, search.heats[1])):
+        edges = np.geomspace(*heats, 40) / 10**0.5
+        moved, compared = np.sum(
+            [
+                sweep_pairs(search.table, groups, 10, hot, cold, 20, 32, 16, 1.5, 7, LOGS)
+                for hot, cold in itertools.pairwise(edges)
+            ],
+            axis=0,
+        )
+        base, each, row = pairs.NANOSECONDS
+        done.append(base + (each * compared + row * len(X) * moved) / (39 * 20 * len(X)))
+    assert 1e9 * forecast == pytest.approx(np.mean(done), rel=0.1)
+
+
+def test_proposals_of_a_skewed_table_are_dearer():
+    rng = np.random.default_rng(3)
+    sizes = np.exp(2 * rng.normal(size=(300, 1)) + 0.5 * rng.normal(size=(300, 9)))  # of firms, say
+    dear, cheap = (searched(X, 10, 1)[1]._seconds_per_proposal() for X in (sizes, EVEN))
+    assert dear > 1.5 * cheap
+
+
+def test_the_default_is_repeated_by_its_proposals():
+    X = EVEN[:60]
+    first = Anneal(k=10, effort=0.2, random_state=3).fit(X)
+    again = Anneal(k=10, max_proposals=first.n_proposals_, random_state=3, n_threads=1).fit(X)
+    np.testing.assert_array_equal(again.labels_, first.labels_)
+    assert again.work_ == first.work_

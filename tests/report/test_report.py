@@ -168,7 +168,8 @@ def test_python_of_a_search_ended_by_the_clock_repeats_it(tmp_path, monkeypatch)
     frame.write_csv("table.csv")
     protection = shoal.protect(frame, k=3, method="anneal", time_limit=0.2)
     facts = gather(protection, public=True)
-    assert f"max_proposals={protection.proposals}" in facts.python
+    assert f"max_proposals={protection.work.proposals}" in facts.python
+    assert f"search_plan={protection.work.plan}" in facts.python
     ran: dict = {}
     exec(compile(ast.parse(facts.python), "report", "exec"), ran)
     assert ran["protection"].frame.equals(protection.frame)

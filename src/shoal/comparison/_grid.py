@@ -195,8 +195,8 @@ def resolved(name: str) -> type[Microaggregator]:
 
 def cell_of(ready: Prepared, method: str, k: int, groups: PartGroups, seconds: float) -> Cell:
     """The figures of one partition."""
-    figures, proposals = ready.measured(groups)
-    return replace(_cell(figures, method, k, groups.labels, seconds), proposals=proposals)
+    figures, work = ready.measured(groups)
+    return replace(_cell(figures, method, k, groups.labels, seconds), work=work)
 
 
 def _cell(figures: Figures, method: str, k: int, labels: np.ndarray, seconds: float) -> Cell:
@@ -224,7 +224,7 @@ def _run(ready: Prepared, name: str, ks: list[int], time_limit: float, random_st
     limit = time_limit if resolved(name).takes("time_limit") else None
     roles, cells = ready.plan.roles, []
     if limit is None and not roles.strata and roles.household is None:
-        estimator = resolve_method(name, ks[0], None, None, random_state)
+        estimator = resolve_method(name, ks[0], random_state)
         start = time.perf_counter()
         for size, labels in estimator.partition_all(ready.part.Z, ks):
             groups = PartGroups(labels, None, ())
@@ -243,7 +243,7 @@ def _warm(name: str, k: int, Z: np.ndarray) -> None:
     if name.partition(":")[0] in MASKS or Z.shape[0] < k:
         return
     limit = 0.1 if resolved(name).takes("time_limit") else None
-    next(iter(resolve_method(name, k, limit, None, 0).partition_all(Z[: 4 * k], [k])))
+    next(iter(resolve_method(name, k, 0, time_limit=limit).partition_all(Z[: 4 * k], [k])))
 
 
 def _masked(

@@ -12,7 +12,7 @@ import polars as pl
 
 from shoal.comparison._preference import SEARCHED
 from shoal.comparison._private import TableMap
-from shoal.microaggregation import GivenPartition, methods
+from shoal.microaggregation import GivenPartition, SearchWork, methods
 from shoal.publish.executors import Progress
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.result import Protection
@@ -39,7 +39,7 @@ class Cell:
         Share of the schema's indicators that come out as before; None without any.
     labels : array of int64
         The group of each record.
-    proposals : int or None
+    work : SearchWork or None
         With which a search that the clock ended can be repeated.
     """
 
@@ -54,13 +54,13 @@ class Cell:
     smallest_group: int
     seconds: float
     labels: np.ndarray
-    proposals: int | None = None
+    work: SearchWork | None = None
     on_front: bool = False
     indicators_kept: float | None = None
 
     def to_dict(self) -> Json:
         """The facts as plain values, without the labels."""
-        return {name: value for name, value in vars(self).items() if name not in ("labels", "proposals")}
+        return {name: value for name, value in vars(self).items() if name not in ("labels", "work")}
 
 
 @dataclass(frozen=True, repr=False)
@@ -164,8 +164,8 @@ class Comparison:
 
 
 def request_for(cell: Cell, request: ProtectionRequest, time_limit: float) -> ProtectionRequest:
-    """What gives a cell again: a search by its number of proposals, or by the clock where it has none."""
+    """What gives a cell again: a search by its work, or by the clock where it has none."""
     if cell.method == SEARCHED:
         return replace(request, k=cell.k, method=GivenPartition(cell.k, cell.labels))
     limit = time_limit if methods()[cell.method].takes("time_limit") else None
-    return replace(request, k=cell.k, method=cell.method, time_limit=limit).repeating(cell.proposals)
+    return replace(request, k=cell.k, method=cell.method, time_limit=limit).repeating(cell.work)

@@ -35,6 +35,7 @@ _NAMES = {
     "integers": "whole numbers become",
     "order": "order of the rows",
     "max_proposals": "steps of the search, at most",
+    "search_plan": "plan that these steps follow",
     "parts": "parts the table was taken in",
     "parameters": "parameters of the method",
     "release_type": "release type",

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from shoal.microaggregation._strata import join_small_strata, partition_within
     from shoal.microaggregation._univariate import Univariate, UnivariateMedian
     from shoal.microaggregation._ward import KWard
+    from shoal.microaggregation._work import SearchWork
     from shoal.microaggregation.fixed_size.estimators import CBFS, MD, MDAV, VMDAV, MDAVGeneric
     from shoal.microaggregation.means import HMeans, KMeans
 
@@ -59,6 +60,7 @@ __all__ = [
     "MicTSP",
     "Microaggregator",
     "PathExchange",
+    "SearchWork",
     "Univariate",
     "UnivariateMedian",
     "join_small_strata",
@@ -96,6 +98,7 @@ _HOMES = {
     "Univariate": "_univariate",
     "UnivariateMedian": "_univariate",
     "KWard": "_ward",
+    "SearchWork": "_work",
     "CBFS": "fixed_size.estimators",
     "MD": "fixed_size.estimators",
     "MDAV": "fixed_size.estimators",
@@ -158,18 +161,20 @@ def methods() -> dict[str, type[Microaggregator]]:
 def resolve_method(
     method: str | Microaggregator,
     k: int,
-    time_limit: float | None = None,
-    max_proposals: int | None = None,
     random_state: int | None = None,
+    **work: float | None,
 ) -> Microaggregator:
-    """A configured method from its name, or a copy of a configured one with another `k`."""
-    options = {"time_limit": time_limit, "max_proposals": max_proposals, "random_state": random_state}
+    """A configured method from its name, or a copy of a configured one with another `k`.
+
+    Of the work `time_limit`, `max_proposals`, `search_plan` and `effort` may be given, to methods that search.
+    """
+    options = {**work, "random_state": random_state}
     if isinstance(method, Microaggregator):
         return method.copy().set_params(k=k).check()
     if not isinstance(method, str) or method not in _REGISTERED:
         raise ParameterError(f"'method' must be one of {', '.join(_REGISTERED)}. Got {method!r}.")
     chosen: type[Microaggregator] = getattr(sys.modules[__name__], _REGISTERED[method])
-    for name in ("time_limit", "max_proposals"):
+    for name in work:
         if options[name] is not None and not chosen.takes(name):
             raise ParameterError(f"The method {method!r} takes no {name!r}: it stops by itself.")
     return chosen(

@@ -22,8 +22,9 @@ from shoal.microaggregation._path_exchange import along_path
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._search import Search
 from shoal.microaggregation._starts import first_partition
+from shoal.microaggregation._task import SearchTask
 from shoal.microaggregation._univariate import Univariate
-from shoal.microaggregation._work import Progress, Shape, Work
+from shoal.microaggregation._work import PLANS, Progress, SearchWork, Shape, Work
 from shoal.microaggregation.fixed_size.plain import plain_mdav
 from shoal.params import AnyOf, Constraint, Instance, Interval, Unset
 
@@ -44,10 +45,15 @@ class Anneal(Microaggregator):
         when they are used for the first time on a machine. The best partition so far is returned when they are
         over, or earlier when nothing has improved for long (see Notes).
     max_proposals : int, optional
-        Number of proposed moves instead of the default work; goes before a time limit. Give `n_proposals_` of an
-        earlier run to repeat that run. By default (neither is given) the number depends on the table alone,
-        see Notes: about ten seconds on two cores for a thousand records. A seed then gives the same
-        partition on every run, whatever the number of threads and however busy the machine.
+        Number of proposed moves instead of the default work; goes before a time limit. By default (neither is given)
+        the number depends on the table alone, see Notes: about ten seconds on two cores for a thousand records. A
+        seed then gives the same partition on every run, whatever the number of threads and however busy the machine.
+    search_plan : int, optional
+        The plan that the proposals follow, `search_plan_` of an earlier run: with its `n_proposals_` as
+        `max_proposals` and its seed that run is repeated, also one that a clock ended. By default a plan is chosen
+        for the table and the work.
+    effort : float, optional
+        The default work times this, counted too: 6 is about a minute on two cores for a thousand records.
     start : str or array of int, default "mdav"
         Name of the method that makes the first partition, or a group label for each record.
     random_state : int, optional
@@ -60,8 +66,8 @@ class Anneal(Microaggregator):
 
     Attributes
     ----------
-    n_proposals_ : int
-        Proposals made. Its last two digits name the plan of the run, so that one number repeats it.
+    work_ : SearchWork
+        The proposals made and the number of the plan that they followed, also as `n_proposals_` and `search_plan_`.
     seed_ : int
         The seed used.
     interrupted_ : bool
@@ -126,7 +132,9 @@ class Anneal(Microaggregator):
     _rules: ClassVar[dict[str, Constraint]] = {
         "k": Interval(Integral, 2),
         "time_limit": AnyOf((Interval(Real, 0), Unset())),
-        "max_proposals": AnyOf((Interval(Integral, 1), Unset())),
+        "max_proposals": AnyOf((Interval(Integral, 0), Unset())),
+        "search_plan": AnyOf((Interval(Integral, 0, 2 * PLANS - 1), Unset())),
+        "effort": AnyOf((Interval(Real, 0, 1e6), Unset())),
         "start": Instance((str, np.ndarray, list, tuple)),
         "random_state": AnyOf((Interval(Integral, 0), Unset())),
         "n_threads": AnyOf((Interval(Integral, 1), Unset())),
@@ -141,6 +149,8 @@ class Anneal(Microaggregator):
         random_state: int | None = None,
         n_threads: int | None = None,
         progress: Progress | None = None,
+        search_plan: int | None = None,
+        effort: float | None = None,
     ) -> None:
         self.k = k
         self.time_limit = time_limit
@@ -149,6 +159,22 @@ class Anneal(Microaggregator):
         self.random_state = random_state
         self.n_threads = n_threads
         self.progress = progress
+        self.search_plan = search_plan
+        self.effort = effort
+
+    def check(self) -> Self:
+        """Raise a sentence for parameters outside their rules, or that say different things of the work."""
+        super().check()
+        if self.search_plan is not None and self.max_proposals is None:
+            raise ParameterError(
+                "'search_plan' of Anneal repeats a run together with 'max_proposals'. Got it alone."
+            )
+        if self.effort is not None and (self.max_proposals is not None or self.time_limit is not None):
+            raise ParameterError(
+                "'effort' of Anneal is the default work times some; 'max_proposals' and 'time_limit' stand instead of "
+                "the default. Got both."
+            )
+        return self
 
     def _partition(self, Z: np.ndarray) -> np.ndarray:
         self.seed_ = (
@@ -175,11 +201,11 @@ class Anneal(Microaggregator):
             if total > 0 and Z.shape[0] >= 2 * self.k:
                 search: Search | PairSearch | GlobalSearch | None = None
                 try:
-                    how = Z, self.k, labels, work, workers, rng, report
+                    task = SearchTask(Z, self.k, labels, work, workers, rng, report)
                     if shape.by_pairs:
-                        search = PairSearch(*how)
+                        search = PairSearch(task)
                     else:
-                        search = Search(*how) if whole else GlobalSearch(*how, mixed, scale)
+                        search = Search(task) if whole else GlobalSearch(task, mixed, scale)
                     search.run()
                 except KeyboardInterrupt:
                     self.interrupted_ = True
@@ -189,15 +215,25 @@ class Anneal(Microaggregator):
                     # Rounding may have hidden that the first is better.
                     labels = min(search.labels, labels, key=mixed.loss)
                 report(lambda: mixed.loss(labels), last=True)
-        self.n_proposals_ = work.repeatable()
+        self.work_ = work.made()
         return labels
+
+    @property
+    def n_proposals_(self) -> int:
+        """Proposals made."""
+        return self.work_.proposals
+
+    @property
+    def search_plan_(self) -> int:
+        """The plan they followed."""
+        return self.work_.plan
 
     def _optimum(self, Z: np.ndarray) -> np.ndarray:
         """The best partition of one column, which needs no search."""
         labels = Univariate(k=self.k)._partition(Z)
         total, mixed = float(np.einsum("ij,ij->", Z, Z)), Mixed.of(Z - Z.mean(axis=0))
         self.start_loss_ = 100.0 * mixed.loss(labels) / total if total > 0 else 0.0
-        self.n_proposals_ = 1
+        self.work_ = SearchWork(1, 0)
         return labels
 
     def _tell_compiling(self, seconds: int) -> None:
@@ -206,8 +242,9 @@ class Anneal(Microaggregator):
 
     def _work(self, shape: Shape) -> Work:
         if self.max_proposals is None and self.time_limit is None:
-            return Work(None, shape.usual_proposals())
-        return Work(self.time_limit, self.max_proposals)
+            effort = 1.0 if self.effort is None else self.effort
+            return Work(None, None, core_seconds=effort * shape.seconds())
+        return Work(self.time_limit, self.max_proposals, self.search_plan)
 
     def for_part(self, n: int, of: int, p: int, categories: Sequence[tuple[int, int]] = ()) -> Self:
         """The same search with its part of the budget, for n of so many records in p coordinates."""
@@ -217,8 +254,10 @@ class Anneal(Microaggregator):
         if self.max_proposals is None and self.time_limit is not None:
             return part.set_params(time_limit=self.time_limit * n / of)
         shape = Shape.of(of, self.k, p, categories)
-        whole = shape.usual_proposals() if self.max_proposals is None else self.max_proposals
-        return part.set_params(max_proposals=shape.part(n, whole))
+        usual = shape.usual_proposals(1.0 if self.effort is None else self.effort)
+        whole = usual if self.max_proposals is None else self.max_proposals
+        # A plan for the whole is none for a part.
+        return part.set_params(max_proposals=shape.part(n, whole), search_plan=None, effort=None)
 
     def _first(
         self, Z: np.ndarray, workers: ThreadPoolExecutor, mixed: Mixed
@@ -256,7 +295,8 @@ def _compile(whole: bool, by_pairs: bool, paths: bool) -> None:
     with ThreadPoolExecutor(1) as workers:
         labels = plain_mdav(Z, 2) if whole or by_pairs else start_in_blocks(Z, 2, workers)
         search = PairSearch if by_pairs else Search if whole else GlobalSearch
-        search(Z, 2, labels, Work(None, 2_000), workers, np.random.default_rng(0), lambda _: None).run()
+        rng, work = np.random.default_rng(0), Work(None, 2_000)
+        search(SearchTask(Z, 2, labels, work, workers, rng, lambda _: None)).run()
 
 
 class _Report:

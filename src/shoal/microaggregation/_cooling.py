@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from typing import Generic, Protocol, TypeVar
 
@@ -18,7 +17,8 @@ import numpy as np
 from shoal.microaggregation._combine import combine
 from shoal.microaggregation._global_kernels import DISSOLVE, FOUND
 from shoal.microaggregation._path_exchange import along_path
-from shoal.microaggregation._work import Report, Shape, Work
+from shoal.microaggregation._task import SearchTask
+from shoal.microaggregation._work import Shape
 
 SWEEPS = 5
 """Sweeps over the table with the same jobs."""
@@ -86,18 +86,6 @@ class CoolingSearch(ABC, Generic[State]):
     """Annealing of a table as a whole.
 
     A subclass sets `order`, the records in the order of the search, and `shape`, then calls `_begin`.
-
-    Parameters
-    ----------
-    Z : array of float64
-    k : int
-    labels : array of int64
-        A partition with group sizes k..2k-1, labelled 0..c-1.
-    work : Work
-    workers : ThreadPoolExecutor
-    rng : numpy.random.Generator
-    report : callable
-        Called now and then with a function that gives the SSE.
     """
 
     order: np.ndarray
@@ -105,18 +93,9 @@ class CoolingSearch(ABC, Generic[State]):
     states: list[State]
     begun: float
 
-    def __init__(
-        self,
-        Z: np.ndarray,
-        k: int,
-        labels: np.ndarray,
-        work: Work,
-        workers: ThreadPoolExecutor,
-        rng: np.random.Generator,
-        report: Report,
-    ) -> None:
-        self.k, self.first, self.Z = k, labels, Z
-        self.work, self.workers, self.rng, self.report = work, workers, rng, report
+    def __init__(self, task: SearchTask) -> None:
+        self.k, self.first, self.Z = task.k, task.labels, task.Z
+        self.work, self.workers, self.rng, self.report = task.work, task.workers, task.rng, task.report
         self.best: State | None = None
 
     def _begin(self) -> None:
@@ -140,7 +119,7 @@ class CoolingSearch(ABC, Generic[State]):
     @abstractmethod
     def _jobs(
         self, groups: State, hot: float, cold: float, sweeps: int, found: int, dissolved: int
-    ) -> list[Callable[[], int]]:
+    ) -> list[Callable[[], object]]:
         """Sweeps over the table between two temperatures, as jobs that may run side by side."""
 
     def _lost(self, groups: State) -> float:
@@ -169,6 +148,7 @@ class CoolingSearch(ABC, Generic[State]):
         """Cool the table down and let it settle; a small one again and again, less hot, from the best so far."""
         n = self.order.size * len(self.states)  # proposals of a sweep
         steps = SMALL_STEPS if self.shape.small else STEPS
+        self.work.settle(self._seconds_per_proposal)
         per = self.work.whole_plan(self._speed, LONGEST * n, unit=LAST * n, steps=steps) // n
         if per < 1 or self.begun <= 0 or self.work.over():
             return
@@ -232,6 +212,10 @@ class CoolingSearch(ABC, Generic[State]):
                 break
             self._level(warm, cold, int(count), FOUND, DISSOLVE)
         self._level(*QUENCH, last, 0, 0)
+
+    def _seconds_per_proposal(self) -> float:
+        """Seconds of one core that a proposal takes, whatever the machine does beside."""
+        return self.shape.seconds_per_proposal()
 
     def _speed(self) -> float:
         """Proposals per second of all threads, from a short trial, after which the first partition is put back."""

@@ -22,7 +22,8 @@ from shoal.microaggregation._global_kernels import (
 from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._refine import refine
 from shoal.microaggregation._regions import contributions
-from shoal.microaggregation._work import Report, Shape, Work
+from shoal.microaggregation._task import SearchTask
+from shoal.microaggregation._work import Shape
 from shoal.microaggregation.fixed_size.plain import plain_mdav
 
 BLOCK = 2_000
@@ -65,23 +66,13 @@ def cutting(Z: np.ndarray) -> np.ndarray:
 class GlobalSearch(CoolingSearch[KernelGroups]):
     """The search on a large table, and on a small one with categories or many records.
 
-    The same parameters as `CoolingSearch`, the coordinates taken apart, and the loss that temperatures are in
-    proportion to (that of the first partition by default).
+    Beside the task: the coordinates taken apart, and the loss that temperatures are in proportion to (that of the first
+    partition by default).
     """
 
-    def __init__(
-        self,
-        Z: np.ndarray,
-        k: int,
-        labels: np.ndarray,
-        work: Work,
-        workers: ThreadPoolExecutor,
-        rng: np.random.Generator,
-        report: Report,
-        mixed: Mixed | None = None,
-        scale: float | None = None,
-    ) -> None:
-        super().__init__(Z, k, labels, work, workers, rng, report)
+    def __init__(self, task: SearchTask, mixed: Mixed | None = None, scale: float | None = None) -> None:
+        super().__init__(task)
+        Z, k = task.Z, task.k
         mixed = Mixed.of(Z) if mixed is None else mixed
         n, p = mixed.numbers.shape
         m = list_length(n, k)
@@ -92,7 +83,7 @@ class GlobalSearch(CoolingSearch[KernelGroups]):
         rows = self._rows(mixed)
         edges = np.cumsum([0, *(inside.size for inside in leaves)])
         M = np.take(M, self.order, axis=0, mode="clip")
-        near, distance = neighbour_lists(rows, p, M, edges, leaf, m, workers.map)
+        near, distance = neighbour_lists(rows, p, M, edges, leaf, m, self.workers.map)
         heat = heat_of(distance[:, : k - 1].sum(axis=1, dtype=np.float64))
         del distance, M
         self.shape = Shape(n, k, p, mixed.worth.size)
@@ -140,7 +131,7 @@ class GlobalSearch(CoolingSearch[KernelGroups]):
 
     def _jobs(
         self, groups: KernelGroups, hot: float, cold: float, sweeps: int, found: int, dissolved: int
-    ) -> list[Callable[[], int]]:
+    ) -> list[Callable[[], object]]:
         """Deal the groups out to jobs by random cuts."""
         k, live, jobs = self.k, np.flatnonzero(groups.sizes), 1
         groups.owner[:] = 0
@@ -155,7 +146,7 @@ class GlobalSearch(CoolingSearch[KernelGroups]):
         made = np.bincount(groups.owner[live], minlength=jobs)
         room = np.diff(starts) // k - made
         seeds = self.rng.integers(1, 2**62, jobs)
-        waiting: list[Callable[[], int]] = []
+        waiting: list[Callable[[], object]] = []
         for job, free in enumerate(np.split(unused[: room.sum()], np.cumsum(room)[:-1])):
             groups.owner[free] = job
             numbers = np.zeros(free.size + made[job] + 1, np.int32)

@@ -69,7 +69,7 @@ def sum_pairs(table, groups):
 
 @kernel()
 def sweep_pairs(table, groups, k, hot, cold, sweeps, found, dissolved, screen, seed, logs):  # noqa: C901, PLR0912, PLR0915 - one step of a compiled search, case by case
-    """Propose a move for each record, `sweeps` times, while the temperature falls; the moves made.
+    """Propose a move for each record, `sweeps` times, while the temperature falls; moves made and exchanges compared.
 
     As `sweep` of the large tables: of every 1,024 proposals so many found or dissolve a group, and a proposal is the
     best of all exchanges of the record with the members of one neighbouring group and of its move there, each with its
@@ -90,7 +90,7 @@ def sweep_pairs(table, groups, k, hot, cold, sweeps, found, dissolved, screen, s
     for s in range(1, top + 2):
         share[s] = 1.0 / s
     picked, targets = np.empty(k, np.int64), np.empty(k, np.int64)
-    bits16, moved = np.uint64(0xFFFF), 0
+    bits16, moved, compared = np.uint64(0xFFFF), 0, np.int64(0)
     screen = np.float32(screen)
     ratio = np.float32((cold / hot) ** (1.0 / max(1, sweeps)))
     r = np.uint64(seed) * np.uint64(2) + np.uint64(1)  # xorshift never leaves zero
@@ -137,6 +137,7 @@ def sweep_pairs(table, groups, k, hot, cold, sweeps, found, dissolved, screen, s
                 cost -= T * logs[at]
                 if cost < best:
                     best, partner = cost, np.int64(-2)
+            compared += b
             w, base = va + vb, there - here
             for y in range(b):
                 at = (at * 1597 + 51749) & 4095
@@ -154,7 +155,7 @@ def sweep_pairs(table, groups, k, hot, cold, sweeps, found, dissolved, screen, s
                 _swap(D, groups, i, partner)
         temperature *= ratio
     sum_pairs(table, groups)
-    return moved
+    return moved, compared
 
 
 @kernel()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from itertools import pairwise
 
 import numpy as np
 
 from shoal.engine.kernels.axes import blocks_of
 from shoal.microaggregation._anneal_kernels import LOGS
-from shoal.microaggregation._cooling import CoolingSearch, heat_of, list_length, screen
+from shoal.microaggregation._cooling import WARM, CoolingSearch, heat_of, list_length, screen
+from shoal.microaggregation._global_kernels import DISSOLVE, FOUND
 from shoal.microaggregation._pair_kernels import (
     PairGroups,
     PairTable,
@@ -19,23 +20,22 @@ from shoal.microaggregation._pair_kernels import (
     sweep_pairs,
 )
 from shoal.microaggregation._regions import neighbours
-from shoal.microaggregation._work import Report, Shape, Work
+from shoal.microaggregation._task import SearchTask
+from shoal.microaggregation._work import Shape
+
+PROBE = 16
+"""Sweeps at each temperature from which it is known what proposals consist of."""
+
+NANOSECONDS = 25.0, 6.0, 0.26
+"""Of a proposal, of each exchange it compares, and of each record of the table for a move that is made."""
 
 
 class PairSearch(CoolingSearch[PairGroups]):
-    """The search on a small table of numbers; the same parameters as `CoolingSearch`."""
+    """The search on a small table of numbers."""
 
-    def __init__(
-        self,
-        Z: np.ndarray,
-        k: int,
-        labels: np.ndarray,
-        work: Work,
-        workers: ThreadPoolExecutor,
-        rng: np.random.Generator,
-        report: Report,
-    ) -> None:
-        super().__init__(Z, k, labels, work, workers, rng, report)
+    def __init__(self, task: SearchTask) -> None:
+        super().__init__(task)
+        Z, k = task.Z, task.k
         n, p = Z.shape
         X = np.zeros((n, -(-p // 8) * 8), np.float32)
         X[:, :p] = Z
@@ -68,7 +68,24 @@ class PairSearch(CoolingSearch[PairGroups]):
 
     def _jobs(
         self, groups: PairGroups, hot: float, cold: float, sweeps: int, found: int, dissolved: int
-    ) -> list[Callable[[], int]]:
+    ) -> list[Callable[[], object]]:
         seed = int(self.rng.integers(1, 2**62))
         how = self.k, hot, cold, sweeps, found, dissolved, screen(self.k), seed, LOGS
         return [partial(sweep_pairs, self.table, groups, *how)]
+
+    def _seconds_per_proposal(self) -> float:
+        """Seconds by what is compared and moved in a short annealing.
+
+        On a skewed table most proposals are accepted where records are close, and each of these moves costs O(n); on an
+        even one few are. Counting them costs the same on every machine, however busy it is.
+        """
+        n, groups = self.order.size, self._build(self.first[self.order])
+        edges = np.geomspace(*self.heats, 9) / self.k**0.5
+        costs = []
+        for hot, cold in pairwise(edges):
+            how = self.k, hot, cold, PROBE, FOUND, DISSOLVE, screen(self.k), 1, LOGS
+            moved, compared = sweep_pairs(self.table, groups, *how)
+            base, each, row = NANOSECONDS
+            costs.append(base + (each * compared + row * n * moved) / (PROBE * n))
+        warm = np.array(costs)[edges[:-1] * self.k**0.5 <= WARM]  # half of the work is done at these
+        return 1e-9 * float(np.mean(costs) + np.mean(warm)) / 2

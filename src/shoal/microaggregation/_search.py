@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,8 @@ import numpy as np
 from shoal.microaggregation._anneal_kernels import STEP
 from shoal.microaggregation._path_exchange import along_path
 from shoal.microaggregation._regions import COLD, HOT, Block, Reheating
-from shoal.microaggregation._work import Report, Shape, Work
+from shoal.microaggregation._task import SearchTask
+from shoal.microaggregation._work import Shape
 
 if TYPE_CHECKING:
     from shoal.microaggregation._exact import RecordPrices, SolvedRegion
@@ -58,37 +59,15 @@ CHUNK = 1 << 20
 
 
 class Search:
-    """The search on a table that is one block.
+    """The search on a table that is one block."""
 
-    Parameters
-    ----------
-    Z : array of float64
-    k : int
-    labels : array of int64
-        A partition with group sizes k..2k-1, labelled 0..c-1.
-    work : Work
-    workers : ThreadPoolExecutor
-    rng : numpy.random.Generator
-    report : callable
-        Called now and then with a function that gives the SSE.
-    """
-
-    def __init__(
-        self,
-        Z: np.ndarray,
-        k: int,
-        labels: np.ndarray,
-        work: Work,
-        workers: ThreadPoolExecutor,
-        rng: np.random.Generator,
-        report: Report,
-    ) -> None:
-        self.Z, self.block, self.first = Z, Block.of(Z, k), labels
-        self.work, self.workers, self.rng, self.report = work, workers, rng, report
-        self.labels, self.sse = labels, self.block.sse(labels)
-        self.scale = self.sse / labels.size
+    def __init__(self, task: SearchTask) -> None:
+        self.Z, self.block, self.first = task.Z, Block.of(task.Z, task.k), task.labels
+        self.work, self.workers, self.rng, self.report = task.work, task.workers, task.rng, task.report
+        self.labels, self.sse = self.first, self.block.sse(self.first)
+        self.scale = self.sse / self.first.size
         self.prices: RecordPrices | None = None
-        self.patience = 100_000 * labels.size + 1_000_000
+        self.patience = 100_000 * self.first.size + 1_000_000
 
     def run(self) -> None:
         """Anneal, solve regions where it pays, then reheat until the budget is used up or nothing improves.
@@ -97,6 +76,7 @@ class Search:
         is better than both, once there is time to price the records.
         """
         k, n = self.block.k, self.first.size
+        self.work.settle(Shape(n, k, self.Z.shape[1]).seconds_per_proposal)
         length = self.work.plan(self._plan, self._speed, 2_000_000 * n, unit=STEP)
         if self.scale <= 0 or self.work.over():
             return

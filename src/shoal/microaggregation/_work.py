@@ -2,7 +2,7 @@
 
 By default a search ends after an amount of work that depends on the table alone, so that the same table,
 parameters and seed give the same groups on a busy machine and an idle one, with one thread or many. Where the
-user asks for seconds, the clock ends it; the number of proposals made then repeats it.
+user asks for seconds, the clock ends it; the number of proposals made and the plan they followed then repeat it.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 Progress = Callable[[str, float, float], None]
 """Told what is being done, how much of it is done, and of how much: both in proposals or both in seconds."""
@@ -19,7 +20,14 @@ Report = Callable[[Callable[[], float]], None]
 """Called now and then with a function that gives the SSE so far, which may take a while."""
 
 PLANS = 50
-"""Numbers of plans: the last two digits of a number of proposals, and as many more if regions are solved exactly."""
+"""Lengths of the first annealing that a plan may name; as many more plans solve regions exactly."""
+
+
+class SearchWork(NamedTuple):
+    """What repeats a search: the proposals it made, and the number of the plan they followed."""
+
+    proposals: int
+    plan: int
 
 
 ONE_BLOCK = 6144
@@ -88,9 +96,9 @@ class Shape:
             return 1e-9 * (25.0 + 7.0 * k) * (0.5 + 0.03125 * padded)
         return 1e-9 * (100.0 + 16.0 * k) * (0.5 + 0.03125 * padded) * (1.0 + 0.8 * self.categories**0.75)
 
-    def usual_proposals(self) -> int:
-        """Proposals that the table gets by default."""
-        return max(1, round(self.seconds() / self.seconds_per_proposal() / 100)) * 100
+    def usual_proposals(self, effort: float = 1.0) -> int:
+        """Proposals that the table gets by default, or that times some."""
+        return max(1, round(effort * self.seconds() / self.seconds_per_proposal()))
 
     @property
     def paths(self) -> bool:
@@ -105,7 +113,7 @@ class Shape:
     def part(self, n: int, proposals: int) -> int:
         """Proposals for n of the records where the whole has some: in proportion to the time they take."""
         seconds = proposals * self.seconds_per_proposal() * (n / self.n)
-        return max(100, int(seconds / replace(self, n=n).seconds_per_proposal()) // 100 * 100)
+        return max(100, int(seconds / replace(self, n=n).seconds_per_proposal()))
 
 
 @dataclass
@@ -113,18 +121,25 @@ class Work:
     """Proposals made, the plan they follow, and when to stop.
 
     The plan is a number below 100: `code`, how long the first annealing is, and 50 more if regions are solved
-    exactly.
+    exactly. A code of 0 means that the annealing is all there is and as long as the proposals that were given.
 
     Parameters
     ----------
     time_limit : float or None
         Seconds after which to stop.
     max_proposals : int or None
-        Proposals after which to stop; goes before the seconds. One of the two is given.
+        Proposals after which to stop; goes before the seconds. One of the two is given, or the core seconds.
+    given : int, optional
+        The plan to follow; by default it is chosen for the table and the proposals or seconds.
+    core_seconds : float, optional
+        Seconds of one core that as many proposals are made as they are worth, which the search settles by counting
+        what they consist of.
     """
 
     time_limit: float | None
     max_proposals: int | None
+    given: int | None = None
+    core_seconds: float | None = None
     proposals: int = 0
     code: int = 0
     exact: bool = False
@@ -150,12 +165,17 @@ class Work:
             return of - done
         return self.elapsed() * (of - done) / done if done > 0 else math.inf
 
+    def settle(self, seconds_per_proposal: Callable[[], float]) -> None:
+        """Give as many proposals as the core seconds are worth, where these were given."""
+        if self.max_proposals is None and self.core_seconds is not None:
+            self.max_proposals = max(1, round(self.core_seconds / seconds_per_proposal()))
+
     def over(self) -> bool:
         """Whether the budget is used up, or will be before the next look at half the time since the last."""
         if self._ended:
             return True
         if self.max_proposals is not None:
-            return self.proposals >= self.max_proposals // 100 * 100
+            return self.proposals >= self.max_proposals
         if self.time_limit is None:
             return False
         now = self.elapsed()
@@ -200,9 +220,8 @@ class Work:
         unit, steps : int and float
             Lengths are `unit * 2 ** (i / steps)` for i from 0 on: few enough for two digits to name them.
         """
-        given = (self.max_proposals or 0) % 100
-        if given:
-            self.exact, self.code = given >= PLANS, given % PLANS
+        if self.given is not None:
+            self.exact, self.code = self.given >= PLANS, self.given % PLANS
         else:
             if self.max_proposals is not None:
                 total = float(self.max_proposals)
@@ -216,18 +235,16 @@ class Work:
 
     def whole_plan(self, speed: Callable[[], float], longest: int, *, unit: int, steps: float) -> int:
         """Proposals for an annealing that is all there is: as many as were given, or as the seconds have room for."""
-        if self.max_proposals is not None and self.max_proposals % 100 == 0:
-            return min(
-                self.max_proposals + 99, longest
-            )  # a run of so many hundreds is repeated by their number
+        if self.max_proposals is not None and not self.given:
+            return min(self.max_proposals, longest)
         return self.plan(lambda _: (1.0, False), speed, longest, unit=unit, steps=steps)
 
     def over_after(self, proposals: int) -> bool:
         """Whether so many more proposals are all there is room for."""
         if self.max_proposals is None or self._ended:
             return self.over()
-        return self.proposals + proposals >= self.max_proposals // 100 * 100
+        return self.proposals + proposals >= self.max_proposals
 
-    def repeatable(self) -> int:
-        """The number that, given as `max_proposals`, repeats this run."""
-        return self.proposals // 100 * 100 + self.code + PLANS * self.exact
+    def made(self) -> SearchWork:
+        """What repeats this run."""
+        return SearchWork(self.proposals, self.code + PLANS * self.exact)

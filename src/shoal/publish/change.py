@@ -32,7 +32,7 @@ from shoal.schema.steps import CONDITIONS
 # Records up to which the loss of recoding is bounded without being asked.
 CERTIFIED = 50_000
 _CANNOT = {
-    "max_proposals": "it counts work by records",
+    **dict.fromkeys(("max_proposals", "search_plan", "effort"), "it counts work by records"),
     "keep_best": "an interrupted run of it gives nothing out",
 }
 

@@ -113,8 +113,9 @@ def settle_method(request: ProtectionRequest) -> Microaggregator:
     """The method as asked for; refuses what it cannot take."""
     refuse_fields(request, refuse_for_groups(), "in groups")
     return resolve_method(
-        request.method, request.k, request.time_limit, request.max_proposals, request.random_state
-    )
+        request.method, request.k, request.random_state, time_limit=request.time_limit, effort=request.effort,
+        max_proposals=request.max_proposals, search_plan=request.search_plan,
+    )  # fmt: skip
 
 
 def plan_rows(rows: Rows, roles: Roles, request: ProtectionRequest, method: Microaggregator) -> PublishPlan:

@@ -10,6 +10,7 @@ import numpy as np
 
 from shoal.engine.columns import TypedColumn
 from shoal.measures import linked_share, sought_records
+from shoal.microaggregation import SearchWork
 from shoal.publish.executors.memory import Memory
 from shoal.publish.pipeline import plan_rows, settle_method
 from shoal.publish.request import ProtectionRequest
@@ -55,8 +56,8 @@ class Prepared:
         ready = prepare(self.frame, asked, self.labelled) if self.plan.roles.strata else self
         return form_groups(ready.part, replace(ready.plan, request=asked, method=settle_method(asked)))
 
-    def measured(self, groups: PartGroups) -> tuple[Figures, int | None]:
-        """The figures of some groups as `protect` counts them, and the proposals of a search that was one run."""
+    def measured(self, groups: PartGroups) -> tuple[Figures, SearchWork | None]:
+        """The figures of some groups as `protect` counts them, and the work of a search that was one run."""
         values, gone = aggregated(self.part, groups, self.plan)
         sums = sums_of(self.part, groups, values, gone, self.plan, MEASURED_RECORDS)
         labels, total = groups.labels, float(sums.total.sum())
@@ -65,7 +66,7 @@ class Prepared:
             for j, column in enumerate(self.part.filled)
         ]
         loss = 100.0 * float(sums.loss.sum()) / total if total > 0 else 0.0
-        return replace(self.figures(after, labels, sums.linked), information_loss=loss), sums.proposals
+        return replace(self.figures(after, labels, sums.linked), information_loss=loss), sums.work
 
     def figures(self, after: list[TypedColumn], labels: np.ndarray, linked: float | None = None) -> Figures:
         """Loss and linkage of columns as they would be published; linkage is measured unless it is given."""

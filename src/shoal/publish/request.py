@@ -38,6 +38,7 @@ from shoal.scenarios import RELEASE_TYPES, ReleaseType, release_type
 from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
+    from shoal.microaggregation import SearchWork
     from shoal.schema import FileFormat, Schema
 
 
@@ -147,6 +148,15 @@ class ProtectionRequest:
     max_proposals: int | None = option(
         None, maybe(Interval(Integral, 0)), "Proposals the method may try (repeats exactly).", "whole",
         "--max-proposals",
+    )  # fmt: skip
+    search_plan: int | None = option(
+        None, maybe(Interval(Integral, 0, 99)),
+        "The plan that these proposals follow, from a run that the clock ended; by default one is chosen.", "whole",
+        "--search-plan",
+    )  # fmt: skip
+    effort: float | None = option(
+        None, maybe(Interval(Real, 0, 1e6)),
+        "The default amount of work times this; the same result on any machine.", "number", "--effort",
     )  # fmt: skip
     random_state: int | None = option(
         0, maybe(Interval(Integral, 0)), "Seed of random methods.", "whole", "--seed"
@@ -352,11 +362,11 @@ class ProtectionRequest:
         """Python that asks for the same."""
         return written.python(self, source)
 
-    def repeating(self, max_proposals: int | None) -> Self:
-        """The request that repeats a run which the clock ended: by the number of proposals it made."""
-        if self.time_limit is None or max_proposals is None or not isinstance(self.method, str):
+    def repeating(self, work: SearchWork | None) -> Self:
+        """The request that repeats a run which the clock ended: by the proposals it made and the plan they followed."""
+        if self.time_limit is None or work is None or not isinstance(self.method, str):
             return self
-        return replace(self, time_limit=None, max_proposals=max_proposals)
+        return replace(self, time_limit=None, max_proposals=work.proposals, search_plan=work.plan)
 
 
 def options() -> dict[str, Option]:

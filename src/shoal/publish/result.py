@@ -22,6 +22,7 @@ from shoal.schema import Schema
 from shoal.typing import Json
 
 if TYPE_CHECKING:
+    from shoal.microaggregation import SearchWork
     from shoal.utility import Fitness
 
 
@@ -53,7 +54,7 @@ class Protection:
         Records of each group.
     original, published : polars.DataFrame
         An even selection of rows before and after, for the custodian's report; all of them in small tables.
-    proposals : int or None
+    work : SearchWork or None
         What a search that was one run needs to be repeated.
     parts : int
         Parts that the table was cut into.
@@ -73,7 +74,7 @@ class Protection:
     sizes: np.ndarray
     original: pl.DataFrame
     published: pl.DataFrame
-    proposals: int | None = None
+    work: SearchWork | None = None
     parts: int = 1
     parameters: Json | None = None
     source: str | None = None
@@ -105,7 +106,7 @@ class Protection:
             sizes=np.concatenate(draft.tally.sizes),
             original=original,
             published=draft.tally.published(),
-            proposals=draft.tally.proposals,
+            work=draft.tally.work,
             parts=plan.n_parts,
             parameters={name: value for name, value in params.items() if name not in ("k", "progress")},
         )
@@ -141,11 +142,11 @@ class Protection:
         """The command that repeats the run; nothing where the table did not come from a file."""
         if self.source is None:
             return ""
-        return self.request.repeating(self.proposals).to_command(self.source, self.output or "OUT")
+        return self.request.repeating(self.work).to_command(self.source, self.output or "OUT")
 
     def python(self, *, public: bool = False) -> str:
         """Python that repeats the run; in public without the names of the owner's files and without the seed."""
-        asked = self.request.repeating(self.proposals)
+        asked = self.request.repeating(self.work)
         if public:
             roles = self.roles
             asked = replace(
@@ -229,7 +230,8 @@ class Protection:
                 name: getattr(request, name)
                 for name in ("l", "t", "on_missing", "small_strata", "integers", "order", "random_state")
             },
-            "max_proposals": self.proposals,
+            "max_proposals": None if self.work is None else self.work.proposals,
+            "search_plan": None if self.work is None else self.work.plan,
             "parts": self.parts,
             "source": self.source,
             "command": self.command(),

@@ -27,6 +27,7 @@ _NAMES = {
     "l": "l demanded",
     "t": "t demanded",
     "max_proposals": "proposals made",
+    "search_plan": "plan of the search",
     "order": "order of the rows",
     "parts": "parts of the table",
 }

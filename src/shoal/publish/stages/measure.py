@@ -13,6 +13,7 @@ from shoal import bounds
 from shoal.engine.columns import TypedColumn, read_column
 from shoal.engine.encode import sum_of_squares
 from shoal.measures import CellMeasures, cell_measures
+from shoal.microaggregation import SearchWork
 from shoal.publish.stages.identification import Identification
 from shoal.publish.stages.plan import PublishPlan, original_columns
 from shoal.publish.stages.solve import PartSums
@@ -154,7 +155,7 @@ class Tally:
         self.total = np.zeros(len(plan.templates))
         self.linked = self.linked_open = self.asked = 0.0
         self.sought = 0
-        self.proposals: int | None = None
+        self.work: SearchWork | None = None
         self.interrupted = False
         self.sizes: list[np.ndarray] = []
         self.step = max(1, -(-plan.n_rows // MEASURED_RECORDS))
@@ -165,7 +166,7 @@ class Tally:
         """Add the groups of a part: their sizes, and what they add to the figures."""
         n = int(sizes.sum())
         self.sizes.append(sizes)
-        self.proposals = sums.proposals if self.groups == 0 else None
+        self.work = sums.work if self.groups == 0 else None
         self.n += n
         self.groups += sizes.size
         self.smallest = int(min(sizes.min(), self.smallest if self.smallest is not None else sizes.min()))

@@ -11,6 +11,7 @@ import polars as pl
 from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn
 from shoal.measures import linked_share, sought_records
+from shoal.microaggregation import SearchWork
 from shoal.publish.stages.encode import Encoded, encode_part
 from shoal.publish.stages.partition import PartGroups, Progress, form_groups, reach_models
 from shoal.publish.stages.plan import PublishPlan, original_columns
@@ -42,7 +43,7 @@ class PartSums:
         Records all of whose protected columns are published as they were.
     merged : int
         Groups given up to protect the sensitive columns.
-    proposals : int or None
+    work : SearchWork or None
         What a search that was one run needs to be repeated.
     interrupted : bool
         Whether a search was cut short from outside.
@@ -58,7 +59,7 @@ class PartSums:
     suppressed_cells: int
     unchanged: int
     merged: int
-    proposals: int | None
+    work: SearchWork | None
     interrupted: bool
     sought: int = 0
 
@@ -178,7 +179,7 @@ def sums_of(
         suppressed_cells=suppressed,
         unchanged=int(same.sum()),
         merged=groups.merged,
-        proposals=getattr(single, "n_proposals_", None),
+        work=getattr(single, "work_", None),
         interrupted=groups.interrupted,
         sought=0 if measured is None else sought_records(part.Z.shape[0], measured),
     )

@@ -37,7 +37,7 @@ _CANNOT = {
         ("recoding", "suppress_at_most", "objective", "classes", "reading", "subsets"),
         "each step has its own",
     ),
-    "max_proposals": "its steps count their own work",
+    **dict.fromkeys(("max_proposals", "search_plan", "effort"), "its steps count their own work"),
     "strata": "each step says within which columns it stays",
     "keep_best": "an interrupted run of steps gives nothing out",
 }

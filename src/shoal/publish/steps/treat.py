@@ -156,9 +156,9 @@ def _grouped(task: StepTask) -> Treated:
             f"A group needs k = {task.k} records, so the table must have at least that many. Got {table.height}."
         )
     request = task.request
-    method = resolve_method(step.method, task.k, None, None, task.seed)
+    method = resolve_method(step.method, task.k, task.seed)
     if request.time_limit is not None and type(method).takes("time_limit"):
-        method = resolve_method(step.method, task.k, request.time_limit, None, task.seed)
+        method = resolve_method(step.method, task.k, task.seed, time_limit=request.time_limit)
     encoder = Encoder.fit(columns)
     Z = encoder.transform(columns)
     strata, crossed = _strata(task, Z, columns)
