@@ -13,6 +13,7 @@ from functools import partial
 import numpy as np
 
 from benchmarks._record import Pieces, Row
+from shoal import datasets
 from shoal.bounds import forecast, information_loss_bound
 from shoal.microaggregation import Anneal
 
@@ -25,14 +26,19 @@ def clusters(n: int) -> np.ndarray:
 
 
 def pieces(full: bool) -> Pieces:
-    """A piece for each size and k, RECORDS-K: against the partition of the default search."""
+    """A piece for each size and k, RECORDS-K, and of real tables, TABLE-K: against the partition of the default search."""
     sizes = (6_000, *([20_000, 100_000] if full else []))
-    return {f"{n}-{k}": partial(cell, n, k) for n in sizes for k in (3, 5)}
+    found: Pieces = {f"{n}-{k}": partial(cell, clusters(n), k, "clusters") for n in sizes for k in (3, 5)}
+    for table, k in (("eia", 5), ("tarragona", 10)) if full else ():
+        if datasets.DATASETS[table].path is not None:
+            X = datasets.load_eia() if table == "eia" else datasets.load(table)
+            found[f"{table}-{k}"] = partial(cell, X.to_numpy().astype(np.float64), k, table)
+    return found
 
 
-def cell(n: int, k: int) -> list[Row]:
+def cell(X: np.ndarray, k: int, table: str) -> list[Row]:
     """Loss, bound, gap in per cent, CPU seconds beside the forecast, and the most memory in use."""
-    X = clusters(n)
+    n = X.shape[0]
     information_loss_bound(clusters(6_000), 3, 0.1, labels=np.arange(6_000) // 3)  # compiles
     labels = Anneal(k=k, random_state=0).fit(X).labels_
     begun = time.process_time()
@@ -40,13 +46,13 @@ def cell(n: int, k: int) -> list[Row]:
     seconds = time.process_time() - begun
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"n={n:<7} k={k} loss {found.information_loss:.4f} % bound {found.bound:.4f} % gap {found.gap:.2f} % "
+        f"{table} n={n:<7} k={k} loss {found.information_loss:.4f} % bound {found.bound:.4f} % gap {found.gap:.2f} % "
         f"{seconds:8.1f} CPU s, {memory:.0f} MB; told before: {forecast(n, X.shape[1], k)}",
         flush=True,
     )
     return [
         {
-            "n": n, "k": k, "il": found.information_loss, "bound": found.bound, "gap": found.gap,
+            "table": table, "n": n, "k": k, "il": found.information_loss, "bound": found.bound, "gap": found.gap,
             "method": found.method, "cpu_seconds": round(seconds, 1), "memory_mb": round(memory),
         }
     ]  # fmt: skip

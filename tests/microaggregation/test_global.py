@@ -37,7 +37,7 @@ from shoal.microaggregation._work import Shape, Work
 def small_jobs(monkeypatch):
     """Large tables begin at 100 records, and jobs hold 300."""
     monkeypatch.setattr(budget, "ONE_BLOCK", 100)
-    monkeypatch.setattr(module, "JOB", 300)
+    monkeypatch.setattr(module, "LARGEST_JOB", 300)
     monkeypatch.setattr(module, "LEAF", 128)
     monkeypatch.setattr(module, "BLOCK", 200)
 
@@ -86,6 +86,14 @@ def test_all_exchanges_with_a_group_cost_what_one_does():
     step, w = 2 * (centres[1] - centres[0]), np.float32(0.3)
     for m in range(1, 9):
         assert shift_cost(X, 0, m, step, w) == pytest.approx(swap_cost(X, centres, 0, m, 0, 1, w), rel=1e-3)
+
+
+def test_a_table_is_two_jobs_or_more_unless_it_is_small():
+    """Two threads share the work from 8,000 records on; the number of jobs depends on nothing but the records."""
+    assert [module.job_size(n) for n in (6_000, 8_000, 20_000, 100_000)] == [8_000, 8_000, 12_000, 60_000]
+    X = clusters(8_500)
+    runs = [Anneal(k=5, max_proposals=85_000, random_state=5, n_threads=t).fit(X) for t in (1, 2)]
+    np.testing.assert_array_equal(runs[0].labels_, runs[1].labels_)
 
 
 def test_threads_do_not_matter_and_seeds_do(small_jobs):

@@ -38,8 +38,9 @@ LEAF = 1024
 AXES, SAMPLE = 16, 4_000
 """Columns up to which trees are cut by all of them; records from which the principal axes of more are found."""
 
-JOB = 60_000
-"""Records up to which a job has the whole table; a constant, so that the result does not depend on the machine."""
+JOB_SHARE, SMALLEST_JOB, LARGEST_JOB = 0.6, 8_000, 60_000
+"""Records of a job at most: a share of the table with which there are two, within two limits. They are constants, so that
+the result does not depend on the machine."""
 
 
 def start_in_blocks(Z: np.ndarray, k: int, workers: ThreadPoolExecutor) -> np.ndarray:
@@ -61,6 +62,11 @@ def cutting(Z: np.ndarray) -> np.ndarray:
     centred = sample - sample.mean(axis=0)
     axes = np.linalg.eigh(centred.T @ centred)[1][:, -AXES:]
     return (Z @ axes).astype(np.float32)
+
+
+def job_size(n: int) -> int:
+    """Records that a job has at most, of so many."""
+    return int(min(LARGEST_JOB, max(SMALLEST_JOB, JOB_SHARE * n)))
 
 
 class GlobalSearch(CoolingSearch[KernelGroups]):
@@ -135,12 +141,13 @@ class GlobalSearch(CoolingSearch[KernelGroups]):
         """Deal the groups out to jobs by random cuts."""
         k, live, jobs = self.k, np.flatnonzero(groups.sizes), 1
         groups.owner[:] = 0
-        if self.order.size > JOB:
+        most = job_size(self.order.size)
+        if self.order.size > most:
             p = self.table.X.shape[1]
             draws = self.rng.normal(size=(256, p + 1))
             draws[:, p] = self.rng.random(256)
             mass = groups.sizes[live]
-            groups.owner[live], jobs = random_cuts(groups.centres[live], mass, JOB, draws)
+            groups.owner[live], jobs = random_cuts(groups.centres[live], mass, most, draws)
         rows, starts = rows_by_job(groups.labels, groups.owner, jobs)
         unused = np.flatnonzero(groups.sizes == 0)
         made = np.bincount(groups.owner[live], minlength=jobs)

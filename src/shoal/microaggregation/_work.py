@@ -39,8 +39,9 @@ LARGE_GROUPS = 10
 ALL_PAIRS = 2_048
 """Records up to which all their squared distances are kept by the search: 16 MB."""
 
-FEW_GROUPS = 15
-"""Groups below which a small table is not: all of them are neighbours."""
+FEW_GROUPS, FEWEST_BY_PAIRS = 15, 4
+"""Groups below which a small table is not: all of them are neighbours. With all distances at hand, which find more on
+skewed tables of five to fifteen groups, fewer will do."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Shape:
     @property
     def one_block(self) -> bool:
         """Whether regions are reheated and solved: on small tables of numbers, where groups are small or few."""
-        few = self.n < FEW_GROUPS * self.k
+        few = self.n < (FEWEST_BY_PAIRS if self.n <= ALL_PAIRS else FEW_GROUPS) * self.k
         return self.small and not self.categories and (self.k < LARGE_GROUPS or few)
 
     @property
