@@ -70,9 +70,13 @@ def screen(k: int) -> float:
     return 1.5 if k >= 5 else 1.8 if k == 4 else 2.2
 
 
+MOST_LISTED = 1 << 28
+"""Neighbours listed of all records together, at most: two gigabytes with their distances."""
+
+
 def list_length(n: int, k: int) -> int:
     """Neighbours that are listed for each record."""
-    return max(1, min(n - 1, max(12, 2 * k + 2)))
+    return max(1, min(n - 1, max(12, min(2 * k + 2, MOST_LISTED // n))))
 
 
 def heat_of(spread: np.ndarray) -> np.ndarray:
