@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import hmac
 import json
 import subprocess
 import sys
@@ -139,6 +140,51 @@ def test_a_sign_in_begun_elsewhere_or_brought_twice_is_refused(joined, provider)
         assert client.get("/oidc/back").status_code == 403
 
 
+def packed(kept):
+    return base64.urlsafe_b64encode(json.dumps(kept).encode()).decode()
+
+
+def test_a_code_of_another_sign_in_is_refused(joined, provider):
+    with joined.http() as attacker, joined.http() as victim:
+        stolen = parse_qs(urlsplit(at_provider(begin(attacker), "1002")).query)["code"][0]
+        own = parse_qs(urlsplit(begin(victim)).query)["state"][0]
+        told = victim.get("/oidc/back", params={"code": stolen, "state": own})
+        assert told.status_code == 403, told.text
+        assert victim.get("/account").status_code == 303
+
+
+def test_the_nonce_must_be_that_of_the_browser(joined, provider):
+    with joined.http() as client:
+        back = at_provider(begin(client), "1002")
+        kept = json.loads(base64.urlsafe_b64decode(client.cookies["shoal_oidc"].strip('"')))
+        client.cookies.clear()
+        client.cookies.set("shoal_oidc", packed(kept | {"nonce": "another" * 10}))
+        told = came(joined, client, back)
+        assert told.status_code == 403, told.text
+        assert "nonce" in told.text
+        assert client.get("/account").status_code == 303
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"state": "s"},
+        {"state": "s", "nonce": "n"},
+        {"state": "s", "nonce": 7, "verifier": ["v"]},
+        ["s"],
+        "s",
+        None,
+    ],
+    ids=["no nonce", "no verifier", "no texts", "list", "text", "null"],
+)
+def test_a_cookie_of_another_shape_is_refused_before_the_provider_is_asked(joined, kept):
+    with joined.http() as client:
+        client.cookies.set("shoal_oidc", packed(kept))
+        told = client.get("/oidc/back", params={"code": "c", "state": "s"})
+        assert told.status_code == 403
+        assert "not begun here" in told.text
+
+
 def test_an_id_token_is_verified(joined, provider):
     """Tokens of another key, audience, issuer, nonce and time are refused, with the provider's real keys at hand."""
     import anyio
@@ -151,7 +197,7 @@ def test_an_id_token_is_verified(joined, provider):
     now = int(time.time())
     good = {"iss": provider, "aud": "shoal", "sub": "7", "nonce": "n", "exp": now + 60, "iat": now}
 
-    def verify(claims, sign_key=key, known=True):
+    def verify(claims, sign_key=key, known=True, forged=None):
         sign_in = SignIn(config.oidc)
 
         async def run():
@@ -159,7 +205,7 @@ def test_an_id_token_is_verified(joined, provider):
             if known:
                 found.keys.keys.append(key)
             token = jwt.encode({"alg": "RS256", "kid": "k"}, claims, sign_key)
-            return await sign_in._verified(token, "n")
+            return await sign_in._verified(token if forged is None else forged, "n")
 
         with ThreadPoolExecutor(1) as apart:  # a browser of another test may have a loop in this thread
             return apart.submit(anyio.run, run).result()
@@ -169,6 +215,19 @@ def test_an_id_token_is_verified(joined, provider):
         verify(good, known=False)
     with pytest.raises(RefusedError, match="not signed"):
         verify(good, RSAKey.generate_key(2048, {"kid": "k"}))
+
+    def plain(algorithm):
+        return ".".join(
+            base64.urlsafe_b64encode(json.dumps(each).encode()).rstrip(b"=").decode()
+            for each in ({"alg": algorithm, "kid": "k"}, good)
+        )
+
+    public = hmac.digest(key.as_pem(private=False), plain("HS256").encode(), "sha256")
+    by_public_key = f"{plain('HS256')}.{base64.urlsafe_b64encode(public).rstrip(b'=').decode()}"
+    unsigned = f"{plain('none')}."
+    for forged in (unsigned, by_public_key, "", "a.b.c"):
+        with pytest.raises(RefusedError, match="not signed"):
+            verify(good, forged=forged)
     for name, value, says in (
         ("iss", "http://127.0.0.1:1", "issuer"),
         ("aud", "another", "audience"),

@@ -20,7 +20,7 @@ from starlette.concurrency import run_in_threadpool
 from shoal.errors import MissingExtraError, ShoalError
 from shoal.server import pages
 from shoal.server.accounts import NAME, Accounts
-from shoal.server.auth import address_of, cookie_name, is_secure
+from shoal.server.auth import address_of, cookie_name, is_secure, network_of
 from shoal.server.config import Oidc
 from shoal.server.limits import TooOftenError
 from shoal.typing import Json
@@ -34,6 +34,7 @@ except ImportError:
     raise MissingExtraError("joserfc", "server") from None
 
 COOKIE = "shoal_oidc"
+KEPT = ("state", "nonce", "verifier")  # what the browser brings back as it was given
 SECONDS = 600  # that a sign-in at the provider may take
 FRESH = 600.0  # seconds after which the provider's keys are asked for again
 LEEWAY = 60  # seconds that clocks may differ
@@ -66,7 +67,7 @@ class SignIn:
 
     async def start(self) -> tuple[str, dict[str, str]]:
         """The address to send the browser to, and what it has to bring back."""
-        kept = {name: secrets.token_urlsafe(48) for name in ("state", "nonce", "verifier")}
+        kept = {name: secrets.token_urlsafe(48) for name in KEPT}
         endpoint = str((await self.provider()).facts["authorization_endpoint"])
         asked = {
             "response_type": "code",
@@ -88,6 +89,8 @@ class SignIn:
                 token = await self._token(client, provider, code, kept["verifier"])
                 claims = await self._verified(str(token.get("id_token", "")), kept["nonce"])
                 return await self._completed(client, provider, claims, str(token.get("access_token", "")))
+        except ShoalError:  # is a ValueError too, and says what is wrong
+            raise
         except (httpx.HTTPError, ValueError, AttributeError) as error:
             raise RefusedError(
                 f"The provider did not confirm the sign-in ({type(error).__name__})."
@@ -126,8 +129,12 @@ class SignIn:
                     raise RefusedError(
                         "The provider calls itself by another name than 'issuer' in the settings."
                     )
+                if not {"authorization_endpoint", "token_endpoint"} <= set(facts):
+                    raise RefusedError("The provider does not say where to sign in.")
                 keys = (await client.get(facts["jwks_uri"])).raise_for_status().json()
                 return Provider(facts, KeySet.import_key_set(keys), time.monotonic())
+        except RefusedError:
+            raise
         except (httpx.HTTPError, ValueError, KeyError, JoseError):
             raise ProviderError("The sign-in provider cannot be reached at the moment.") from None
 
@@ -225,11 +232,13 @@ async def start(request: Request, next: str = "/") -> Response:  # noqa: A002 - 
 
 async def back(request: Request, state: str = "", code: str = "", error: str = "") -> Response:
     """The browser comes back from the provider."""
-    if not request.app.state.failures.take(address_of(request)):
+    network = network_of(address_of(request))
+    if not request.app.state.failures.take(network):
         raise TooOftenError("Too many sign-ins from here; wait a minute and try again.")
     try:
         kept = json.loads(base64.urlsafe_b64decode(request.cookies.get(cookie_name(request, COOKIE), "e30=")))
-        fits = hmac.compare_digest(str(kept["state"]).encode(), state.encode())
+        fits = all(isinstance(kept[name], str) for name in KEPT)
+        fits = fits and hmac.compare_digest(kept["state"].encode(), state.encode())
     except (ValueError, KeyError, TypeError):
         fits = False
     if not fits:
@@ -239,7 +248,7 @@ async def back(request: Request, state: str = "", code: str = "", error: str = "
     sign_in, accounts = _sign_in(request), request.app.state.accounts
     claims = await sign_in.finish(code, kept)
     account = await run_in_threadpool(_account, sign_in.settings, accounts, claims)
-    request.app.state.failures.give_back(address_of(request))
+    request.app.state.failures.give_back(network)
     # A page in between: a cookie for this site alone is not sent along with a redirect that began elsewhere.
     page = pages.render(request, "signed_in.html.j2", target=pages.local(str(kept.get("next", "/"))))
     response = await pages.enter(request, account, page, "by OpenID Connect")
