@@ -19,13 +19,20 @@ GOOD = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
 async def hello(scope, receive, send) -> None:
+    if scope["path"] == "/large":
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        for _ in range(400):
+            await send({"type": "http.response.body", "body": b"x" * 100_000, "more_body": True})
+        await send({"type": "http.response.body", "body": b"end"})
+        return
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"hi"})
 
 
 @pytest.fixture
 def port(monkeypatch) -> Iterator[int]:
-    monkeypatch.setattr(http_limits, "HEAD_SECONDS", 1.0)
+    for name in ("HEAD_SECONDS", "REST_SECONDS", "READ_SECONDS"):
+        monkeypatch.setattr(http_limits, name, 1.0)
     port = free_port()
     server = uvicorn.Server(
         uvicorn.Config(
@@ -87,3 +94,45 @@ def test_a_quiet_moment_between_two_requests_is_allowed(port):
             line.sendall(GOOD)
             assert line.recv(65536).startswith(b"HTTP/1.1 200")
             time.sleep(1.3)  # longer than a head may take
+
+
+def test_a_body_that_trickles_on_after_its_answer_is_cut_off(port):
+    line = socket.create_connection(("127.0.0.1", port), timeout=20)
+    started = time.monotonic()
+    with line:
+        line.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n")
+        assert line.recv(65536).startswith(b"HTTP/1.1 200")
+        with pytest.raises(OSError, match=r"reset|pipe"):
+            while time.monotonic() - started < 15:
+                line.sendall(b" ")
+                time.sleep(0.1)
+
+
+def test_the_next_request_after_an_early_answer_is_served(port):
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as line:
+        line.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n")
+        assert line.recv(65536).startswith(b"HTTP/1.1 200")
+        line.sendall(b"abc")
+        time.sleep(1.3)  # longer than the rest of a body may take
+        line.sendall(GOOD)
+        assert line.recv(65536).startswith(b"HTTP/1.1 200")
+
+
+def test_who_does_not_read_is_cut_off_and_who_reads_slowly_is_not(port):
+    large = b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as silent:
+        silent.sendall(large)
+        time.sleep(2.5)
+        heard = 0
+        with contextlib.suppress(ConnectionResetError):
+            while got := silent.recv(1 << 20):
+                heard += len(got)
+        assert heard < 40_000_000
+    with socket.create_connection(("127.0.0.1", port), timeout=20) as slow:
+        slow.sendall(large)
+        heard = b""
+        while not heard.endswith(b"end\r\n0\r\n\r\n"):
+            got = slow.recv(4 << 20)
+            assert got
+            heard = (heard + got)[-20:]
+            time.sleep(0.05)
