@@ -51,6 +51,12 @@ def test_each_question_is_one_row_with_its_state(ledger, state, count):
     assert [row.state for row in found] == [state] * count
 
 
+def test_questions_are_all_that_was_asked_whatever_became_of_it(ledger):
+    found = read_log(ledger, Filters(state="questions")).rows
+    assert len(found) == 9
+    assert {row.state for row in found} == {"answered", "given again", "refused", "charged, no answer stored"}
+
+
 def test_all_entries_but_stored_answers_are_rows_and_pages_join(ledger):
     expected = [each for each in ledger.entries() if each.kind != "settle"][::-1]
     whole = read_log(ledger)

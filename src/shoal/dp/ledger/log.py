@@ -15,9 +15,10 @@ try:
 except ImportError:
     raise MissingExtraError("SQLAlchemy", "dp") from None
 
-CHANGES = "changes by owners"
+QUESTIONS, CHANGES = "questions", "changes by owners"
 LOST = "charged, no answer stored"
 STATES = (
+    QUESTIONS,
     "answered",
     "given again",
     "refused",
@@ -43,7 +44,7 @@ class Filters:
     ----------
     dataset, analyst : str, optional
     state : str, optional
-        One of `STATES`.
+        One of `STATES`; "questions" are all that were answered, given again, refused or lost.
     text : str, optional
         Words that the question or refusal holds.
     since, until : str, optional
@@ -145,6 +146,8 @@ def _conditions(filters: Filters, answered: Any) -> list[Any]:
         wanted += [ENTRIES.c.kind == "charge", answered]
     elif filters.state == LOST:
         wanted += [ENTRIES.c.kind == "charge", ~answered]
+    elif filters.state == QUESTIONS:
+        wanted.append(ENTRIES.c.kind.in_(("charge", "receipt", "refusal")))
     elif filters.state == CHANGES:
         wanted += [ENTRIES.c.kind.in_(_STATED), ENTRIES.c.key != SIGN_IN]
     elif filters.state is not None:
