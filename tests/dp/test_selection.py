@@ -26,7 +26,7 @@ from shoal.dp.mechanisms.selection import (
     exponential,
     permute_and_flip,
 )
-from shoal.dp.mechanisms.tau import STEPS, draw_tau, tau_distances
+from shoal.dp.mechanisms.tau import STEPS, choose_tau, draw_tau, tau_distances
 from shoal.release._quadtree import _ways
 
 
@@ -237,3 +237,17 @@ def test_as_many_random_bytes_are_drawn_whatever_the_distances(sampler):
         drawn.append(asked[0])
     assert len(set(drawn)) == 1
     assert drawn[0] >= 3 * 8 * (1 if sampler is exponential else 500)
+
+
+def test_distances_of_tau_counted_by_hand():
+    # More than 0, 1, 2, 4, 8 rows have 4, 2, 2, 1, 0 cells; about one may be cut.
+    found = tau_distances(np.array([1, 1, 3, 5]), 1)
+    assert found[:6].tolist() == [1, 1, 0, 0, 1, 1]
+    assert len(found) == 31
+    assert set(found[6:]) == {1}
+
+
+def test_tau_is_the_power_of_two_that_cuts_about_r_cells():
+    sizes = np.full(1000, 60)
+    assert [choose_tau(sizes, 20, 50_000_000) for _ in range(5)] == [64] * 5
+    assert choose_tau(sizes, 20, 50_000_000, "zcdp") == 64
