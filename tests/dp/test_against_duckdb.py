@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -89,9 +90,8 @@ LOOSE = ("MEDIAN", "QUANTILE", "PERCENTILE", "VAR", "STDDEV", "CORR", "COVAR", "
 @pytest.mark.parametrize("each", SAME, ids=lambda each: each.sql[:60])
 @pytest.mark.parametrize("seed", [1, 2])
 def test_the_collection_means_what_duckdb_answers(each, seed, noiseless):
-    tables = {"pums": {"pums": pums(seed=seed)}, "clinic": clinic(seed=seed)}[each.data]
-    session = given_sessions(tables)
-    expected = [[plain(cell) for cell in row] for row in connected(**tables).execute(each.sql).fetchall()]
+    session, duck = given_both(each.data, seed)
+    expected = [[plain(cell) for cell in row] for row in duck.execute(each.sql).fetchall()]
     found = rows_of(session.ask(each.sql, 900.0).value)
     slack = 0.02 if any(word in each.sql.upper() for word in LOOSE) else 1e-6
     groups = len(session._question(each.sql).groups)
@@ -114,6 +114,13 @@ def test_the_collection_means_what_duckdb_answers(each, seed, noiseless):
         if sets and None in row[:groups]:
             continue  # NULL stands for "all" and for a missing cell
         assert all(near(a, b, slack) for a, b in zip(ours, row[groups:], strict=True)), (row, ours)
+
+
+@cache
+def given_both(data, seed):
+    """A session and a DuckDB over the same rows."""
+    tables = {"pums": pums(seed=seed)} if data == "pums" else clinic(seed=seed)
+    return given_sessions(tables), connected(**tables)
 
 
 def given_sessions(tables):

@@ -60,12 +60,18 @@ def table():
     )
 
 
+@pytest.fixture(scope="module")
+def both(table):
+    """A session and a DuckDB over the same rows."""
+    return Session(table, SCHEMA, budget=1e6), connected(t=table)
+
+
 @pytest.mark.parametrize("text", SHAPES)
-def test_an_odd_shape_means_what_duckdb_answers(text, table, noiseless):  # noqa: F811 - the fixture
-    session = Session(table, SCHEMA, budget=1e5)
+def test_an_odd_shape_means_what_duckdb_answers(text, both, noiseless):  # noqa: F811 - the fixture
+    session, duck = both
     slack = 0.02 if any(word in text.upper() for word in LOOSE) else 1e-6
     ours = rows_of(session.ask(text, 900.0).value)
-    theirs = [[plain(cell) for cell in row] for row in connected(t=table).execute(text).fetchall()]
+    theirs = [[plain(cell) for cell in row] for row in duck.execute(text).fetchall()]
     groups = len(session._question(text).groups)
 
     def same(mine, other):
