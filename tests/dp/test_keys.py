@@ -273,6 +273,9 @@ def test_how_many_numbers_are_drawn_tells_little_of_how_many_keys_there_are(ther
             return values
 
     choice = KeyChoice(Fraction(1, 50), Fraction(1, 10**8), 1)
+    assert choice.move == 1
     vars(choice)["noise"] = Counted()
     choice.choose(np.full(there, 1))
     assert asked == [drawn]
+    least = choice.threshold  # what reaches it is shown
+    assert choice.choose(np.array([least - 1, least])).tolist() == [1]

@@ -65,6 +65,16 @@ def test_rho_is_the_last_millionth_that_keeps_the_promise(epsilon, delta):
     assert epsilon_of_rho(rho, delta) <= float(exact)
 
 
+@settings(max_examples=12, deadline=None)
+@given(st.integers(1, 5 * 10**6), st.sampled_from([1e-5, 1e-9, 1e-12]))
+def test_epsilon_is_the_first_millionth_that_rho_implies(millionths, delta):
+    """One told too small would promise what does not hold."""
+    rho, told = Fraction(millionths, 10**6), budget.micro(epsilon_of_rho(millionths, delta))
+    with mpmath.workdps(40):
+        assert best_log_delta(rho, Fraction(told, 10**6)) <= mpmath.log(delta)
+        assert best_log_delta(rho, Fraction(told - 1, 10**6)) > mpmath.log(delta) - 1e-7
+
+
 def test_gaussian_mechanism_keeps_the_delta_exactly():
     # The exact delta of a Gaussian answer lies below what the conversion of its rho states.
     for sigma in (0.7, 3.0, 20.0):
