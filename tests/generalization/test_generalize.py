@@ -171,6 +171,17 @@ def test_a_condition_that_the_table_itself_fails():
             Generalize(k=2, l=2, sensitive=["ill"], recoding=recoding).fit(frame)
 
 
+def test_sets_of_numbers_whose_hierarchy_is_a_file(tmp_path):
+    """The leaves of a file are texts, the cells are numbers: 9 is below 10."""
+    (tmp_path / "age.csv").write_text("".join(f"{a};{a // 10 * 10}s;*\n" for a in range(5, 25)))
+    frame = pl.DataFrame({"age": [9, 10, 11, 9, 20, 21, 5, 24, 24, 5]})
+    done = Generalize(k=5, hierarchies={"age": tmp_path / "age.csv"}, classes="sets").fit(frame)
+    for cell, age in zip(done.transform(frame)["age"].to_list(), frame["age"].to_list(), strict=True):
+        low, high = (int(end) for end in cell.split("-"))
+        assert low <= age <= high
+    assert 0 < done.loss_ <= 1
+
+
 def test_sets_of_the_values_present():
     frame = people()
     done = Generalize(k=5, classes="sets", columns=["age", "job", "sex"]).fit(frame)

@@ -149,6 +149,10 @@ def sets_of(column: CodedColumn, labels: np.ndarray) -> tuple[pl.Series, np.ndar
     """
     tree, groups = column.tree, int(labels.max(initial=-1)) + 1
     spread = column.cells.dtype.is_numeric() or column.cells.dtype.is_temporal()
+    spread = spread and column.start == 0
+    # The leaves of a hierarchy from a file are texts: a range is of the cells themselves.
+    leaves, first = np.unique(column.codes, return_index=True)
+    values = dict(zip(leaves.tolist(), column.cells.gather(first).to_list(), strict=True))
     pairs = np.unique(np.stack([labels, column.codes]), axis=1)
     pairs = pairs[:, pairs[0] >= 0]
     texts: list[str | None] = [None] * groups
@@ -160,12 +164,14 @@ def sets_of(column: CodedColumn, labels: np.ndarray) -> tuple[pl.Series, np.ndar
             texts[g] = tree.labels[inside[0]] or None
             continue
         covered[g] = tree.covered[inside].sum()
-        known = [at for at in inside if tree.leaves[at] is not None]
-        if spread and len(known) == inside.size and column.start == 0:
-            ranked = sorted(known, key=lambda at: tree.leaves[at])
-            texts[g] = _from_to(tree.leaves[ranked[0]], tree.leaves[ranked[-1]])
-            if not isinstance(tree.leaves[ranked[0]], (datetime.date, datetime.datetime)):
-                covered[g] = float(tree.leaves[ranked[-1]] - tree.leaves[ranked[0]]) + tree.covered[inside[0]]
+        if spread and all(values[at] is not None for at in inside):
+            low, high = min(values[at] for at in inside), max(values[at] for at in inside)
+            texts[g] = _from_to(low, high)
+            if isinstance(tree.leaves[inside[0]], str):  # a hierarchy of names counts what the range takes in
+                taken = [at for at in values if values[at] is not None and low <= values[at] <= high]
+                covered[g] = tree.covered[taken].sum()
+            elif not isinstance(low, (datetime.date, datetime.datetime)):
+                covered[g] = float(high - low) + tree.covered[inside[0]]
         else:
             texts[g] = "|".join(tree.labels[at] or "missing" for at in inside)
     cells = np.array([*texts, None], dtype=object)[labels].tolist()

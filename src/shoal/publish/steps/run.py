@@ -111,8 +111,10 @@ def _refuse_unheard(request: ProtectionRequest, steps: tuple[Step, ...]) -> None
     kept = [name for name in request.leave if any(name in step.columns for step in steps)]
     if kept:
         raise InputError(f"The column {kept[0]!r} cannot stay as it is ('leave') and be treated by a step.")
-    if request.certify is not False and not any(step.method == "generalize" for step in steps):
-        raise ParameterError("Of several steps only generalize is bounded ('certify'). Got no step of it.")
+    if request.certify is not False and not any(step.method in ("generalize", "suppress") for step in steps):
+        raise ParameterError(
+            "Of several steps only generalize and suppress are bounded ('certify'). Got neither."
+        )
 
 
 def refuse_untreated(roles: Roles, steps: tuple[Step, ...]) -> None:
