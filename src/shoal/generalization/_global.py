@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.generalization._conditions import Conditions, class_holds
-from shoal.generalization._lattice import Lattice, number_classes, slots_for
+from shoal.generalization._lattice import Lattice, slots_for
 
 # Up to so many nodes each keeps a bound of its own; a larger lattice is walked from the top.
 LISTED = 300_000
@@ -63,12 +63,16 @@ class _Search:
         self.weights, self.geometric = weights, geometric
         self.table, self.packed = conditions.table(lattice), conditions.packed()
         # Cells cost between 0 and 1 here: the weight of a column comes in when columns are put together.
-        self.leaves = [np.ascontiguousarray(lattice.tuples[:, c]) for c in range(lattice.tuples.shape[1])]
         self.cells = [
             lattice.cost[c][tree.up[:, : len(tree.leaves)]] / weights[c]
             for c, tree in enumerate(lattice.hierarchies)
         ]
-        self.counts = lattice.counts.astype(np.float64)
+        counts = lattice.counts.astype(np.float64)
+        self.whole = [
+            np.bincount(lattice.tuples[:, c], weights=counts, minlength=cells.shape[1])
+            for c, cells in enumerate(self.cells)
+        ]
+        self.slots = slots_for(lattice.tuples.shape[0])
         self.done: dict[tuple[int, ...], _Value] = {}
         self.best: tuple[float, tuple[int, ...]] = (np.inf, ())
 
@@ -82,22 +86,18 @@ class _Search:
         """Evaluate a node, or look it up."""
         if node in self.done:
             return self.done[node]
-        gone, certain = self.suppressed_at(node)
-        counts, n = self.counts, self.lattice.n_records
-        lost, sure = int(counts[gone].sum()), counts * certain
-        kept = self.by_leaf(counts * ~gone)
-        mean = np.array(
-            [
-                float((cells[level] * mass).sum()) + lost
-                for cells, mass, level in zip(self.cells, kept, node, strict=True)
-            ]
-        )
+        gone, away, small = self.suppressed_at(node)
+        n = self.lattice.n_records
+        lost, sure = int(away[0].sum()), float(small[0].sum())
+        mean = np.empty(len(node))
+        below = []
+        for c, (cells, level) in enumerate(zip(self.cells, node, strict=True)):
+            whole, leaves = self.whole[c], cells.shape[1]
+            mean[c] = float(cells[level] @ (whole - away[c, :leaves])) + lost
+            below.append((cells[: level + 1] @ (whole - small[c, :leaves]) + sure) / n)
         mean /= n
         loss = float(self.put_together(mean[None])[0]) if self.allowed(gone, lost) else np.inf
-        open_, below = self.by_leaf(counts - sure), []
-        for cells, mass, level in zip(self.cells, open_, node, strict=True):
-            below.append(((cells[: level + 1] * mass).sum(axis=1) + sure.sum()) / n)
-        if sure.sum() > self.most:  # too many records are lost here, so below as well
+        if sure > self.most:  # too many records are lost here, so below as well
             below = [np.full_like(each, np.inf) for each in below]
         found = _Value(loss, lost, tuple(below))
         self.done[node] = found
@@ -105,19 +105,15 @@ class _Search:
             self.best = (loss, node)
         return found
 
-    def by_leaf(self, mass: np.ndarray) -> list[np.ndarray]:
-        """Records at each leaf of each column."""
-        return [
-            np.bincount(leaf, weights=mass, minlength=cells.shape[1])
-            for leaf, cells in zip(self.leaves, self.cells, strict=True)
-        ]
+    def suppressed_at(self, node: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Which distinct records lie in classes that fail; how many at each leaf, and how many by size alone.
 
-    def suppressed_at(self, node: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-        """Which distinct records lie in classes that fail, and which fail by size alone, as at every finer node."""
+        What fails by size does so at every finer node.
+        """
         lattice = self.lattice
         return _failing(
             lattice.tuples, lattice.counts, np.asarray(node, np.int64), lattice.up, lattice.keys, self.conditions.k,
-            self.table, *self.packed,
+            self.table, *self.packed, self.slots,
         )  # fmt: skip
 
     def allowed(self, gone: np.ndarray, lost: int) -> bool:
@@ -165,7 +161,7 @@ def best_node(
     loss, node = search.best
     if not node:
         return None
-    gone, _ = search.suppressed_at(node)
+    gone, _, _ = search.suppressed_at(node)
     codes = np.stack(
         [
             tree.up[level][lattice.tuples[:, c]]
@@ -212,11 +208,10 @@ def _listed(search: _Search, max_nodes: int) -> float:
         -1, len(levels)
     )
     number = {tuple(node): at for at, node in enumerate(nodes.tolist())}
-    whole = search.by_leaf(search.counts)
     lower = search.put_together(
         np.stack(
             [
-                ((search.cells[c] * whole[c]).sum(axis=1) / search.lattice.n_records)[nodes[:, c]]
+                (search.cells[c] @ search.whole[c] / search.lattice.n_records)[nodes[:, c]]
                 for c in range(len(levels))
             ],
             axis=1,
@@ -267,28 +262,47 @@ def _walked(search: _Search, top: tuple[int, ...], max_nodes: int) -> float:
     return min((each[0] for each in heap), default=search.best[0])
 
 
-# Kernel: distinct records and a node in; which of them lie in classes that fail.
+# Kernel: distinct records and a node in; which of them lie in classes that fail, and how many at each leaf.
 
 
 @kernel()
-def _failing(tuples, counts, node, up, keys, k, sensitive, spans, limits, shares):
-    n, width = tuples.shape[0], sensitive.shape[1]
-    rows = np.arange(n)
-    slots = slots_for(n)
+def _failing(tuples, counts, node, up, keys, k, sensitive, spans, limits, shares, slots):  # noqa: C901 - one count, step by step
+    n, q, width = tuples.shape[0], tuples.shape[1], sensitive.shape[1]
+    code = np.empty((q, up.shape[2]), np.int64)
+    for c in range(q):
+        for leaf in range(up.shape[2]):
+            code[c, leaf] = keys[c, up[c, node[c], leaf]]
     places, seen, ids = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
-    classes = number_classes(tuples, rows, n, node, up, keys, slots, places, seen, ids)
-    sizes = np.zeros(classes, np.int64)
-    table = np.zeros((classes, width), np.int64)
+    mask, classes = slots.shape[0] - 1, 0
+    sizes = np.zeros(n, np.int64)
     for i in range(n):
+        key = np.int64(0)
+        for c in range(q):
+            key += code[c, tuples[i, c]]
+        at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> np.uint64(24)) & mask
+        while slots[at] != -1 and seen[slots[at]] != key:
+            at = (at + 1) & mask
+        if slots[at] == -1:
+            slots[at], seen[classes], places[classes] = classes, key, at
+            classes += 1
+        ids[i] = slots[at]
         sizes[ids[i]] += counts[i]
-        for v in range(width):
-            table[ids[i], v] += sensitive[i, v]
-    fails, small = np.zeros(classes, np.bool_), np.zeros(classes, np.bool_)
     for j in range(classes):
-        small[j] = sizes[j] < k
-        fails[j] = small[j] or (width > 0 and not class_holds(table[j], sizes[j], spans, limits, shares))
-    gone, certain = np.empty(n, np.bool_), np.empty(n, np.bool_)
+        slots[places[j]] = -1
+    table = np.zeros((classes if width else 1, width), np.int64)
+    if width:
+        for i in range(n):
+            for v in range(width):
+                table[ids[i], v] += sensitive[i, v]
+    gone = np.zeros(n, np.bool_)
+    lost, sure = np.zeros((q, up.shape[2])), np.zeros((q, up.shape[2]))
     for i in range(n):
-        gone[i] = fails[ids[i]]
-        certain[i] = small[ids[i]]
-    return gone, certain
+        j = ids[i]
+        small = sizes[j] < k
+        gone[i] = small or (width > 0 and not class_holds(table[j], sizes[j], spans, limits, shares))
+        if gone[i]:
+            for c in range(q):
+                lost[c, tuples[i, c]] += counts[i]
+                if small:
+                    sure[c, tuples[i, c]] += counts[i]
+    return gone, lost, sure
