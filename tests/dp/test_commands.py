@@ -379,3 +379,18 @@ key = "person"
     code, _, wrong = run(*words[:-1], "visits")
     assert code == 2
     assert "NAME=FILE:SCHEMA" in wrong
+
+
+def test_the_charge_behind_a_quoted_figure_is_shown(run):
+    words = ("ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", "0.5", "--budget", "2")
+    code, out, err = run(*words, "--ledger", "l.db", "--json")
+    assert code == 0, err
+    answer = json.loads(out)
+    code, out, err = run("ledger", "show", "l.db", answer["entry"], "--json")
+    assert code == 0, err
+    shown = json.loads(out)
+    assert (shown["entry"], shown["epsilon"], shown["dataset"]) == (answer["entry"], 0.5, "survey")
+    assert str(answer["value"]) in json.dumps(shown["released"])
+    code, _, err = run("ledger", "show", "l.db", "0123456789abcdef")
+    assert code == 2
+    assert "names 0" in err
