@@ -84,6 +84,7 @@ OTHER_UNIT = PreparedStatement(
         ENTRIES.c.seq > sa.bindparam("s"),
         *_is_of(dataset="d"),
     )
+    .order_by(ENTRIES.c.seq)
     .limit(1)
 )
 

@@ -90,6 +90,7 @@ class Writer:
             known.forget()
         known.head = NOWHERE  # until this transaction is through
         self.now = _whole_slots(slot)
+        self._looked: dict[tuple[str, str], tuple[bool, int]] = {}
 
     def last(self, dataset: str, analyst: str) -> Last:
         """Where they stand now."""
@@ -149,12 +150,14 @@ class Writer:
 
     def weaker(self, dataset: str, unit: str) -> bool:
         """Whether answers were given before the ledger kept this unit."""
-        found, looked = self._known.weaker.get((dataset, unit), (False, 0))
+        place = (dataset, unit)
+        found, looked = self._looked.get(place) or self._known.weaker.get(place, (False, 0))
         if not found:
             row = OTHER_UNIT.run(self.connection, {"d": dataset, "u": unit, "s": looked})
             found = row is not None
-            # What this transaction adds may still be lost, and is looked at again.
-            self._known.weaker[dataset, unit] = (found, 0 if found else self._began.seq)
+            self._looked[place] = (found, self.head.seq)
+            # What this transaction adds may still be lost: of that nothing is remembered.
+            self._known.weaker[place] = (found and row[0] <= self._began.seq, self._began.seq)
         return found
 
     def closed(self, dataset: str, analyst: str) -> str | None:
