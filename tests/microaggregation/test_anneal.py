@@ -385,6 +385,16 @@ def test_large_groups(k):
     assert fitted.information_loss_ < 0.97 * MDAV(k=k).fit(X).information_loss_
 
 
+def test_skewed_tables_of_some_thousands_are_reheated_by_regions(monkeypatch):
+    """With large groups too: annealed as a whole they lost more than path and exchange on such a table."""
+    rng = np.random.default_rng(5)
+    X = np.exp(rng.normal(size=(2_200, 1)) + 0.7 * rng.normal(size=(2_200, 8)))
+    by_regions = Anneal(k=10, effort=0.1, random_state=0).fit(X)
+    monkeypatch.setattr(Block, "even", True)
+    as_a_whole = Anneal(k=10, effort=0.1, random_state=0).fit(X)
+    assert by_regions.information_loss_ < 0.995 * as_a_whole.information_loss_
+
+
 def test_duplicates_cost_nothing():
     X = np.repeat(np.random.default_rng(0).normal(size=(50, 3)), 4, axis=0)
     assert Anneal(k=4, max_proposals=3_000_000, random_state=0).fit(X).information_loss_ == pytest.approx(0)

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import cache
 from numbers import Integral, Real
 from typing import Any, ClassVar, Self
@@ -19,6 +20,7 @@ from shoal.microaggregation._global import GlobalSearch, start_in_blocks
 from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._pairs import PairSearch
 from shoal.microaggregation._path_exchange import along_path
+from shoal.microaggregation._regions import Block
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._search import Search
 from shoal.microaggregation._starts import first_partition
@@ -99,7 +101,7 @@ class Anneal(Microaggregator):
     the same for any number of columns. The partition of `PathExchange` is taken up where it is better: orders find
     what goes together in tables of clusters.
 
-    On other small tables two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
+    On other small tables, and on skewed ones of more than 2,048 records whatever k, two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
     reheated, disjoint ones at the same time. With time enough and small k, several such runs are made.
 
     On tables of up to 5,000 records, where k is small for the time there is (for a thousand records k = 3
@@ -186,6 +188,8 @@ class Anneal(Microaggregator):
         if Z.shape[1] == 1 and not self._categories and isinstance(self.start, str) and self.start == "mdav":
             return self._optimum(Z)
         shape = Shape.of(Z.shape[0], self.k, Z.shape[1], self._categories)
+        if shape.depends:
+            shape = replace(shape, uneven=not Block.of(Z, self.k).even)
         whole = shape.one_block
         with tell_compiling(lambda: self._tell_compiling(40 if shape.paths else 20)):
             _compile(whole, shape.by_pairs, shape.paths)

@@ -76,13 +76,14 @@ class Search:
         is better than both, once there is time to price the records.
         """
         k, n = self.block.k, self.first.size
-        self.work.settle(Shape(n, k, self.Z.shape[1]).seconds_per_proposal)
+        shape = Shape(n, k, self.Z.shape[1], uneven=not self.block.even)
+        self.work.settle(shape.seconds_per_proposal)
         length = self.work.plan(self._plan, self._speed, 2_000_000 * n, unit=STEP)
         if self.scale <= 0 or self.work.over():
             return
         self.anneal(self.first, HOT, length // (32 * CHAINS))  # soon something good, if interrupted
         # Where groups are large for the table the annealing is a third of all, or more.
-        if Shape(n, k, self.Z.shape[1]).worth_a_path(4 * length):
+        if shape.worth_a_path(4 * length):
             self._offer(along_path(self.Z, k))
         several = length >= MANY * n and not (self.work.exact and self.block.even)
         runs = RUNS.get(k, CHAINS) if several else CHAINS

@@ -46,12 +46,16 @@ skewed tables of five to fifteen groups, fewer will do."""
 
 @dataclass(frozen=True)
 class Shape:
-    """What the work on a table depends on: records, smallest group, numbers and categories of a record."""
+    """What the work on a table depends on: records, smallest group, numbers and categories of a record.
+
+    And whether records lie much closer in some places than in others, where that decides by which search.
+    """
 
     n: int
     k: int
     numbers: int
     categories: int = 0
+    uneven: bool = False
 
     @classmethod
     def of(cls, n: int, k: int, p: int, categories: Sequence[tuple[int, int]] = ()) -> Shape:
@@ -65,9 +69,19 @@ class Shape:
 
     @property
     def one_block(self) -> bool:
-        """Whether regions are reheated and solved: on small tables of numbers, where groups are small or few."""
+        """Whether regions are reheated and solved: on small tables of numbers, where groups are small or few.
+
+        Also with large groups where the table is uneven and too large for all its distances: a skewed one of 3,000
+        records lost 1.3 % less by regions, an even one 0.6 % more.
+        """
         few = self.n < (FEWEST_BY_PAIRS if self.n <= ALL_PAIRS else FEW_GROUPS) * self.k
-        return self.small and not self.categories and (self.k < LARGE_GROUPS or few)
+        regions = self.k < LARGE_GROUPS or few or (self.uneven and self.n > ALL_PAIRS)
+        return self.small and not self.categories and regions
+
+    @property
+    def depends(self) -> bool:
+        """Whether it matters how even the table is."""
+        return self.one_block != replace(self, uneven=not self.uneven).one_block
 
     @property
     def by_pairs(self) -> bool:
