@@ -38,6 +38,9 @@ LEAF = 1024
 AXES, SAMPLE = 16, 4_000
 """Columns up to which trees are cut by all of them; records from which the principal axes of more are found."""
 
+SMALL_HEAT, HEAT = 0.5, 0.75
+"""Power of the squared distance to the nearest records that the temperature at a record is in proportion to."""
+
 JOB_SHARE, SMALLEST_JOB, LARGEST_JOB = 0.6, 8_000, 60_000
 """Records of a job at most: a share of the table with which there are two, within two limits. They are constants, so that
 the result does not depend on the machine."""
@@ -93,7 +96,8 @@ class GlobalSearch(CoolingSearch[KernelGroups]):
         heat = heat_of(distance[:, : k - 1].sum(axis=1, dtype=np.float64))
         del distance, M
         self.shape = Shape(n, k, p, mixed.worth.size)
-        self.table = RecordTable(*rows, near, (heat**0.5 if self.shape.small else heat).astype(np.float32))
+        heat **= SMALL_HEAT if self.shape.small else HEAT
+        self.table = RecordTable(*rows, near, heat.astype(np.float32))
         self._begin()
         self.table.heat[:] *= np.float32((self.begun if scale is None else scale) / n)
 
