@@ -479,3 +479,13 @@ def assert_repeated(X, first):
 def refined_loss(X, k):
     Z = standardise(X)
     return 100 * sum_of_squares(Z, refine(Z, MDAV(k=k).fit(X).labels_, 6)) / np.sum(Z * Z)
+
+
+@pytest.mark.parametrize(("columns", "gentle"), [(10, True), (3, False)])
+def test_only_tables_whose_records_lie_equally_far_apart_are_cooled_gently(columns, gentle, monkeypatch):
+    """In three columns the gentler power loses 0.8 to 1.7 % more, in ten 0.2 to 0.3 % less."""
+    X = np.random.default_rng(3).normal(size=(7_000, columns))
+    chosen = Anneal(k=5, max_proposals=2_000_000, random_state=5).fit(X).information_loss_
+    monkeypatch.setattr(module, "EVEN", -1.0 if gentle else 99.0)
+    other = Anneal(k=5, max_proposals=2_000_000, random_state=5).fit(X).information_loss_
+    assert chosen < other

@@ -106,7 +106,7 @@ class Packings:
 
 
 @dataclass(frozen=True)
-class Run:
+class SolverResult:
     """What the solver said: `bound` holds for the costs below the cutoff it was given, if any."""
 
     optimal: bool
@@ -159,7 +159,7 @@ def programme(facilities: Facilities, counts: np.ndarray, k: int, packings: Pack
 def run(
     model: Any, time_limit: float | None, *, classes: int = 0, gap: float = 0.0, cutoff: float = math.inf,
     proving: bool = False,
-) -> Run:  # fmt: skip
+) -> SolverResult:  # fmt: skip
     """Solve a programme, its last `classes` variables whole; costs from the cutoff on are of no interest."""
     import highspy
 
@@ -191,7 +191,7 @@ def run(
     if classes and status == highspy.HighsModelStatus.kInfeasible:  # nothing is below the cutoff
         values, bound = np.empty(0), math.inf
     optimal = status == highspy.HighsModelStatus.kOptimal
-    return Run(optimal, objective, min(bound, cutoff), values, np.asarray(solution.row_dual))
+    return SolverResult(optimal, objective, min(bound, cutoff), values, np.asarray(solution.row_dual))
 
 
 def reduced_costs(facilities: Facilities, counts: np.ndarray, k: int, duals: np.ndarray) -> np.ndarray:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.generalization._facility import Facilities, Packings, Run, list_facilities, programme, run
+from shoal.generalization._facility import Facilities, Packings, SolverResult, list_facilities, programme, run
 from shoal.generalization._lattice import Lattice
-from shoal.generalization._relaxed import Relaxation, relax
+from shoal.generalization._relaxed import RelaxedProgramme, relax
 
 # How far above the relaxation memberships are looked at for a better recoding, in units of a cell's cost.
 SEARCHED = (0.0, 0.5)
@@ -92,7 +92,7 @@ class _Search:
     facilities: Facilities
     counts: np.ndarray
     k: int
-    relaxation: Relaxation
+    relaxation: RelaxedProgramme
     unit: float
     time_limit: float | None
     best: float
@@ -134,7 +134,7 @@ class _Search:
         done = self._run(added <= cost - base + 1e-6, cutoff, proving=True)
         self.bound = max(self.bound, done.bound)
 
-    def _run(self, members: np.ndarray, cutoff: float, *, proving: bool) -> Run:
+    def _run(self, members: np.ndarray, cutoff: float, *, proving: bool) -> SolverResult:
         """Solve the integer programme over some memberships, and keep what is better."""
         classes = np.zeros(self.facilities.cost.size, bool)
         classes[self.facilities.facility[members]] = True

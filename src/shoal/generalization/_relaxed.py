@@ -23,7 +23,7 @@ ROUNDS, ADDED = 4, 100
 
 
 @dataclass(frozen=True)
-class Relaxation:
+class RelaxedProgramme:
     """What the relaxation proves.
 
     Attributes
@@ -45,7 +45,7 @@ class Relaxation:
 
 def relax(
     facilities: Facilities, counts: np.ndarray, k: int, scale: float, time_limit: float | None
-) -> Relaxation | None:
+) -> RelaxedProgramme | None:
     """Solve the relaxation, and again with the packings it violates; None where the time was too short.
 
     Notes
@@ -87,7 +87,7 @@ def relax(
 def _priced(
     facilities: Facilities, counts: np.ndarray, k: int, chosen: np.ndarray, packings: Packings,
     time_limit: float | None,
-) -> tuple[Relaxation, np.ndarray] | None:  # fmt: skip
+) -> tuple[RelaxedProgramme, np.ndarray] | None:  # fmt: skip
     """The relaxation over some memberships, joined by others until none would lower it; and how far classes are used."""
     chosen = chosen.copy()
     while True:
@@ -109,7 +109,7 @@ def _priced(
     values = np.zeros(facilities.cost.size)
     values[classes] = done.values[part.record.size :]
     bound = float((counts * prices).sum() - charges @ packings.most + np.minimum(reduced, 0.0).sum())
-    return Relaxation(bound, np.maximum(added, 0.0), values > 1e-7, packings), values
+    return RelaxedProgramme(bound, np.maximum(added, 0.0), values > 1e-7, packings), values
 
 
 def _violated(facilities: Facilities, counts: np.ndarray, k: int, values: np.ndarray) -> Packings:

@@ -83,7 +83,7 @@ class Anneal(Microaggregator):
     ten million proposals a second and core. Memory is O(n k). Group sizes are k..2k-1.
 
     The temperature at a record is in proportion to the root of the squared distance to its k-1 nearest
-    records (its power of 0.75 on large tables), which suits skewed tables without tuning.
+    records (its power of 0.75 on large tables where these lie about equally far apart), which suits skewed tables without tuning.
 
     A table of more than 6,144 records is annealed once, as a whole, at low temperature and from a good start: MDAV
     within blocks or, up to about 30,000 records, MDAV or CBFS without blocks where that loses less, each with
