@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 import shoal
 from shoal.cli import app
-from shoal.errors import GuaranteeError
+from shoal.errors import GuaranteeError, InputError
 from shoal.privacy import k_anonymity
 from shoal.publish import protect, protect_file
 from shoal.publish.stages.check import Exposure
@@ -301,4 +301,14 @@ def test_an_order_that_tells_is_said(method, role):
     assert told not in " ".join(shoal.protect(mixed, **asked).notes)
     numbered = FAMILIES.with_columns(home=pl.int_range(12))
     if role == "identifier":
-        assert "order of the dropped identifier 'home'" in " ".join(shoal.protect(numbered, **asked).notes)
+        assert "order of the identifier 'home'" in " ".join(shoal.protect(numbered, **asked).notes)
+
+
+@pytest.mark.parametrize("method", ["mdav", "suppress"])
+@pytest.mark.parametrize("cells", [[[i] for i in range(6)], pl.Series([object()] * 6, dtype=pl.Object)])
+def test_identifiers_that_are_no_texts_are_dropped_and_never_hashed(cells, method):
+    frame = pl.DataFrame({"key": cells, "x": range(6)})
+    schema = {"columns": {"key": {"role": "identifier"}, "x": {"role": "quasi"}}}
+    assert shoal.protect(frame, 3, schema=schema, method=method).frame.columns == ["x"]
+    with pytest.raises(InputError, match="must be a text or a number to be hashed. Column 'key'"):
+        shoal.protect(frame, 3, schema=schema, method=method, identifiers="hash", accept_risk=True)

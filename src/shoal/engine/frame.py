@@ -121,8 +121,8 @@ class Frame:
         """The frame as polars computes on it; the index of a pandas frame is not part of it."""
         try:
             return self._nw.to_polars()
-        except (TypeError, pa.ArrowException) as error:
-            raise InputError(self._unreadable()) from error
+        except (TypeError, pa.ArrowException):
+            raise InputError(self._unreadable()) from None  # what went wrong may quote a cell
 
     def _unreadable(self) -> str:
         """A sentence on the first column whose cells are no Arrow column."""

@@ -7,6 +7,8 @@ import hmac
 
 import polars as pl
 
+from shoal.errors import InputError
+
 
 def pseudonyms(identifiers: pl.Series, key: bytes) -> pl.Series:
     """The same text for the same identifier, which only the holder of the key can tell.
@@ -19,7 +21,12 @@ def pseudonyms(identifiers: pl.Series, key: bytes) -> pl.Series:
     >>> hashed[0] == hashed[2], hashed[0] == hashed[1], hashed[3]
     (True, False, None)
     """
-    texts = identifiers.cast(pl.String)
+    try:
+        texts = identifiers.cast(pl.String)
+    except pl.exceptions.PolarsError:
+        raise InputError(
+            f"An identifier must be a text or a number to be hashed. Column {identifiers.name!r} holds {identifiers.dtype}."
+        ) from None
     distinct = texts.drop_nulls().unique()
     digests = [hmac.new(key, text.encode(), hashlib.sha256).hexdigest()[:32] for text in distinct]
     return texts.replace_strict(

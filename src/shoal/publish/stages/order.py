@@ -24,6 +24,8 @@ def order_notes(head: pl.DataFrame, hidden: Iterable[str]) -> tuple[str, ...]:
     said = []
     for name in hidden:
         cells = head[name]
+        if cells.dtype == pl.Object:  # nothing can be told about these
+            continue
         distinct = cells.n_unique()
         if 1 < distinct < head.height and cells.rle_id().n_unique() == distinct:
             said.append(
@@ -31,7 +33,7 @@ def order_notes(head: pl.DataFrame, hidden: Iterable[str]) -> tuple[str, ...]:
             )
         elif distinct == head.height and (cells.is_sorted() or cells.is_sorted(descending=True)):
             said.append(
-                f"The rows stand in the order of the dropped identifier {name!r}, which tells who is who to whoever knows "
+                f"The rows stand in the order of the identifier {name!r}, which tells who is who to whoever knows "
                 "that order. --order shuffle hides it."
             )
     return tuple(said)
