@@ -1,7 +1,7 @@
 """Lower bounds on the information loss: how far a partition can be from optimal, proven.
 
 The cheap bound needs nearest neighbours only. Dual ascent finds prices of the records that no group undercuts, at any
-size. On small tables a linear relaxation with cuts, solved by column generation, raises the bound further; where
+size; where records come in clusters, small blocks of them are solved as wholes. On small tables a linear relaxation with cuts, solved by column generation, raises the bound further; where
 little is left between it and a known partition, an integer programme proves the optimum.
 """
 
@@ -36,6 +36,9 @@ __all__ = ["Bound", "BoundForecast", "forecast", "information_loss_bound", "part
 # Records from which dual ascent comes before the linear programme.
 _FEWEST_ASCENDED = 200
 
+# A gap, in parts of the loss, that cuts over triples do not close: blocks of records are then solved as wholes.
+_WIDE_GAP = 0.025
+
 # A bound this near to a partition's sum of squares proves it optimal.
 _MEETS = 2e-6
 
@@ -53,7 +56,7 @@ class Bound:
         No partition loses less than this (100 * SSE / SST on standardised columns).
     proven : bool
         Whether the bound is proven. A search that had to be cut short never enters it, so it always is.
-    method : {"trivial", "cheap", "ascent", "relaxation", "cuts", "integer"}
+    method : {"trivial", "cheap", "ascent", "blocks", "relaxation", "cuts", "integer"}
         What proved it.
     information_loss : float or None
         Loss of the best partition met on the way; None where none was looked for.
@@ -254,6 +257,7 @@ class _Search:
         self._optimal = False
         self._relaxation: Any = None
         self._ascent: Any = None
+        self._blocked: Any = None
         self._note = ""
 
     def run_until_done_or_interrupted(self) -> None:
@@ -306,11 +310,11 @@ class _Search:
         if self._best[1] is None or small:
             self.offer(incumbent(self._Z, k, min(5.0, self._seconds / 10) if small else None))
         if n >= _FEWEST_ASCENDED and k <= LARGEST_K:
-            duals = self._ascend(duals)
+            duals = self._ascend(duals, small)
         if small and self._time_left() > 0:
             self._strong(duals)
 
-    def _ascend(self, duals: np.ndarray) -> np.ndarray:
+    def _ascend(self, duals: np.ndarray, small: bool) -> np.ndarray:
         from shoal.relaxation.ascent import Ascent
         from shoal.relaxation.surroundings import Surroundings
 
@@ -318,11 +322,24 @@ class _Search:
         self._ascent = Ascent(around, duals, self._best[1], self._time_left)
         self._ascent.run(self._loss - _MEETS / 2, self._tell)
         self._raise_from_searches()
+        if small and self._gap > _WIDE_GAP and not self._ascent.cut:
+            self._blocks(around)
         if self._ascent.cut:
             self._note = (
                 f"{self._ascent.cut} records were priced lower, as too many groups come close to them."
             )
         return self._ascent.pi
+
+    def _blocks(self, around: Any) -> None:
+        from shoal.relaxation.blocked import LARGEST_K as LARGEST_K_OF_BLOCKS
+        from shoal.relaxation.blocked import BlockAscent
+
+        labels = self._best[1]
+        if labels is None or self._k > LARGEST_K_OF_BLOCKS:
+            return
+        self._blocked = BlockAscent(around, self._ascent, labels, self._time_left)
+        self._blocked.run(self._loss - _MEETS / 2, self._tell)
+        self._raise_from_searches()
 
     def _strong(self, duals: np.ndarray) -> None:
         from shoal.relaxation.columns import Relaxation, first_groups
@@ -372,6 +389,10 @@ class _Search:
     def _loss(self) -> float:
         return self._best[0]
 
+    @property
+    def _gap(self) -> float:
+        return 1.0 - self._value / self._loss
+
     def _raise(self, value: float, method: str) -> None:
         if value > self._value:
             self._value, self._method = value, method
@@ -379,6 +400,8 @@ class _Search:
     def _raise_from_searches(self) -> None:
         if self._ascent is not None:
             self._raise(self._ascent.value, "ascent")
+        if self._blocked is not None:
+            self._raise(self._blocked.value, "blocks")
         if self._relaxation is not None:
             method = "cuts" if (self._relaxation.mu > 0).any() else "relaxation"
             self._raise(self._relaxation.value, method)

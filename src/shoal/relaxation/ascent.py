@@ -104,7 +104,7 @@ class Ascent:
             if self._time_left() <= PROOF_TIME * last:
                 break
             begun = time.monotonic()
-            eps = share * self._scale()
+            eps = share * scale_of(self._around, self._prices)
             self._ascend(eps, calm=turn < CALM)
             self._add(price_near(self._around, self._prices + 0.5 * eps, NODES).groups)
             # The first round may have compiled.
@@ -115,22 +115,20 @@ class Ascent:
             share = max(LAST, share * FALL)
         for turn in range(PROOFS + wide):
             if turn > 0:
-                self._ascend(share * self._scale(), calm=False)
+                self._ascend(share * scale_of(self._around, self._prices), calm=False)
             self._prove()
             report("proof", self.value)
             if self._time_left() <= 3 * last or self.value >= target:
                 return
 
-    def _scale(self) -> np.ndarray:
-        """What is a large change of each price: the mean price around it."""
-        size = np.abs(self._prices)
-        near = self._around.near[:, : self._around.k - 1]
-        size = (size + size[near].sum(axis=1)) / self._around.k
-        return np.maximum(size, FLOOR * size.mean())
+    @property
+    def pool(self) -> tuple[np.ndarray, np.ndarray]:
+        """The last prices and the groups they come from, by place."""
+        return self._prices, self._groups
 
     def _ascend(self, eps: np.ndarray, calm: bool) -> None:
         old = self._prices.copy()
-        start, listed = _by_member(self._groups, old.size)
+        start, listed = by_member(self._groups, old.size)
         entropic(
             self._costs.copy(), start, listed, self._prices, eps, PASSES, self._rng.permutation(old.size)
         )
@@ -158,12 +156,19 @@ class Ascent:
             keep = q < np.partition(q, left)[left]
             self._groups, self._costs, self._keys = self._groups[keep], self._costs[keep], self._keys[keep]
         groups = np.sort(groups, axis=1).astype(np.int64)
-        keys, first = np.unique(_keys(groups), return_index=True)
+        keys, first = np.unique(keys_of(groups), return_index=True)
         fresh = first[~np.isin(keys, self._keys)]
         new = np.ascontiguousarray(groups[fresh])
         self._groups = np.concatenate([self._groups, new])
-        self._keys = np.concatenate([self._keys, _keys(new)])
-        self._costs = np.concatenate([self._costs, _costs(self._around.space.columns, new)])
+        self._keys = np.concatenate([self._keys, keys_of(new)])
+        self._costs = np.concatenate([self._costs, squares_of(self._around.space.columns, new)])
+
+
+def scale_of(around: Surroundings, prices: np.ndarray) -> np.ndarray:
+    """What is a large change of each price: the mean price around it."""
+    size = np.abs(prices)
+    size = (size + size[around.near[:, : around.k - 1]].sum(axis=1)) / around.k
+    return np.maximum(size, FLOOR * size.mean())
 
 
 def first_pool(around: Surroundings, labels: np.ndarray | None, rng: np.random.Generator) -> np.ndarray:
@@ -201,9 +206,10 @@ def _loss(X: np.ndarray, labels: np.ndarray) -> float:
     return total
 
 
-def _by_member(groups: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """The groups of each record, one record after the other, and where those of each begin."""
-    start = np.concatenate([[0], np.cumsum(np.bincount(groups.ravel(), minlength=n))])
+def by_member(groups: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Where the groups of each record begin, and the groups, one record after the other."""
+    counts = np.bincount(groups[groups >= 0], minlength=n)
+    start = np.concatenate([[0], np.cumsum(counts)])
     return start, _sorted_groups(groups, start)
 
 
@@ -212,16 +218,17 @@ def _by_member(groups: np.ndarray, n: int) -> tuple[np.ndarray, np.ndarray]:
 
 @kernel()
 def _sorted_groups(groups, start):
-    listed, at = np.empty(groups.size, np.int32), start.copy()
+    listed, at = np.empty(start[-1], np.int32), start.copy()
     for g in range(groups.shape[0]):
         for i in groups[g]:
-            listed[at[i]] = g
-            at[i] += 1
+            if i >= 0:
+                listed[at[i]] = g
+                at[i] += 1
     return listed
 
 
 @kernel()
-def _keys(groups):
+def keys_of(groups):
     """A number for each group; that two groups share one is so rare that losing a group does not matter."""
     out = np.empty(groups.shape[0], np.uint64)
     for g in range(groups.shape[0]):
@@ -234,17 +241,20 @@ def _keys(groups):
 
 
 @kernel()
-def _costs(columns, groups):
-    """Sum of squares of each group, from the squared distances of its pairs."""
-    m, k = groups.shape
+def squares_of(columns, groups):
+    """Sum of squares of each group (rows filled up with -1), from the squared distances of its pairs."""
+    m, width = groups.shape
     out = np.zeros(m)
     for g in range(m):
-        for x in range(k):
+        size = width
+        while groups[g, size - 1] < 0:
+            size -= 1
+        for x in range(size):
             for y in range(x):
                 for a in range(columns.shape[0]):
                     t = columns[a, groups[g, x]] - columns[a, groups[g, y]]
                     out[g] += t * t
-        out[g] /= k
+        out[g] /= size
     return out
 
 

@@ -96,8 +96,8 @@ def _half_stars(W, alive, t):
 
 
 @kernel()
-def search_root(space, pi, own, k, i, listed, dr, nodes, kept):
-    """Groups of negative f with root i, priced at `own`, among the listed records.
+def search_root(space, pi, block, own, k, i, listed, dr, nodes, kept):  # noqa: C901 - one step of a compiled search, case by case
+    """Groups of negative f with root i, priced at `own`, among the listed records, that lie in no one block.
 
     The lowest f for each listed record, how many groups were kept (the first ones in `kept`), what the grid may
     hide, a negative bound if the search had to end early (0 if not), and nodes.
@@ -110,7 +110,7 @@ def search_root(space, pi, own, k, i, listed, dr, nodes, kept):
         for x in range(m):
             f = 0.5 * dr[x] - (own + pi[listed[x]])
             margin = max(margin, ROOM * (dr[x] + abs(own) + abs(pi[listed[x]])))
-            if f < 0.0:
+            if f < 0.0 and (block[i] < 0 or block[listed[x]] != block[i]):
                 least[x] = f
                 if found < kept.shape[0]:
                     kept[found, 0], kept[found, 1] = i, listed[x]
@@ -126,8 +126,11 @@ def search_root(space, pi, own, k, i, listed, dr, nodes, kept):
     for a in range(count):
         for b in range(count):
             V[a, b] = W[inside[a], inside[b]]
-    lows = np.zeros(count)
-    found, used = _grow(V, t, nodes, lows, kept)
+    lows, outside = np.zeros(count), np.ones(count, np.bool_)
+    if block[i] >= 0:
+        for a in range(count):
+            outside[a] = block[listed[inside[a]]] != block[i]
+    found, used = _grow(V, t, outside, nodes, lows, kept)
     for a in range(count):
         least[inside[a]] = lows[a]
     for g in range(min(found, kept.shape[0])):
@@ -138,8 +141,11 @@ def search_root(space, pi, own, k, i, listed, dr, nodes, kept):
 
 
 @kernel()
-def _grow(V, t, nodes, lows, kept):  # noqa: C901, PLR0912, PLR0915 - one step of a compiled search, case by case
-    """Sets of t records of negative weight, by chains (step 4); how many were kept, and nodes (more: cut short)."""
+def _grow(V, t, outside, nodes, lows, kept):  # noqa: C901, PLR0912, PLR0915 - one step of a compiled search, case by case
+    """Sets of t records of negative weight, one outside the root's block, by chains (step 4).
+
+    How many were kept, and nodes (more than allowed: cut short).
+    """
     n = V.shape[0]
     star = np.zeros((n, t))
     for a in range(n):
@@ -186,7 +192,7 @@ def _grow(V, t, nodes, lows, kept):  # noqa: C901, PLR0912, PLR0915 - one step o
             grown = value[m] + own
             T[m] = v
             if m + 1 == t:
-                if grown < 0.0:
+                if grown < 0.0 and outside[T].any():
                     better = False
                     for x in range(t):
                         if grown < lows[T[x]]:

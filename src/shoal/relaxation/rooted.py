@@ -68,7 +68,7 @@ class Rooted:
     work: int
 
 
-def price_all(around: Surroundings, pi: np.ndarray, nodes: int) -> Rooted:
+def price_all(around: Surroundings, pi: np.ndarray, nodes: int, block: np.ndarray | None = None) -> Rooted:
     """Search all groups of k that cost less than their prices, and lower the prices until none does.
 
     Parameters
@@ -77,6 +77,8 @@ def price_all(around: Surroundings, pi: np.ndarray, nodes: int) -> Rooted:
         Any prices.
     nodes : int
         Most nodes of the search from one root.
+    block : array of int64, (n,), optional
+        The block of each record, negative for none. Groups within one block are left out: others count them.
 
     Notes
     -----
@@ -85,22 +87,23 @@ def price_all(around: Surroundings, pi: np.ndarray, nodes: int) -> Rooted:
     then do as well: averaged over its k-subsets, a group of s has cost (k - 1) / (s - 1) c(S) and price k / s
     pi(S), and s (k - 1) <= k (s - 1).
     """
-    return _price(around, pi, nodes, exact=True)
+    return _price(around, pi, nodes, block, exact=True)
 
 
-def price_near(around: Surroundings, pi: np.ndarray, nodes: int) -> Rooted:
+def price_near(around: Surroundings, pi: np.ndarray, nodes: int, block: np.ndarray | None = None) -> Rooted:
     """Search groups of each root with its nearest records only; what it finds proves nothing."""
-    return _price(around, pi, nodes, exact=False)
+    return _price(around, pi, nodes, block, exact=False)
 
 
-def _price(around: Surroundings, pi: np.ndarray, nodes: int, exact: bool) -> Rooted:
+def _price(around: Surroundings, pi: np.ndarray, nodes: int, block: np.ndarray | None, exact: bool) -> Rooted:
     n, k = around.n, around.k
+    block = np.full(n, -1) if block is None else block
     rank = np.empty(n, np.int64)
     rising = np.argsort(pi, kind="stable")
     rank[rising] = np.arange(n)
     first, second = _shares(around, pi)
     prices = Prices(
-        pi, rank, np.ascontiguousarray(around.sums[:, max(0, k - 2)]), first, second,
+        pi, block, rank, np.ascontiguousarray(around.sums[:, max(0, k - 2)]), first, second,
         _running_max(first, rising), _running_max(second, rising),
         np.maximum.reduceat(pi, around.space.leaf[:-1]), np.minimum.reduceat(rank, around.space.leaf[:-1]),
     )  # fmt: skip
@@ -144,6 +147,7 @@ class Prices(NamedTuple):
     """Prices and what follows from them, by place."""
 
     pi: np.ndarray
+    block: np.ndarray  # of each record, negative for none: groups within one are left out
     rank: np.ndarray
     others: np.ndarray  # sum of the k - 2 smallest squared distances
     first: np.ndarray  # shares by the first count of pairs, and by the second
@@ -181,7 +185,7 @@ def _search_roots(space, prices, near, k, nodes, roots, exact, lowest, charge, r
         own, paid, tries = prices.pi[i], first, TRIES if exact else 1
         for turn in range(tries):
             least, found, margin, low, used = search_root(
-                space, prices.pi, own + paid, k, i, listed[:m], dr[:m], nodes, kept
+                space, prices.pi, prices.block, own + paid, k, i, listed[:m], dr[:m], nodes, kept
             )
             work += used
             if low == 0.0:
