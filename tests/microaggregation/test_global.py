@@ -489,3 +489,28 @@ def test_only_tables_whose_records_lie_equally_far_apart_are_cooled_gently(colum
     monkeypatch.setattr(module, "EVEN", -1.0 if gentle else 99.0)
     other = Anneal(k=5, max_proposals=2_000_000, random_state=5).fit(X).information_loss_
     assert chosen < other
+
+
+@pytest.mark.parametrize(
+    ("columns", "k", "sweeps", "narrows"),
+    [(10, 5, 120, True), (10, 5, 60, False), (10, 3, 120, False), (3, 5, 120, False)],
+    ids=["even", "few sweeps", "small groups", "uneven"],
+)
+def test_long_annealings_of_even_tables_look_at_fewer_groups_where_it_is_cold(
+    columns, k, sweeps, narrows, small_jobs, monkeypatch
+):
+    """Where it is cold records move to the nearest groups alone, and few groups are founded or dissolved."""
+    looked = []
+    jobs = GlobalSearch._jobs
+
+    def told(search, groups, hot, cold, count, found, dissolved):
+        looked.append((search._screen(hot), found))
+        return jobs(search, groups, hot, cold, count, found, dissolved)
+
+    monkeypatch.setattr(GlobalSearch, "_jobs", told)
+    X = np.random.default_rng(3).normal(size=(600, columns))
+    Anneal(k=k, max_proposals=600 * sweeps, random_state=5).fit(X)
+    widths, rates = zip(*looked[:-1], strict=True)  # the last one settles
+    assert (widths[-1] < 0.6 * widths[0]) == narrows
+    assert len(set(widths)) == 1 or narrows
+    assert set(rates) == {16 if narrows else 32}

@@ -8,7 +8,8 @@ was not told about kept. Inside, names of columns are texts; a pandas frame gets
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+import unicodedata
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -58,6 +59,7 @@ class Frame:
         repeated = {name for name in self._nw.columns if self._nw.columns.count(name) > 1}
         if repeated:
             raise InputError(f"Column names must differ. Got {sorted(repeated)} more than once.")
+        refuse_control(self._nw.columns)
 
     def _like(self, frame: nw.DataFrame[Any]) -> Frame:
         """Another frame of the same kind."""
@@ -238,6 +240,26 @@ def _named_by_texts(data: Any) -> tuple[dict[str, Hashable], Any]:
     if repeated:
         raise InputError(f"Column names must differ as texts. Got {repeated[0]!r} more than once.")
     return dict(zip(texts, data.columns, strict=True)), data.set_axis(texts, axis=1)
+
+
+def refuse_control(names: Iterable[str]) -> None:
+    r"""Raise a sentence if the name of a column holds a line end or another control character.
+
+    Names stand in the header of the output, in notes and in commands: one that breaks lines would break all of these.
+
+    Examples
+    --------
+    >>> from shoal.engine.frame import refuse_control
+    >>> refuse_control(["age", "income\n(yearly)"])
+    Traceback (most recent call last):
+    ...
+    shoal.errors.InputError: Column names must be without line ends and other control characters. Got 'income\n(yearly)'.
+    """
+    for name in names:
+        if any(unicodedata.category(each) in ("Cc", "Zl", "Zp") for each in name):
+            raise InputError(
+                f"Column names must be without line ends and other control characters. Got {name[:80]!r}."
+            )
 
 
 def refuse_odd_cells(X: np.ndarray, names: Sequence[str]) -> None:

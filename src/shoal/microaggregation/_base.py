@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
+import sys
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from shoal.engine.encode import Standardiser, group_means, sum_of_squares
+from shoal.engine.estimator import Estimator, check_fitted
 from shoal.engine.frame import Frame, is_frame
 from shoal.errors import InputError, InternalError
-from shoal.microaggregation._estimator import Estimator
 from shoal.params import Constraint, check_params
 
 
@@ -36,6 +37,7 @@ class Microaggregator(Estimator):
 
     name: ClassVar[str]
     deterministic: ClassVar[bool] = True
+    keeps_best: ClassVar[bool] = False  # whether an interrupted `fit` ends with the best partition so far
     _rules: ClassVar[dict[str, Constraint]] = {}
 
     k: int
@@ -149,7 +151,7 @@ class Microaggregator(Estimator):
         the same kind of table
             Integer columns become floats, since a mean seldom is an integer.
         """
-        _check_fitted(self)
+        check_fitted(self)
         matrix = self._matrix(X, reset=False)
         labels = self.labels_ if _fingerprint(matrix) == self._fingerprint else self._nearest(matrix)
         masked = self.centroids_[labels]
@@ -175,7 +177,7 @@ class Microaggregator(Estimator):
 
     def get_feature_names_out(self, input_features: Any = None) -> np.ndarray:
         """Names of the columns of the output: those of the input."""
-        _check_fitted(self)
+        check_fitted(self)
         if hasattr(self, "feature_names_in_"):
             names = self.feature_names_in_
             if input_features is not None and list(input_features) != list(names):
@@ -186,6 +188,20 @@ class Microaggregator(Estimator):
                 raise InputError("input_features should have length equal to number of features.")
             return np.asarray(input_features, dtype=object)
         return np.asarray([f"x{j}" for j in range(self.n_features_in_)], dtype=object)
+
+    def set_output(self, *, transform: str | None = None) -> Self:
+        """The container that `transform` gives: "default", "pandas" or "polars"."""
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def _contained(self, X: Any, masked: Any) -> Any:
+        """What `transform` gives, in the container that was asked for here or in scikit-learn's settings."""
+        if not hasattr(self, "_sklearn_output_config") and "sklearn" not in sys.modules:
+            return masked
+        from sklearn.utils._set_output import _wrap_data_with_container
+
+        return _wrap_data_with_container("transform", masked, X, self)
 
     def _matrix(self, X: Any, *, reset: bool) -> np.ndarray:
         """The numeric columns as a finite float64 matrix."""
@@ -215,10 +231,3 @@ class Microaggregator(Estimator):
 
 def _fingerprint(matrix: np.ndarray) -> bytes:
     return hashlib.blake2b(np.ascontiguousarray(matrix).view(np.uint8).data, digest_size=16).digest()
-
-
-def _check_fitted(method: Microaggregator) -> None:
-    if not hasattr(method, "labels_"):
-        from sklearn.utils.validation import check_is_fitted
-
-        check_is_fitted(method)

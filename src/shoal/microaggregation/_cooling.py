@@ -89,9 +89,11 @@ def heat_of(spread: np.ndarray) -> np.ndarray:
 class CoolingSearch(ABC, Generic[State]):
     """Annealing of a table as a whole.
 
-    A subclass sets `order`, the records in the order of the search, and `shape`, then calls `_begin`.
+    A subclass sets `order`, the records in the order of the search, and `shape`, then calls `_begin`. Of every 1,024
+    proposals `rates` say how many found and how many dissolve a group.
     """
 
+    rates: tuple[int, int] = (FOUND, DISSOLVE)
     order: np.ndarray
     shape: Shape
     states: list[State]
@@ -214,8 +216,8 @@ class CoolingSearch(ABC, Generic[State]):
         ):
             if self.work.over_after(last * n):
                 break
-            self._level(warm, cold, int(count), FOUND, DISSOLVE)
-        self._level(*QUENCH, last, 0, 0)
+            self._level(warm, cold, int(count))
+        self._level(*QUENCH, last, settle=True)
 
     def _seconds_per_proposal(self) -> float:
         """Seconds of one core that a proposal takes, whatever the machine does beside."""
@@ -224,20 +226,19 @@ class CoolingSearch(ABC, Generic[State]):
     def _speed(self) -> float:
         """Proposals per second of all threads, from a short trial, after which the first partition is put back."""
         rng, self.rng, hot = self.rng, np.random.default_rng(0), self.heats[0] / self.k**0.5
-        self._level(hot, hot, 1, FOUND, DISSOLVE)
+        self._level(hot, hot, 1)
         self.work.proposals, started = 0, time.perf_counter()
         while self.work.proposals < TRIAL:
-            self._level(hot, hot, 2, FOUND, DISSOLVE)
+            self._level(hot, hot, 2)
         speed = self.work.proposals / (time.perf_counter() - started)
         self.states = self._fresh()
         self.work.proposals, self.rng = 0, rng
         return speed
 
-    def _level(self, hot: float, cold: float, sweeps: int, found: int, dissolved: int) -> None:
-        """Sweep the table with jobs of a fresh draw."""
-        jobs = [
-            job for groups in self.states for job in self._jobs(groups, hot, cold, sweeps, found, dissolved)
-        ]
+    def _level(self, hot: float, cold: float, sweeps: int, *, settle: bool = False) -> None:
+        """Sweep the table with jobs of a fresh draw; where it is to settle, the number of groups stays."""
+        rates = (0, 0) if settle else self.rates
+        jobs = [job for groups in self.states for job in self._jobs(groups, hot, cold, sweeps, *rates)]
         running = [self.workers.submit(job) for job in jobs]
         for future in running:
             future.result()

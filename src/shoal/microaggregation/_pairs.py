@@ -11,6 +11,7 @@ import numpy as np
 from shoal.engine.kernels.axes import blocks_of
 from shoal.microaggregation._anneal_kernels import LOGS
 from shoal.microaggregation._cooling import WARM, CoolingSearch, heat_of, list_length, screen
+from shoal.microaggregation._copies import see_past_copies
 from shoal.microaggregation._global_kernels import DISSOLVE, FOUND
 from shoal.microaggregation._pair_kernels import (
     PairGroups,
@@ -30,6 +31,10 @@ NANOSECONDS = 25.0, 6.0, 0.26
 """Of a proposal, of each exchange it compares, and of each record of the table for a move that is made."""
 
 
+ALIKE_HEATS = (26.0, 0.13)
+"""First and last temperature where most records have many copies: little is lost, but to leave one's copies costs much."""
+
+
 class PairSearch(CoolingSearch[PairGroups]):
     """The search on a small table of numbers."""
 
@@ -43,10 +48,13 @@ class PairSearch(CoolingSearch[PairGroups]):
         self.order = np.concatenate(list(blocks_of(X[:, :p], 2 * k)))
         X = X[self.order]
         near, spread = neighbours(X, list_length(n, k), k)
-        heat = np.sqrt(heat_of(spread))
+        lists = see_past_copies(X[:, :p], near)
+        alike = bool((lists != near).any(axis=1).mean() > 0.5)
+        heat = np.ones(n) if alike else np.sqrt(heat_of(spread))
         self.shape = Shape(n, k, p)
-        self.table = PairTable(squared_distances(X), near, heat.astype(np.float32))
+        self.table = PairTable(squared_distances(X), lists, heat.astype(np.float32))
         self._begin()
+        self.heats = ALIKE_HEATS if alike else self.heats
         self.table.heat[:] *= np.float32(self.begun / n)
 
     def _build(self, labels: np.ndarray) -> PairGroups:

@@ -98,8 +98,8 @@ def neighbour_lists(
     first = [np.arange(a, b, dtype=np.int32) for a, b in pairwise(edges)]
     list(each(lambda inside: _nearest_within(rows, p, inside, near, distance, True), first))
     if len(first) > 1:
-        for share in SHARES:
-            other = [np.sort(inside).astype(np.int32) for inside in blocks_of(M, most, share)]
+        for tree in each(lambda share: blocks_of(M, most, share), SHARES):
+            other = [np.sort(inside).astype(np.int32) for inside in tree]
             list(each(lambda inside: _nearest_within(rows, p, inside, near, distance, False), other))
         old = near.copy()
         ranges = [(a, min(a + RANGE, n)) for a in range(0, n, RANGE)]

@@ -1,21 +1,20 @@
 """The scikit-learn interface of a method, without importing scikit-learn before someone else has.
 
 Importing scikit-learn takes longer than protecting a small table, and forming groups needs none of it. What its
-base classes do is done here in the same words; where its own objects are asked for (tags, checked input, output
-in other containers), it is imported.
+base classes do is done here in the same words; where its own objects are asked for (tags, a sentence on what was not
+fitted), it is imported.
 """
 
 from __future__ import annotations
 
 import inspect
-import sys
 from typing import Any, Self
 
 from shoal.typing import Keywords
 
 
 class Estimator:
-    """Parameters by name, and the transformer's part of scikit-learn's interface."""
+    """Parameters by name, and what scikit-learn asks a transformer about itself."""
 
     @classmethod
     def _parameters(cls) -> list[str]:
@@ -70,16 +69,10 @@ class Estimator:
 
         return Transformer().__sklearn_tags__()
 
-    def set_output(self, *, transform: str | None = None) -> Self:
-        """The container that `transform` gives: "default", "pandas" or "polars"."""
-        if transform is not None:
-            self._sklearn_output_config = {"transform": transform}
-        return self
 
-    def _contained(self, X: Any, masked: Any) -> Any:
-        """What `transform` gives, in the container that was asked for here or in scikit-learn's settings."""
-        if not hasattr(self, "_sklearn_output_config") and "sklearn" not in sys.modules:
-            return masked
-        from sklearn.utils._set_output import _wrap_data_with_container
+def check_fitted(estimator: Estimator) -> None:
+    """Raise scikit-learn's `NotFittedError` where nothing was learned yet."""
+    if not hasattr(estimator, "labels_"):
+        from sklearn.utils.validation import check_is_fitted
 
-        return _wrap_data_with_container("transform", masked, X, self)
+        check_is_fitted(estimator, "labels_")
