@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from shoal.errors import GuaranteeError, ParameterError, SchemaError
 from shoal.generalization import Conditions, Generalize, Hierarchy
 from shoal.generalization._certificate import lower_bound
+from shoal.generalization._facility import list_facilities
 from shoal.generalization._generalize import node_costs
 from shoal.generalization._global import best_node
 from shoal.generalization._lattice import Lattice
@@ -39,7 +40,7 @@ def test_local_recoding_is_the_best_partition_and_bounds_hold(rows):
     found = recode_locally(lattice, Conditions(2))
     assert found.loss == pytest.approx(best)
     assert found.bound <= best + 1e-9
-    programme = solve(lattice, 2, 1e9)
+    programme = solve(lattice, list_facilities(lattice, 2), 2, 1e9)
     assert programme.bound == pytest.approx(best * len(rows), abs=1e-6)
     for start in (
         np.zeros(lattice.counts.size),

@@ -60,7 +60,7 @@ def test_bad_weights_and_populations_are_one_sentence():
         risk.measure(table, "zip", weights="w")
     with pytest.raises(InputError, match="above 0"):
         risk.measure(pl.DataFrame({"zip": ["a"], "w": [-2.0]}), "zip", weights="w")
-    with pytest.raises(InputError, match="missing cells"):
+    with pytest.raises(InputError, match="1 missing or infinite of 2"):
         risk.measure(pl.DataFrame({"zip": ["a", "a"], "w": [None, 2.0]}), "zip", weights="w")
     with pytest.raises(InputError, match="1 records whose class it lacks"):
         risk.measure(table, "zip", population=pl.DataFrame({"zip": ["b"]}))

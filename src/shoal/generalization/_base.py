@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import polars as pl
-from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
+from shoal.engine.estimator import Estimator, check_fitted
 from shoal.engine.frame import Frame, is_frame
 from shoal.errors import InputError, ParameterError
 from shoal.generalization._table import table_of
 from shoal.params import Constraint, check_params
 
 
-class Recoder(TransformerMixin, BaseEstimator):
+class Recoder(Estimator):
     """Common base: fit finds what every cell is released as, `transform` releases the fitted table.
 
     Attributes
@@ -32,7 +32,7 @@ class Recoder(TransformerMixin, BaseEstimator):
     bound_ : float or None
         No release of this kind loses less; None where it was not asked for.
     bound_seconds_ : float
-        What the bound took.
+        What the bound took of a processor.
     """
 
     name: ClassVar[str]
@@ -42,6 +42,7 @@ class Recoder(TransformerMixin, BaseEstimator):
     columns: Sequence[str] | None
     apart: str | None
     labels_: np.ndarray
+    n_groups_: int
     released_: pl.DataFrame
     loss_: float
     bound_: float | None
@@ -50,7 +51,7 @@ class Recoder(TransformerMixin, BaseEstimator):
     @property
     def gap_(self) -> float | None:
         """How far the loss is above the bound at most, as a share of the loss; 0 where it is proven best."""
-        check_is_fitted(self, "labels_")
+        check_fitted(self)
         if self.bound_ is None:
             return None
         return 0.0 if self.loss_ <= 0 else max(0.0, (self.loss_ - self.bound_) / self.loss_)
@@ -61,12 +62,20 @@ class Recoder(TransformerMixin, BaseEstimator):
         check_params(type(self).__name__, self._rules, {name: params[name] for name in self._rules})
         return self
 
+    @abstractmethod
+    def fit(self, X: Any, y: None = None) -> Self:
+        """Find what every cell is released as."""
+
+    def fit_transform(self, X: Any, y: None = None) -> Any:
+        """Fit the table and release it."""
+        return self.fit(X, y).transform(X)
+
     def transform(self, X: Any) -> Any:
         """Release the fitted table: the same kind, the other columns as they are.
 
         What is released depends on all records, so no other table can be transformed.
         """
-        check_is_fitted(self, "labels_")
+        check_fitted(self)
         table = table_of(X, self.columns)
         if not table.equals(self._fitted, null_equal=True):
             raise InputError("What is released was found for the fitted table; fit the other table itself.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +13,7 @@ from shoal.generalization._anneal import class_prices, improve, mean_cost
 from shoal.generalization._certificate import lower_bound
 from shoal.generalization._closing import class_nodes, close_classes
 from shoal.generalization._conditions import Conditions
+from shoal.generalization._facility import Facilities, list_facilities
 from shoal.generalization._lattice import Lattice
 from shoal.generalization._programme import solve
 
@@ -35,7 +37,7 @@ class LocalRecoding:
     bound : float or None
         No recoding of classes of k costs less on the mean; None where it was not asked for.
     seconds : float
-        What the bound took.
+        What the bound took of a processor.
     """
 
     labels: np.ndarray
@@ -75,42 +77,51 @@ def recode_locally(
         raise GuaranteeError(f"No class can hold {conditions}: the whole table does not.")
     nodes, _ = lattice.nodes_by(lattice.level_costs(), MOST_NODES)
     first = _held(lattice, conditions, close_classes(lattice, conditions, nodes))
-    labels = improve(lattice, conditions, first, proposals, random_state)
-    bound, began = None, time.perf_counter()
-    if certify:
-        labels, bound = _certified(
-            lattice, conditions, first, labels, unit, time_limit, full=certify == "full"
+    full, bound, seconds = certify == "full", None, 0.0
+    facilities = list_facilities(lattice, conditions.k) if certify else None
+    with ThreadPoolExecutor(1) as beside:
+        # The bound of a large table needs the first classes alone: it is found while they are improved.
+        task = (
+            beside.submit(_bounded, lattice, conditions.k, first, full)
+            if certify and facilities is None
+            else None
         )
-    seconds = time.perf_counter() - began
+        labels = improve(lattice, conditions, first, proposals, random_state)
+        if task is not None:
+            bound, seconds = task.result()
+    if facilities is not None:
+        began = time.thread_time()
+        labels, bound = _solved(lattice, conditions, facilities, labels, unit, time_limit, full=full)
+        seconds = time.thread_time() - began
     loss = mean_cost(lattice, labels)
     found = class_nodes(lattice.tuples[lattice.of_row], labels, int(labels.max()) + 1, lattice.joined)
     return LocalRecoding(labels, found, loss, None if bound is None else min(bound, loss), seconds)
 
 
-def _certified(
-    lattice: Lattice, conditions: Conditions, first: np.ndarray, labels: np.ndarray, unit: float,
+def _solved(
+    lattice: Lattice, conditions: Conditions, facilities: Facilities, labels: np.ndarray, unit: float,
     time_limit: float | None, *, full: bool,
 ) -> tuple[np.ndarray, float]:  # fmt: skip
-    """Better labels where the table is small enough for a programme, and a bound on the mean cost.
+    """Better labels of a small table where its programme finds them, and a bound on the mean cost."""
+    n, cost = lattice.n_records, mean_cost(lattice, labels)
+    programme = solve(
+        lattice, facilities, conditions.k, cost * n, unit=unit, time_limit=time_limit, full=full
+    )
+    found = programme.labels
+    if found is not None and bool(conditions.holds(found).all()) and mean_cost(lattice, found) < cost:
+        labels = found
+    return labels, programme.bound / n
+
+
+def _bounded(lattice: Lattice, k: int, first: np.ndarray, full: bool) -> tuple[float, float]:
+    """A bound on the mean cost of a large table's record, and the seconds it took.
 
     Prices start from the first classes: those of better ones are lower where they need not be, and bound less.
     """
-    n = lattice.n_records
-    programme = solve(
-        lattice, conditions.k, mean_cost(lattice, labels) * n, unit=unit, time_limit=time_limit, full=full
-    )
-    if programme is not None:
-        found = programme.labels
-        if (
-            found is not None
-            and bool(conditions.holds(found).all())
-            and mean_cost(lattice, found) < mean_cost(lattice, labels)
-        ):
-            labels = found
-        return labels, programme.bound / n
-    prices = class_prices(lattice, first)[first]
-    by_tuple = np.bincount(lattice.of_row, weights=prices) / lattice.counts
-    return labels, lower_bound(lattice, conditions.k, RAISED * by_tuple, SWEEPS if full else 0)
+    began = time.thread_time()
+    by_tuple = np.bincount(lattice.of_row, weights=class_prices(lattice, first)[first]) / lattice.counts
+    bound = lower_bound(lattice, k, RAISED * by_tuple, SWEEPS if full else 0)
+    return bound, time.thread_time() - began
 
 
 def _held(lattice: Lattice, conditions: Conditions, labels: np.ndarray) -> np.ndarray:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from shoal.generalization._facility import Facilities, Packings, SolverResult, list_facilities, programme, run
+from shoal.generalization._facility import Facilities, Packings, SolverResult, programme, run
 from shoal.generalization._lattice import Lattice
 from shoal.generalization._relaxed import RelaxedProgramme, relax
 
@@ -35,18 +35,21 @@ class Programme:
 
 def solve(
     lattice: Lattice,
+    facilities: Facilities,
     k: int,
     labels_cost: float,
     *,
     unit: float = 0.0,
     time_limit: float | None = None,
     full: bool = False,
-) -> Programme | None:
-    """Bound recoding from below, and find a better one than that at hand; None where the table is too large.
+) -> Programme:
+    """Bound recoding from below, and find a better one than that at hand.
 
     Parameters
     ----------
     lattice : Lattice
+    facilities : Facilities
+        The classes that a recoding may use, as `list_facilities` tells them of tables that are small enough.
     k : int
     labels_cost : float
         What the recoding at hand costs in all.
@@ -64,9 +67,6 @@ def solve(
     membership that adds more to it than a cost allows is in no recoding of that cost: few are left to look at, and
     where none of them makes such a recoding, every recoding costs more.
     """
-    facilities = list_facilities(lattice, k)
-    if facilities is None:
-        return None
     counts = lattice.counts.astype(np.float64)
     scale = unit
     if unit <= 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shoal.risk._composition import Composition, composition
 from shoal.risk._earlier import Intersection, intersection, joint_classes
 from shoal.risk._loglinear import ModelRisk, log_linear_risk
-from shoal.risk._measure import Risk, above_zero, column_risks, measure, survey_weights
+from shoal.risk._measure import Risk, column_risks, measure, survey_weights, weights_in
 from shoal.risk._population import PopulationUniqueness, population_uniqueness
 from shoal.risk._posterior import posterior_risk
 from shoal.risk._uniques import MOST_SUBSETS, Suda, suda
@@ -18,7 +18,6 @@ __all__ = [
     "PopulationUniqueness",
     "Risk",
     "Suda",
-    "above_zero",
     "column_risks",
     "composition",
     "intersection",
@@ -29,4 +28,5 @@ __all__ = [
     "posterior_risk",
     "suda",
     "survey_weights",
+    "weights_in",
 ]

@@ -8,6 +8,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from shoal.engine.frame import Frame
 from shoal.errors import InputError, ParameterError
@@ -224,14 +225,25 @@ def survey_weights(table: Frame, name: str) -> np.ndarray:
     >>> survey_weights(Frame(pl.DataFrame({"w": [1.5, 20.0]})), "w").tolist()
     [1.5, 20.0]
     """
-    return above_zero(table.matrix([name])[:, 0], name)
+    table.require([name])
+    return weights_in(table.narwhals.select(name).to_polars()[name])
 
 
-def above_zero(weights: np.ndarray, name: str) -> np.ndarray:
-    """The weights themselves; raises a sentence where one of them is 0 or less."""
+def weights_in(series: pl.Series) -> np.ndarray:
+    """The weights of a column; raises a sentence where a cell is missing, no number, or not above 0."""
+    word = f"The weights {series.name!r} must be"
+    numbers = series.cast(pl.Float64, strict=False) if series.dtype != pl.Boolean else None
+    if numbers is None or numbers.null_count() > series.null_count():
+        raise InputError(f"{word} numbers above 0. The column holds something else ({series.dtype}).")
+    weights = numbers.fill_null(np.nan).to_numpy().copy()
+    odd = int((~np.isfinite(weights)).sum())
+    if odd:
+        raise InputError(
+            f"{word} finite numbers above 0, none missing. Got {odd} missing or infinite of {weights.size}."
+        )
     if weights.min(initial=1.0) <= 0.0:
         raise InputError(
-            f"The weights {name!r} must be above 0, since a record stands for itself at least: leave records of weight "
+            f"{word} above 0, since a record stands for itself at least: leave records of weight "
             f"0 out, or give them a small weight. Got {weights.min():g} as the least."
         )
     return weights

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from shoal.rules._contradiction import refuse_contradiction
 from shoal.rules._edits import Edit, Linear, edits_of, refuse_texts, within_bounds
-from shoal.rules._repair import KeptRule, Repaired, refuse_unkept, repair
+from shoal.rules._repair import KeptRule, Repaired, added, refuse_unkept, repair
 
 __all__ = [
     "Edit",
     "KeptRule",
     "Linear",
     "Repaired",
+    "added",
     "edits_of",
     "refuse_contradiction",
     "refuse_texts",

@@ -5,8 +5,8 @@ What a row becomes depends on its own cells alone, so that records alike stay al
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
@@ -136,6 +136,23 @@ def repair(
         for edit, count, now, bad in zip(edits, was, first, last, strict=True)
     )  # fmt: skip
     return Repaired(table, kept, example)
+
+
+def added(parts: Iterable[Sequence[KeptRule]]) -> tuple[KeptRule, ...]:
+    """What became of each rule in several parts of a table, taken together."""
+    return tuple(_together(each) for each in zip(*parts, strict=True))
+
+
+def _together(parts: Sequence[KeptRule]) -> KeptRule:
+    """One rule over all parts; it was kept by construction only where it was everywhere."""
+    how = {each.how for each in parts}
+    return replace(
+        parts[0],
+        broken_before=sum(each.broken_before for each in parts),
+        repaired=sum(each.repaired for each in parts),
+        broken_after=sum(each.broken_after for each in parts),
+        how=next((one for one in ("repair", "zeros", "held") if one in how), "construction"),
+    )
 
 
 def _zeroed(edit: Edit, after: pl.DataFrame, before: pl.DataFrame) -> bool:
