@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import resource
+from io import BytesIO, TextIOWrapper
 
 import numpy as np
 import polars as pl
@@ -248,3 +250,16 @@ def test_a_text_that_looks_like_a_formula_stays_a_text(tmp_path):
     cells = [row[0] for row in openpyxl.load_workbook(tmp_path / "t.xlsx").active.rows]
     assert {cell.data_type for cell in cells} == {"s"}
     assert io.read_table(tmp_path / "t.xlsx")["=name"].to_list() == texts
+
+
+@pytest.mark.parametrize("name", ["t.csv.gz", "t.CSV.GZ", "t.zip"])
+def test_a_compressed_file_is_named_as_such(name, tmp_path):
+    (tmp_path / name).write_bytes(gzip.compress(b"a,b\n1,2\n"))
+    with pytest.raises(InputError, match=f"{name}' is compressed. Unpack it first"):
+        io.read_table(tmp_path / name)
+
+
+def test_a_compressed_pipe_is_named_as_such(monkeypatch):
+    monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(gzip.compress(b"a,b\n1,2\n"))))
+    with pytest.raises(InputError, match=r"on the standard input is compressed \(gzip\)"):
+        io.read_table("-")

@@ -5,6 +5,9 @@ A message is one sentence: what is wrong, what was expected, what came.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
+
 
 class ShoalError(ValueError):
     """A mistake the user can put right; base of all errors raised on purpose."""
@@ -19,6 +22,15 @@ class InputError(ShoalError):
 
 class ParameterError(ShoalError):
     """A parameter lies outside its allowed set."""
+
+
+class UnknownOptionError(ParameterError, TypeError):
+    """A keyword argument has a name that the function does not take."""
+
+    def __init__(self, function: str, name: str, known: Iterable[str]) -> None:
+        near = get_close_matches(name, list(known), 1)
+        hint = f"Did you mean {near[0]!r}?" if near else f"help({function}) lists those it takes."
+        super().__init__(f"{function} has no argument {name!r}. {hint}")
 
 
 class SchemaError(ShoalError):

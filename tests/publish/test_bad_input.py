@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import polars as pl
@@ -37,7 +38,7 @@ FILES = {
     "infinite": (b"x\n" + b"1.5\n" * 5 + b"inf\n", [], "must be finite"),
     "missing": (b"x,y\n" + b"1.5,2\n" * 5 + b",3\n", [], "need a policy"),
     "no such column": (GOOD.encode(), ["--leave", "z"], "No column 'z'"),
-    "weights as texts": (b"x,w\n" + b"1.5,a\n" * 5, ["--weights", "w"], "must be finite numbers"),
+    "weights as texts": (b"x,w\n" + b"1.5,a\n" * 5, ["--weights", "w"], "must be numbers above 0"),
     "weights of zero": (b"x,w\n" + b"1.5,0\n" * 5, ["--weights", "w"], "must be above 0"),
     "a weight of zero in parts": (
         b"x,w\n1.5,0\n" + b"1.5,2\n" * 5,
@@ -45,6 +46,20 @@ FILES = {
         "must be above 0",
     ),
     "l without a sensitive column": (GOOD.encode(), ["--l", "2"], "need a sensitive column"),
+    "a name over two lines": (GOOD.replace("y", '"y\nz"', 1).encode(), [], "without line ends"),
+    "a name with a bell": (GOOD.replace("y", "y\x07", 1).encode(), [], r"Got 'y\x07'"),
+    "compressed": (gzip.compress(GOOD.encode()), [], "is compressed (gzip). Unpack it first"),
+    "keep-best without a search": (GOOD.encode(), ["--keep-best"], "--keep-best"),
+    "a report that is no page": (
+        GOOD.encode(),
+        ["--report", "r.pdf"],
+        "must end in .html or .htm. Got 'r.pdf'",
+    ),
+    "a public report that is no page": (
+        GOOD.encode(),
+        ["--public-report", "r.docx"],
+        "must end in .html or .htm",
+    ),
     "nothing to protect": (GOOD.encode(), ["--leave", "x,y"], "At least one column must be protected"),
     "one column twice": (GOOD.encode(), ["--leave", "x", "--sensitive", "x"], "A column has one role"),
     "nonsense k": (GOOD.encode(), ["-k", "1"], "'k' of protect"),

@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 from shoal.errors import GuaranteeError
-from shoal.publish.pipeline import settle_status
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages import check
 from shoal.publish.stages.roles import Roles, settle_roles
+from shoal.publish.treatments.groups import refuse_interrupted
 
 TABLE = pl.DataFrame(
     {
@@ -120,6 +120,7 @@ def test_missing_sensitive_cells_are_counted_in_classes_too():
 
 
 def test_an_interrupted_search_gives_nothing_unless_its_best_was_asked_for():
-    draft = SimpleNamespace(tally=SimpleNamespace(interrupted=True))
+    tally = SimpleNamespace(interrupted=True)
     with pytest.raises(KeyboardInterrupt):
-        settle_status(None, draft, SimpleNamespace(request=ProtectionRequest(columns=("age",))))
+        refuse_interrupted(tally, ProtectionRequest(columns=("age",)))
+    refuse_interrupted(tally, ProtectionRequest(columns=("age",), keep_best=True))

@@ -28,10 +28,10 @@ from shoal.publish import ProtectionRequest, protect_file
 from shoal.publish.executors import parts
 from shoal.publish.executors.parts import Parts, resuming, writing
 from shoal.publish.executors.parts.source import in_threads
-from shoal.publish.pipeline import plan_rows, settle_method
 from shoal.publish.stages.check import added, class_rows, exposure_of, verdicts_of_classes
 from shoal.publish.stages.roles import settle_roles
 from shoal.publish.stages.routing import Router, merged_parts, route
+from shoal.publish.treatments.groups import plan_rows, settle_method
 
 
 def numbers(n: int, p: int = 3, seed: int = 0) -> pl.DataFrame:

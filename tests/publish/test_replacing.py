@@ -38,7 +38,11 @@ def test_in_parts_as_in_memory(tmp_path, method, ending):
     frame = survey().drop("home", "wage", "pension", "income")
     source, output = files(tmp_path, frame, ending)
     here = shoal.protect(frame, k=3, method=method, **KEYS)
-    parts = protect_file(source, output, k=3, method=method, n_jobs=1, **KEYS)
+    parts = protect_file(
+        source, output, k=3, method=method, n_jobs=1, labels=str(tmp_path / "labels.csv"), **KEYS
+    )
+    assert parts.labels.tolist() == here.labels.tolist()
+    assert parts.figures.cpu_seconds > 0
     out = pl.read_parquet(output) if ending == "parquet" else pl.read_csv(output)
     texts = [pl.all().cast(pl.String)]
     if ending == "parquet":

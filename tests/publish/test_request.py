@@ -21,7 +21,7 @@ from shoal.publish.request import options
 from shoal.schema import Column, Schema
 
 NAMES = st.lists(
-    st.text(st.characters(exclude_categories=["Cs", "Cc"]), min_size=1).map(str.strip).filter(bool),
+    st.text(st.characters(exclude_categories=["Cs"]), min_size=1),
     min_size=1,
     max_size=4,
     unique=True,

@@ -7,6 +7,8 @@ import pytest
 import shoal
 from shoal.errors import GuaranteeError, SchemaError
 from shoal.publish import protect_file
+from shoal.publish.executors import parts
+from shoal.rules import KeptRule, added
 
 RULES = [
     {"equal": "income = wage + pension"},
@@ -61,13 +63,31 @@ def test_rules_of_a_plain_run(tmp_path):
     done.report(tmp_path / "r.html")
     assert "by construction" in (tmp_path / "r.html").read_text(encoding="utf-8")
     frame.write_parquet(tmp_path / "in.parquet")
-    parts = protect_file(
+    filed = protect_file(
         tmp_path / "in.parquet", tmp_path / "out.parquet", k=4, method="mdav", schema=SCHEMA, n_jobs=1
     )
     out = pl.read_parquet(tmp_path / "out.parquet")
     holds(out, frame)
     assert out.equals(done.frame)
-    assert "holds for every published record" in " ".join(parts.notes)
+    assert filed.figures.rules == done.figures.rules
+    assert filed.notes == done.notes
+
+
+def test_rules_hold_over_several_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr(parts, "part_rows", lambda *_: 100)
+    frame = people(400)
+    frame.write_parquet(tmp_path / "in.parquet")
+    wanted = {"schema": SCHEMA | {"rules": [*RULES, {"order": "wage <= 0.8 * income + 1"}]}, "method": "mdav"}
+    done = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", k=4, n_jobs=1, **wanted)
+    assert done.parts > 2
+    out = pl.read_parquet(tmp_path / "out.parquet")
+    holds(out, frame)
+    assert (out["wage"] <= 0.8 * out["income"] + 1 + 1e-6).all()
+    assert out.group_by(out.columns).len()["len"].min() >= 4
+    wanted["schema"] |= {"rules": [{"zero": "pension"}, {"range": "pension >= 1"}]}
+    with pytest.raises(GuaranteeError, match="'pension >= 1' cannot be kept"):
+        protect_file(tmp_path / "in.parquet", tmp_path / "none.parquet", k=4, n_jobs=1, **wanted)
+    assert not (tmp_path / "none.parquet").exists()
 
 
 def test_truthful_methods_repair_nothing():
@@ -125,3 +145,39 @@ def test_a_rule_across_steps_that_group_apart_says_what_to_do():
         GuaranteeError, match=r"grouped in different steps \(wage; pension, income\).*in one step"
     ):
         shoal.protect(frame, k=4, schema=SCHEMA, steps=steps, accept_risk=True)
+
+
+@pytest.mark.parametrize("role", ["leave", "sensitive"])
+def test_rules_on_columns_that_stay_are_kept_and_counted_in_several_parts(tmp_path, monkeypatch, role):
+    from shoal.publish.executors import parts
+
+    monkeypatch.setattr(parts, "part_rows", lambda *_: 100)
+    rng = np.random.default_rng(0)
+    wage, pension = rng.integers(10, 90, 400), rng.choice([0, 20, 40], 400)
+    frame = pl.DataFrame({"wage": wage, "pension": pension, "income": wage + pension, "cap": wage + 200})
+    frame.write_parquet(tmp_path / "in.parquet")
+    rules = [{"equal": "income = wage + pension"}, {"order": "wage <= cap"}, {"integer": "wage"}]
+    asked = {"columns": {"cap": {"role": role}}, "rules": rules}
+    done = protect_file(
+        tmp_path / "in.parquet",
+        tmp_path / "out.parquet",
+        k=3,
+        method="mdav",
+        schema=asked,
+        accept_risk=True,
+        n_jobs=1,
+    )
+    assert done.parts > 1
+    assert [each.how for each in done.figures.rules] == ["repair", "held", "repair"]
+    out = pl.read_parquet(tmp_path / "out.parquet")
+    assert (out["income"] - out["wage"] - out["pension"]).abs().max() < 1e-9
+    assert (out["wage"] == out["wage"].round()).all()
+    assert sum(rule.repaired for rule in done.figures.rules) > 0
+
+
+def test_rules_of_parts_are_added():
+    one = KeptRule("a = b", "equal", 1, 0, 0, "construction")
+    other = KeptRule("a = b", "equal", 2, 3, 0, "repair")
+    assert added([(one,), (other,)]) == (KeptRule("a = b", "equal", 3, 3, 0, "repair"),)
+    assert added([(one,), (one,)])[0].how == "construction"
+    assert added([]) == added([(), ()]) == ()

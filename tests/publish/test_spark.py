@@ -29,11 +29,11 @@ from shoal.publish.executors import parts
 from shoal.publish.executors import spark as executor
 from shoal.publish.executors.parts import Parts
 from shoal.publish.executors.parts.queries import query_file
-from shoal.publish.pipeline import plan_rows, settle_method
 from shoal.publish.stages.roles import settle_roles
 from shoal.publish.stages.routing import merged_parts, route
 from shoal.publish.stages.solve import solve_part
 from shoal.publish.stages.survey import ROW
+from shoal.publish.treatments.groups import plan_rows, settle_method
 from surveys import schema, survey
 
 SRC = str(Path(shoal.__file__).parents[1])
@@ -84,6 +84,24 @@ def test_groups_equal_those_of_the_local_engine(spark, tmp_path, monkeypatch):
     assert there.status == local.status
     assert there.figures.information_loss == pytest.approx(local.figures.information_loss)
     assert there.figures.false_cells == local.figures.false_cells
+
+
+def test_rules_over_several_parts_hold_as_in_the_local_engine(spark, tmp_path, monkeypatch):
+    frame = survey(homes=120).select("wage", "pension", "income")
+    frame.write_parquet(tmp_path / "in.parquet")
+    monkeypatch.setattr(parts, "part_rows", lambda *_: 60)
+    monkeypatch.setattr(executor, "PART_ROWS", 60)
+    rules = [{"equal": "income = wage + pension"}, {"zero": "pension"}, {"order": "wage <= 0.8 * income + 1"}]
+    asked = {"k": 3, "method": "mdav", "schema": {"columns": {}, "rules": rules}}
+    local = protect_file(tmp_path / "in.parquet", tmp_path / "local.parquet", n_jobs=1, **asked)
+    there = protect_file(tmp_path / "in.parquet", tmp_path / "spark", engine="spark", **asked)
+    out = pl.read_parquet(tmp_path / "spark" / "*.parquet")
+    assert local.parts == there.parts > 2
+    assert out.equals(pl.read_parquet(tmp_path / "local.parquet"))
+    assert (out["income"] - out["wage"] - out["pension"]).abs().max() < 1e-6
+    assert (out["pension"].filter(frame["pension"] == 0) == 0).all()
+    assert (out["wage"] <= 0.8 * out["income"] + 1 + 1e-6).all()
+    assert there.notes == local.notes
 
 
 def test_parquet_in_parquet_out(spark, tmp_path):
@@ -229,7 +247,7 @@ from shoal.microaggregation import MDAV
 from shoal.publish import ProtectionRequest
 from shoal.publish.executors import parts, spark
 from shoal.publish.executors.parts import Parts
-from shoal.publish.pipeline import plan_rows, settle_method
+from shoal.publish.treatments.groups import plan_rows, settle_method
 from shoal.publish.stages.roles import settle_roles
 from shoal.publish.stages.survey import ROW
 

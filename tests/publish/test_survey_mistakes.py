@@ -4,8 +4,9 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
+from shoal import protect
 from shoal.cli import app
-from shoal.errors import ShoalError
+from shoal.errors import InputError, ShoalError
 
 ROWS = {
     "age": [20, 21, 22, 23, 24, 25, 26, 27],
@@ -49,14 +50,20 @@ CASES = {
         "", {"w": [0.0, *ROWS["w"][1:]]}, "", ["--weights", "w", "--leave", "home,area,pay", "--method", "mdav"], "must be above 0",
     ),
     "a weight below zero": ("", {"w": [-1.0, *ROWS["w"][1:]]}, "", [*SUPPRESS, "--weights", "w"], "must be above 0"),
-    "a missing weight": ("", {"w": [None, *ROWS["w"][1:]]}, "", [*SUPPRESS, "--weights", "w"], "w"),
+    "a missing weight": ("", {"w": [None, *ROWS["w"][1:]]}, "", [*SUPPRESS, "--weights", "w"], "none missing. Got 1"),
     "a weight below zero, in groups": (
         "", {"w": [-1.0, *ROWS["w"][1:]]}, "", ["--weights", "w", "--leave", "home,area,pay", "--method", "mdav"], "must be above 0",
     ),
-    "a weight of text": ("", {"w": ["x"] * 8}, "", [*SUPPRESS, "--weights", "w"], "w"),
+    "a weight of text": ("", {"w": ["x"] * 8}, "", [*SUPPRESS, "--weights", "w"], "'w' must be numbers above 0"),
     "a household in two strata": (
         "", {"area": list("NSNNSSSS")}, "",
         ["--households", "home", "--strata", "area", "--leave", "w,pay", "--method", "mdav"], "must lie in one stratum",
+    ),
+    "a variable of households that differs within one": (
+        "", {"area": list("NSNNSSSS")},
+        '[[steps]]\nmethod = "suppress"\ncolumns = ["area"]\nlevel = "household"\n' + ROLES
+        + '[columns.area]\nkind = "category"\n[columns.job]\nrole = "sensitive"\n[columns.age]\nrole = "sensitive"\n'
+        '[columns.pay]\nrole = "sensitive"\n', [], "'area' differs within one",
     ),
     "a missing household": (
         "", {"home": [None, *ROWS["home"][1:]]}, STEPS.format(k=2).replace('"job"]\n', '"job"]\nlevel = "household"\n', 1)
@@ -94,5 +101,35 @@ def test_a_mistake_is_one_sentence(case, tmp_path, monkeypatch):
     said = str(done.exception) if isinstance(done.exception, ShoalError) else done.output
     assert told in said, (case, said)
     assert "\n" not in said.strip()
-    assert getattr(done.exception, "exit_code", done.exit_code) in (1, 2)
+    assert getattr(done.exception, "exit_code", done.exit_code) == 2
     assert not (tmp_path / "o.csv").exists()
+
+
+@pytest.mark.parametrize("first", [0.0, -1.0, None, "x", "inf"])
+def test_weights_are_refused_in_the_same_words_everywhere(first, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pl.DataFrame(ROWS | {"w": [first, *ROWS["w"][1:]]}, strict=False).write_csv("t.csv")
+    said = []
+    for words in (
+        ["check", "t.csv", "--quasi", "job"],
+        ["protect", "t.csv", "-k", "2", "-o", "o.csv", *SUPPRESS],
+        ["protect", "t.csv", "-k", "2", "-o", "o.csv", "--method", "mdav", "--leave", "home,area,pay"],
+    ):
+        done = CliRunner().invoke(app, [*words, "--weights", "w"])
+        assert isinstance(done.exception, InputError), done.output
+        said.append(str(done.exception))
+    assert said[0].startswith("The weights 'w' must be")
+    assert len(set(said)) == 1
+
+
+def test_a_column_that_few_households_have_two_values_of_is_named():
+    homes = [home for home in range(30) for _ in range(2)]
+    table = pl.DataFrame({"home": homes, "rent": [float(home) for home in homes], "age": range(60)})
+    whole = protect(table, k=3, method="mdav", households="home")
+    assert not [note for note in whole.notes if "differs within" in note]
+    odd = table.with_columns(pl.when(pl.col("age") == 0).then(99.0).otherwise(pl.col("rent")).alias("rent"))
+    said = [
+        note for note in protect(odd, k=3, method="mdav", households="home").notes if "differs within" in note
+    ]
+    assert len(said) == 1
+    assert said[0].startswith("'rent' differs within 1 of 30 households")

@@ -12,6 +12,7 @@ from shoal.io._files import (
     atomic,
     check_apart,
     check_folder,
+    check_page,
     copy_files,
     first_line,
     make_folder,
@@ -21,9 +22,11 @@ from shoal.io._files import (
 )
 from shoal.io._stored import read_stored
 from shoal.io._tables import (
+    COMPRESSED,
     FORMATS,
     TEXT,
     ReadTable,
+    check_ending,
     check_writable,
     lost_in_writing,
     read_source,
@@ -38,12 +41,14 @@ from shoal.io._text import (
     found_marks,
     header,
     records_over_lines,
+    refuse_compressed,
     refuse_ragged,
     written_marks,
     wrong_encoding,
 )
 
 __all__ = [
+    "COMPRESSED",
     "FORMATS",
     "SAMPLE_BYTES",
     "TEXT",
@@ -53,7 +58,9 @@ __all__ = [
     "Variable",
     "atomic",
     "check_apart",
+    "check_ending",
     "check_folder",
+    "check_page",
     "check_writable",
     "codec",
     "copy_files",
@@ -68,6 +75,7 @@ __all__ = [
     "read_stored",
     "read_table",
     "records_over_lines",
+    "refuse_compressed",
     "refuse_ragged",
     "remove_temporaries",
     "together",

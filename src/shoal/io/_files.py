@@ -78,6 +78,23 @@ def check_folder(path: str | Path) -> None:
         raise InputError(f"The file {str(path)!r} cannot be written: no permission.")
 
 
+def check_page(path: str | Path) -> None:
+    """Raise a sentence if an HTML page cannot be written here, or would have the ending of another format.
+
+    Examples
+    --------
+    >>> from shoal.io import check_page
+    >>> check_page("report.pdf")
+    Traceback (most recent call last):
+    ...
+    shoal.errors.InputError: A report is an HTML page: its name must end in .html or .htm. Got 'report.pdf'.
+    """
+    path = Path(path)
+    check_folder(path)
+    if path.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"A report is an HTML page: its name must end in .html or .htm. Got {path.name!r}.")
+
+
 @contextlib.contextmanager
 def atomic(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside the target; rename it when the block ends well, else remove it.

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import polars as pl
 
+from shoal.engine.frame import refuse_control
 from shoal.errors import InputError, ShoalError
 from shoal.io._files import atomic, check_folder, first_line
 from shoal.io._foreign import lost_in, read_excel, read_statistical, write_foreign
@@ -18,6 +19,7 @@ from shoal.typing import Json
 
 TEXT = (".csv", ".tsv", ".txt")
 STATISTICAL = (".sav", ".zsav", ".por", ".dta", ".sas7bdat", ".xpt")
+COMPRESSED = (".gz", ".bz2", ".xz", ".zst", ".zip")
 FORMATS = (*TEXT, ".parquet", ".arrow", ".feather", ".ipc", ".xlsx", *STATISTICAL)
 
 
@@ -84,15 +86,14 @@ def read_source(path: str | Path, file: FileFormat | None = None, coded: Collect
         Columns of an SPSS file that keep the codes which the file declares as missing; elsewhere these are missing cells.
     """
     if str(path) == "-":
-        return _text(sys.stdin.buffer.read(), "the standard input", ".csv", file)
+        return _text(sys.stdin.buffer.read(), "on the standard input", ".csv", file)
     path = Path(path)
     ending = path.suffix.lower()
     if not path.exists():
         raise InputError(f"No file {str(path)!r}.")
     if path.is_dir():
         return _folder(path)
-    if ending not in FORMATS:
-        raise InputError(f"The file must end in one of {', '.join(FORMATS)}. Got {path.name!r}.")
+    check_ending(path)
     try:
         if ending in TEXT:
             source = _text(path.read_bytes(), repr(str(path)), ending, file)
@@ -104,7 +105,19 @@ def read_source(path: str | Path, file: FileFormat | None = None, coded: Collect
         raise InputError(
             f"The table {str(path)!r} must have rows and columns. Got {source.frame.height} rows."
         )
+    refuse_control(source.frame.columns)
     return source
+
+
+def check_ending(path: Path) -> None:
+    """Raise a sentence if the ending of a file is none that can be read."""
+    if path.suffix.lower() in COMPRESSED:
+        raise InputError(
+            f"The file {path.name!r} is compressed. Unpack it first: a file ending in one of {', '.join(FORMATS)} was "
+            "expected."
+        )
+    if path.suffix.lower() not in FORMATS:
+        raise InputError(f"The file must end in one of {', '.join(FORMATS)}. Got {path.name!r}.")
 
 
 def _folder(path: Path) -> ReadTable:

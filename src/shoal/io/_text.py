@@ -9,12 +9,21 @@ from collections.abc import Callable, Iterable
 
 import polars as pl
 
+from shoal.engine.frame import refuse_control
 from shoal.errors import InputError
 from shoal.io._cells import typed
 from shoal.io._files import first_line
 from shoal.schema import FileFormat
 
 SAMPLE_BYTES = 1 << 16
+# The first bytes of compressed files.
+_COMPRESSED = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
 
 
 def read_text(
@@ -23,6 +32,7 @@ def read_text(
     """A table, how its bytes were read, and what had to be guessed for it."""
     if not data.strip():
         raise InputError(f"The file {name} is empty. A header line and rows were expected.")
+    refuse_compressed(data, name)
     notes: list[str] = []
     if declared is None:
         encoding = found_encoding(data[:SAMPLE_BYTES], name, lambda: _is(data, "utf-8"), notes)
@@ -45,6 +55,27 @@ def read_text(
         marks,
         tuple(notes),
     )
+
+
+def refuse_compressed(head: bytes, name: str) -> None:
+    """Raise a sentence if a file that should be text begins as compressed files do.
+
+    It is not unpacked here: how large it becomes cannot be told, and memory is planned by the size of the file.
+
+    Examples
+    --------
+    >>> import gzip
+    >>> from shoal.io import refuse_compressed
+    >>> refuse_compressed(gzip.compress(b"a,b"), "'t.csv'")
+    Traceback (most recent call last):
+    ...
+    shoal.errors.InputError: The file 't.csv' is compressed (gzip). Unpack it first: the text itself was expected.
+    """
+    for mark, kind in _COMPRESSED.items():
+        if head.startswith(mark):
+            raise InputError(
+                f"The file {name} is compressed ({kind}). Unpack it first: the text itself was expected."
+            )
 
 
 def found_encoding(head: bytes, name: str, is_utf8: Callable[[], bool], notes: list[str]) -> str:
@@ -162,6 +193,7 @@ def header(text: str, separator: str, name: str, notes: list[str]) -> list[str]:
         names = next(row for row in csv.reader(io.StringIO(text), delimiter=separator) if row)
     except (csv.Error, StopIteration):
         raise InputError(f"The file {name} must begin with a line that names its columns.") from None
+    refuse_control(names)
     repeated = [each for each in names if each.strip() and names.count(each) > 1]
     if repeated:
         raise InputError(f"Column names must differ. The file {name} has {repeated[0]!r} more than once.")

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from shoal.errors import UnknownOptionError
 from shoal.publish.executors import Executor, Progress, in_parts
 from shoal.publish.executors.memory import Memory
 from shoal.publish.pipeline import protect as run
 from shoal.publish.request import ProtectionRequest, options
 from shoal.publish.result import Protection
+from shoal.typing import Keywords
 
 
 def protect(frame: Any, k: int = 5, *, progress: Progress | None = None, **fields: Any) -> Protection:
@@ -48,7 +50,7 @@ def protect(frame: Any, k: int = 5, *, progress: Progress | None = None, **field
     ('green', [21.0, 21.0, 21.0, 61.0, 61.0, 61.0])
     """
     labelled = fields.pop("labelled", ())
-    return run(ProtectionRequest(k=k, **fields), Memory(frame, labelled), progress)
+    return run(_request(protect, k, fields), Memory(frame, labelled), progress)
 
 
 def protect_file(
@@ -85,8 +87,17 @@ def protect_file(
     >>> done.figures.n_groups, pl.read_parquet(folder / "out.parquet")["age"].to_list()
     (2, [21.0, 21.0, 21.0, 61.0, 61.0, 61.0])
     """
-    request = ProtectionRequest(k=k, **fields)
+    request = _request(protect_file, k, fields)
     return run(request, executor_for(path, output, request), progress).placed(str(path), str(output))
+
+
+def _request(function: Callable[..., Protection], k: int, fields: Keywords) -> ProtectionRequest:
+    """What the arguments ask for; raises a sentence where one has a name that is not known."""
+    known = [each for each in inspect.signature(function).parameters if each != "fields"]
+    for name in fields:
+        if name not in known:
+            raise UnknownOptionError(function.__name__, name, known)
+    return ProtectionRequest(k=k, **fields)
 
 
 def executor_for(path: str | Path, output: str | Path, request: ProtectionRequest) -> Executor:

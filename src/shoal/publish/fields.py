@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
 from numbers import Integral
@@ -14,6 +13,7 @@ from shoal.errors import ParameterError
 from shoal.params import AnyOf, Constraint, Instance, Options, Unset
 
 METADATA = "option"
+_NAME = re.compile(r'\s*"((?:[^"]|"")+)"\s*(?=,|$)|([^,]+)')  # in double quotes, or as far as the next comma
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ def options_of(request: Any) -> dict[str, Option]:
 
 
 def split(text: str) -> tuple[str, ...]:
-    """Names separated by commas; one that holds a comma stands in double quotes.
+    """Names separated by commas; one that holds a comma, or begins or ends with a space, stands in double quotes.
 
     Examples
     --------
@@ -131,8 +131,8 @@ def split(text: str) -> tuple[str, ...]:
     >>> joined(("age", "town, county"))
     'age,"town, county"'
     """
-    rows = list(csv.reader([text], skipinitialspace=True))
-    found = tuple(each.strip() for row in rows for each in row if each.strip())
+    words = (quoted.replace('""', '"') or plain.strip() for quoted, plain in _NAME.findall(text))
+    found = tuple(word for word in words if word)
     if not found:
         raise ParameterError(f"Names separated by commas were expected. Got {text!r}.")
     return found
@@ -140,9 +140,15 @@ def split(text: str) -> tuple[str, ...]:
 
 def joined(names: Iterable[str]) -> str:
     """Names as `split` reads them."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(names)
-    return line.getvalue()
+    return ",".join(_quoted(name) if _needs_quotes(name) else name for name in names)
+
+
+def _needs_quotes(name: str) -> bool:
+    return name != name.strip() or any(each in name for each in ',"\r\n')
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def bytes_of(memory: int | str) -> int:

@@ -12,16 +12,16 @@ from shoal.engine.columns import TypedColumn
 from shoal.measures import linked_share, sought_records
 from shoal.microaggregation import SearchWork
 from shoal.publish.executors.memory import Memory
-from shoal.publish.pipeline import plan_rows, settle_method
 from shoal.publish.request import ProtectionRequest
-from shoal.publish.result import original_cells
 from shoal.publish.stages.encode import Encoded, encode_part
 from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, number_figures
 from shoal.publish.stages.partition import PartGroups, form_groups
 from shoal.publish.stages.plan import PublishPlan, original_columns
+from shoal.publish.stages.release import original_cells
 from shoal.publish.stages.roles import settle_roles
 from shoal.publish.stages.solve import aggregated, sums_of
 from shoal.publish.stages.survey import kept_rows
+from shoal.publish.treatments.groups import plan_rows, settle_method
 
 
 @dataclass(frozen=True)

@@ -76,7 +76,7 @@ FIELDS: Keywords = {
     ),
     "count": option(
         "record", Options(("record", "household")),
-        "What the k of suppress, generalize and steps counts: records or households.", "text", "--count", page=True,
+        "What the k of suppress, generalize and steps counts: record or household.", "text", "--count", page=True,
     ),
 }  # fmt: skip
 
@@ -96,5 +96,8 @@ def refuse_for(method: str) -> dict[str, str]:
     if method == "suppress":
         from shoal.schema.steps import CONDITIONS  # here, so that asking for help loads no polars
 
-        return dict.fromkeys((*OF_GENERALIZE, *CONDITIONS), "only the method generalize takes it")
+        only = dict.fromkeys((*OF_GENERALIZE, *CONDITIONS), "only the method generalize takes it")
+        return only | dict.fromkeys(
+            ("l", "t"), "suppressing cells does not reach it, groups and generalize do"
+        )
     return dict.fromkeys(OF_SUPPRESS, "only the method suppress takes it")

@@ -11,11 +11,8 @@ import numpy as np
 import polars as pl
 
 from shoal import privacy
-from shoal.publish.executors import Draft, GivenOut
 from shoal.publish.request import ProtectionRequest
-from shoal.publish.stages.decode import RAW
 from shoal.publish.stages.measure import Figures
-from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.roles import Roles
 from shoal.publish.status import WORDS, Status, named, rule_of
 from shoal.schema import Schema
@@ -79,37 +76,6 @@ class Protection:
     parameters: Json | None = None
     source: str | None = None
     output: str | None = None
-
-    @classmethod
-    def of(
-        cls,
-        plan: PublishPlan,
-        draft: Draft,
-        status: Status,
-        figures: Figures,
-        given: GivenOut,
-        notes: tuple[str, ...],
-    ) -> Self:
-        """Put together what the stages have found."""
-        original = original_cells(draft.tally.selection()[0], plan.roles)
-        params = plan.method.get_params(deep=False)
-        return cls(
-            frame=given.frame,
-            labels=given.labels,
-            verdicts=draft.verdicts,
-            figures=figures,
-            status=status.colour,
-            reasons=status.reasons,
-            request=plan.request,
-            roles=plan.roles,
-            notes=(*notes, *plan.roles.notes, *plan.notes(), *_notes(plan, draft, figures)),
-            sizes=np.concatenate(draft.tally.sizes),
-            original=original,
-            published=draft.tally.published(),
-            work=draft.tally.work,
-            parts=plan.n_parts,
-            parameters={name: value for name, value in params.items() if name not in ("k", "progress")},
-        )
 
     @property
     def schema(self) -> Schema:
@@ -254,48 +220,3 @@ class Protection:
         from shoal.report import write_report
 
         write_report(self, path, public=public)
-
-
-def original_cells(table: pl.DataFrame, roles: Roles) -> pl.DataFrame:
-    """Decoded rows with the columns of the input, cells as they were before ends were coded and levels recoded."""
-    kept = [
-        pl.col(RAW + name).alias(name) if RAW + name in table.columns else pl.col(name)
-        for name in roles.names
-        if name in table.columns
-    ]
-    return table.select(kept)
-
-
-def _notes(plan: PublishPlan, draft: Draft, figures: Figures) -> list[str]:
-    """What to know about the result as a whole."""
-    roles, said = plan.roles, []
-    if draft.tally.merged:
-        said.append(f"{draft.tally.merged:,} groups were given up to protect the sensitive columns.")
-    if draft.tally.interrupted:
-        said.append("The search was interrupted: this is the best partition it had found.")
-    if plan.request.time_limit is not None:
-        said.append("The clock ended the search, so another machine may find other groups.")
-    if figures.false_cells:
-        said.append(
-            f"{figures.false_cells:,} cells of categories hold a value that is not the record's own: the most frequent "
-            "one of its group."
-        )
-    if figures.rules is not None:
-        said += [each.sentence for each in figures.rules]
-    else:
-        said += [
-            f"Rule {rule.text!r} ({rule.kind.replace('_', ' ')}) holds for every published record."
-            for rule in roles.schema.rules
-        ]
-    left = [*roles.sensitive, *roles.left]
-    if left:
-        said.append(f"Not protected, published as they are: {', '.join(left)}.")
-    if roles.weight:
-        said.append(
-            f"Weights {roles.weight!r} are published as the mean of their group, so that totals hold."
-        )
-    named = [*roles.identifiers, *([roles.household] if roles.household else [])]
-    if named:
-        what = "dropped" if plan.request.identifiers == "drop" else "replaced by keyed hashes"
-        said.append(f"Identifiers {what}: {', '.join(named)}.")
-    return said

@@ -1,12 +1,12 @@
 """Where rows live: in memory, in parts on this machine, on Spark. All run the same stages.
 
-An executor knows how to open a table, run a function over its batches, solve its parts and hold what would be published
-until it is given out. It knows nothing of privacy. What it cannot honour it refuses by name before anything is read.
+An executor knows how to open a table, run a function over its batches, solve its parts, replace whole columns, and hold
+what would be published until it is given out. It knows nothing of privacy. What it cannot honour it refuses by name before anything is read.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from shoal.privacy import Verdict
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.measure import Figures, Tally
 from shoal.publish.stages.plan import PublishPlan
-from shoal.publish.stages.roles import Roles
+from shoal.publish.stages.roles import DecidedRoles, Roles
 from shoal.publish.status import Status
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ LARGE, LARGE_PARQUET = 1 << 30, 1 << 28
 
 @dataclass(frozen=True)
 class Draft:
-    """What would be published, held back, and what was counted of it.
+    """What would be published in groups, held back, and what was counted of it.
 
     Attributes
     ----------
@@ -45,6 +45,45 @@ class Draft:
     classes: pl.DataFrame
     verdicts: tuple[Verdict, ...]
     tally: Tally
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """Columns that take the place of those that came, made from columns that were taken whole.
+
+    Attributes
+    ----------
+    table : polars.DataFrame
+        As `Rows.columns` gave it.
+    new : mapping of str to polars.Series
+        The columns that are published otherwise than they came, row by row of `table`.
+    labels : array of int64
+        The class of each row.
+    households : polars.Series or None
+        The household of each row, where households are counted.
+    """
+
+    table: pl.DataFrame
+    new: Mapping[str, pl.Series]
+    labels: np.ndarray
+    households: pl.Series | None = None
+
+
+@dataclass(frozen=True)
+class ReplacedDraft:
+    """What would be published where columns are replaced, held back.
+
+    Attributes
+    ----------
+    classes : polars.DataFrame
+        The classes of all rows, as `stages.check.class_rows` counts them.
+    original, published : polars.DataFrame
+        An even selection of rows before and after.
+    """
+
+    classes: pl.DataFrame
+    original: pl.DataFrame
+    published: pl.DataFrame
 
 
 @dataclass(frozen=True)
@@ -82,13 +121,22 @@ class Rows(Protocol):
     def draft(self, plan: PublishPlan, key: bytes | None) -> Draft:
         """Make what would be published, count its classes and measure it; nothing is given out yet."""
 
-    def with_earlier(self, status: Status, plan: PublishPlan) -> tuple[Status, tuple[str, ...]]:
+    def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
+        """The figures of groups with the risk of being found, which needs their rows before and after."""
+
+    def columns(self, roles: Roles, names: Collection[str]) -> pl.DataFrame:
+        """Whole columns in memory, decoded, rows numbered, without those whose policy is to be dropped."""
+
+    def replaced(self, decided: DecidedRoles, replacement: Replacement, key: bytes | None) -> ReplacedDraft:
+        """Make what would be published when some columns are replaced; all others pass as they come."""
+
+    def with_earlier(self, status: Status, decided: DecidedRoles) -> tuple[Status, tuple[str, ...]]:
         """The status with what an earlier release adds, and what to say."""
 
-    def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
-        """The figures with what only this executor can tell."""
+    def costs(self, figures: Figures) -> Figures:
+        """The figures with what the run has cost, where that can be told."""
 
-    def give(self, plan: PublishPlan) -> GivenOut:
+    def give(self, decided: DecidedRoles) -> GivenOut:
         """Give it out."""
 
 

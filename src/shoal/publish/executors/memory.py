@@ -10,22 +10,22 @@ from typing import Any, TypeVar
 import numpy as np
 import polars as pl
 
-from shoal import bounds, rules
+from shoal import bounds
 from shoal.engine.frame import Frame
+from shoal.engine.pseudonyms import pseudonyms
 from shoal.publish.earlier import with_earlier
-from shoal.publish.executors import Draft, GivenOut, Progress
+from shoal.publish.executors import Draft, GivenOut, Progress, ReplacedDraft, Replacement
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
 from shoal.publish.stages.encode import encode_part
 from shoal.publish.stages.identification import identification
 from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, Tally, certificate
 from shoal.publish.stages.plan import PublishPlan
-from shoal.publish.stages.release import hidden, new_columns, shuffled
-from shoal.publish.stages.roles import Roles
+from shoal.publish.stages.release import hidden, new_columns, original_cells, shuffled
+from shoal.publish.stages.roles import DecidedRoles, Roles
 from shoal.publish.stages.solve import MEASURING, Solved, solve_part
 from shoal.publish.stages.survey import ROW, kept_rows
 from shoal.publish.status import Status
-from shoal.rules import KeptRule
 
 T = TypeVar("T")
 _CANNOT = {
@@ -71,6 +71,7 @@ class MemoryRows:
         self.notes: tuple[str, ...] = (said,) if said else ()
         self.table = self.given.to_polars()
         self.solved: Solved | None = None
+        self.labels = np.empty(0, np.int64)
         self.published = pl.DataFrame()
         self.new: dict[str, pl.Series] = {}
 
@@ -113,7 +114,7 @@ class MemoryRows:
     def draft(self, plan: PublishPlan, key: bytes | None) -> Draft:
         """The published table, its classes and figures."""
         assert self.solved is not None
-        labels = self.solved.labels
+        self.labels = labels = self.solved.labels
         values, gone = self.solved.values[labels], self.solved.gone[labels]
         self.new = new_columns(self.table, plan, values, gone, key)
         made = self.table.with_columns(self.new.values())
@@ -127,9 +128,33 @@ class MemoryRows:
         tally.show(self.published, 0)
         return Draft(classes, check.verdicts_of(self.published, classes, plan), tally)
 
-    def with_earlier(self, status: Status, plan: PublishPlan) -> tuple[Status, tuple[str, ...]]:
+    def columns(self, roles: Roles, names: Collection[str]) -> pl.DataFrame:
+        """All columns."""
+        del names
+        self.table = kept_rows(self.table, roles.quasi)
+        return self.table
+
+    def replaced(self, decided: DecidedRoles, replacement: Replacement, key: bytes | None) -> ReplacedDraft:
+        """The published table, its classes, and a selection of its rows."""
+        roles, self.labels = decided.roles, replacement.labels
+        closed = hidden(roles)
+        recoded = [each.name for each in roles.decoder.columns if each.name in self.table.columns]
+        self.new = {name: self.table[name] for name in recoded if name not in closed} | dict(replacement.new)
+        if key is not None:
+            self.new |= {name: pseudonyms(self.table[name], key) for name in closed}
+        made = self.table.with_columns(self.new.values())
+        self.published = made.select(name for name in roles.names if name not in closed)
+        step = max(1, -(-made.height // MEASURED_RECORDS))
+        classes = check.class_rows(made, decided, replacement.households)
+        return ReplacedDraft(classes, original_cells(self.table, roles)[::step], self.published[::step])
+
+    def with_earlier(self, status: Status, decided: DecidedRoles) -> tuple[Status, tuple[str, ...]]:
         """The status with what an earlier release adds, and what to say."""
-        return with_earlier(status, plan.request, plan.roles, self.published, self.table[ROW])
+        return with_earlier(status, decided.request, decided.roles, self.published, self.table[ROW])
+
+    def costs(self, figures: Figures) -> Figures:
+        """Nothing is counted in memory: the process may hold much else."""
+        return figures
 
     def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
         """Re-identification before and after, and the certificate where it was asked for."""
@@ -141,34 +166,14 @@ class MemoryRows:
             effort = "default" if plan.request.certify is True else plan.request.certify
             self.tell(f"certifying. {bounds.forecast(Z.shape[0], Z.shape[1], plan.request.k, effort)}", 0, 0)
             proof = certificate(Z, plan.request.k, self.solved.labels, plan.request.certify)
-        return replace(figures, identification=found, certificate=proof, rules=self._rules(plan))
+        return replace(figures, identification=found, certificate=proof)
 
-    def _rules(self, plan: PublishPlan) -> tuple[KeptRule, ...] | None:
-        """What became of each edit rule, counted on the values of the groups before any repair."""
-        if not plan.roles.schema.rules:
-            return None
-        assert self.solved is not None
-        labels = self.solved.labels
-        bare = replace(plan, roles=replace(plan.roles, schema=replace(plan.roles.schema, rules=())))
-        new = new_columns(self.table, bare, self.solved.values[labels], self.solved.gone[labels], None)
-        edits = rules.edits_of(plan.roles.schema.rules, plan.roles.names)
-        means = [
-            each.name
-            for each in plan.templates
-            if each.facts.kind == "number" and each.facts.aggregate in (None, "mean")
-        ]
-        done = rules.repair(
-            self.table.with_columns(new.values()), self.table, edits, plan.roles.quasi_names, [means]
-        )
-        return tuple(done.kept)
-
-    def give(self, plan: PublishPlan) -> GivenOut:
+    def give(self, decided: DecidedRoles) -> GivenOut:
         """The same kind of frame as came in."""
-        assert self.solved is not None
         frame = self.given.taken(self.table[ROW].to_numpy())
-        frame = frame.without(hidden(plan.roles) if plan.request.identifiers == "drop" else [])
-        made, labels = frame.replaced(self.new), self.solved.labels
-        if plan.request.order == "shuffle":
+        frame = frame.without(hidden(decided.roles) if decided.request.identifiers == "drop" else [])
+        made, labels = frame.replaced(self.new), self.labels
+        if decided.request.order == "shuffle":
             order = shuffled(Frame(made).to_polars())
             made, labels = Frame(made).in_order(order), labels[order]
         return GivenOut(made, labels)

@@ -9,7 +9,7 @@ lowers what is lost. So every group holds members of at least k households, and 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from shoal.publish.stages.plan import PublishPlan
 
 HOME, STRATUM, ROWS, PART = "__home__", "__stratum__", "__rows__", "__part__"
+# A column that so small a share of the households has several values of was probably meant to be the household's.
+NEARLY_OWN = 0.05
 
 
 @dataclass(frozen=True)
@@ -35,8 +37,8 @@ class Households:
     ----------
     table : polars.DataFrame
         For each household its stratum, its rows and the sums of their coordinates; and its part, once routed.
-    own : array of bool
-        For each quasi-identifier whether every household has one value of it.
+    differing : array of int64
+        For each quasi-identifier the households that have more than one value of it.
     strata : list of tuple
         The strata, by their number in `table`.
     per_part : array of int64 or None
@@ -44,9 +46,23 @@ class Households:
     """
 
     table: pl.DataFrame
-    own: np.ndarray
+    differing: np.ndarray
     strata: list[tuple[Any, ...]]
     per_part: np.ndarray | None = None
+
+    @property
+    def own(self) -> np.ndarray:
+        """For each quasi-identifier whether it is the household's: each household has one value of it."""
+        return self.differing == 0
+
+    def notes(self, names: Sequence[str]) -> list[str]:
+        """A sentence on each column that nearly all households have one value of: a mistake in the table makes such."""
+        few = np.flatnonzero((self.differing > 0) & (self.differing <= NEARLY_OWN * self.table.height))
+        return [
+            f"{names[at]!r} differs within {self.differing[at]:,} of {self.table.height:,} households, so it was "
+            "protected among their members, not once for each household: mend these rows if it is the household's."
+            for at in few.tolist()
+        ]
 
     @property
     def per_stratum(self) -> dict[tuple[Any, ...], int]:
@@ -96,13 +112,15 @@ def households_of(found: Iterable[pl.DataFrame], plan: PublishPlan) -> Household
         raise InputError(f"Each row must have a household. Cells of {plan.roles.household!r} are missing.")
     if table[HOME].n_unique() < table.height:
         raise InputError("A household must lie in one stratum. One has records in two.")
-    own = np.array([bool((table[f"low{j}"] == table[f"high{j}"]).all()) for j in range(len(plan.templates))])
+    differing = np.array(
+        [int((table[f"low{j}"] != table[f"high{j}"]).sum()) for j in range(len(plan.templates))]
+    )
     strata = list(plan.roles.strata)
     keys = table.select(strata).unique(maintain_order=True).rows() if strata else [()]
     number = {key: at for at, key in enumerate(keys)}
     codes = [number[key] for key in table.select(strata).rows()] if strata else [0] * table.height
     kept = table.select(HOME, pl.Series(STRATUM, codes, dtype=pl.Int64), ROWS, pl.col(r"^z\d+$"))
-    return Households(kept, own, keys)
+    return Households(kept, differing, keys)
 
 
 def _added(table: pl.DataFrame, plan: PublishPlan) -> pl.DataFrame:

@@ -17,7 +17,7 @@ from shoal.microaggregation import SearchWork
 from shoal.publish.stages.identification import Identification
 from shoal.publish.stages.plan import PublishPlan, original_columns
 from shoal.publish.stages.solve import PartSums
-from shoal.rules import KeptRule
+from shoal.rules import KeptRule, added
 from shoal.typing import Json
 
 # Above this many records, figures of single cells are computed on an even selection of them.
@@ -158,6 +158,7 @@ class Tally:
         self.work: SearchWork | None = None
         self.interrupted = False
         self.sizes: list[np.ndarray] = []
+        self.rules: list[tuple[KeptRule, ...]] = []
         self.step = max(1, -(-plan.n_rows // MEASURED_RECORDS))
         self.pairs: list[tuple[pl.DataFrame, pl.DataFrame]] = []
         self.shown: list[pl.DataFrame] = []
@@ -178,6 +179,7 @@ class Tally:
         self.unchanged += sums.unchanged
         self.merged += sums.merged
         self.interrupted |= sums.interrupted
+        self.rules.append(sums.rules)
         if not np.isnan(sums.linked):
             self.linked += sums.linked * n
             self.linked_open += sums.linked_open * n
@@ -226,6 +228,7 @@ class Tally:
             suppressed_records=self.plan.dropped,
             unchanged=self.unchanged / max(1, self.n),
             measured_records=measured,
+            rules=added(self.rules) or None,
             **cells,
         )
 

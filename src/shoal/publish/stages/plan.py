@@ -109,12 +109,16 @@ class PublishPlan:
     def notes(self) -> list[str]:
         """What was decided about rows and strata, one sentence each."""
         merged = [
-            f"Stratum {_key_text(small)!r} has {self.small[small]} {self.unit}s, fewer than k: its rows joined the nearest stratum, "
+            f"Stratum {_key_text(small)!r} has {self.small[small]} {self.unit}{'s' if self.small[small] != 1 else ''}, fewer than k: "
+            f"its rows joined the nearest stratum, "
             f"{_key_text(large)!r}, and are published with that value."
             for small, large in self.joins.items()
         ]
         gone = [f"Rows with missing cells that were dropped: {self.dropped:,}."] if self.dropped else []
-        return [*gone, *merged]
+        homes = (
+            [] if self.households is None else self.households.notes([each.name for each in self.templates])
+        )
+        return [*gone, *merged, *homes]
 
 
 def original_columns(table: pl.DataFrame, plan: PublishPlan) -> list[TypedColumn]:

@@ -7,9 +7,11 @@ import polars as pl
 
 from shoal import rules
 from shoal.engine.pseudonyms import pseudonyms
+from shoal.publish.stages.decode import RAW
 from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.roles import Roles
 from shoal.publish.stages.routing import joined_strata
+from shoal.publish.stages.survey import weights_of
 
 
 def hidden(roles: Roles) -> list[str]:
@@ -80,3 +82,19 @@ def released(
 def shuffled(published: pl.DataFrame) -> np.ndarray:
     """An order of rows made from what they say alone, so that it tells nothing of the order they came in."""
     return published.select(pl.struct(pl.all()).hash(seed=11).arg_sort()).to_series().to_numpy()
+
+
+def original_cells(table: pl.DataFrame, roles: Roles) -> pl.DataFrame:
+    """Decoded rows with the columns of the input, cells as they were before ends were coded and levels recoded."""
+    kept = [
+        pl.col(RAW + name).alias(name) if RAW + name in table.columns else pl.col(name)
+        for name in roles.names
+        if name in table.columns
+    ]
+    return table.select(kept)
+
+
+def class_weights(table: pl.DataFrame, weight: str, labels: np.ndarray) -> pl.Series:
+    """The mean of a class's weights: totals of the class hold, and the weight tells nobody apart."""
+    means = np.bincount(labels, weights_of(table, weight)) / np.maximum(np.bincount(labels), 1)
+    return pl.Series(weight, means[labels])

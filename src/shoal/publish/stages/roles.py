@@ -81,6 +81,12 @@ class Roles:
         return list(dict.fromkeys([*self.known, *single, *self.modelled]))
 
     @property
+    def ruled(self) -> list[str]:
+        """Columns that an edit rule speaks of."""
+        named = [edit.columns for edit in edits_of(self.schema.rules, self.names)]
+        return list(dict.fromkeys(name for names in named for name in names))
+
+    @property
     def changed(self) -> dict[str, Column]:
         """Aggregated columns whose ends were coded or levels recoded, and the facts of their cells before."""
         return {fact.name.removeprefix(RAW): fact for fact in self.raw}

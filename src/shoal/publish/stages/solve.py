@@ -15,8 +15,9 @@ from shoal.microaggregation import SearchWork
 from shoal.publish.stages.encode import Encoded, encode_part
 from shoal.publish.stages.partition import PartGroups, Progress, form_groups, reach_models
 from shoal.publish.stages.plan import PublishPlan, original_columns
+from shoal.publish.stages.release import new_columns
 from shoal.publish.stages.survey import ROW
-from shoal.rules import edits_of
+from shoal.rules import KeptRule, edits_of, repair
 
 MEASURING = "measuring linkage"
 # The columns left as they are, as one number a row.
@@ -49,6 +50,8 @@ class PartSums:
         Whether a search was cut short from outside.
     sought : int
         Records for which the nearest original was sought: in a large part a selection of them.
+    rules : tuple of KeptRule
+        What became of each edit rule.
     """
 
     loss: np.ndarray
@@ -62,6 +65,7 @@ class PartSums:
     work: SearchWork | None
     interrupted: bool
     sought: int = 0
+    rules: tuple[KeptRule, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -110,7 +114,24 @@ def solve_part(
     sums = sums_of(part, groups, values, gone, plan, measured, progress)
     labels = np.empty_like(groups.labels)
     labels[order] = groups.labels
+    if plan.roles.schema.rules:
+        sums = replace(sums, rules=_rules(table, plan, values[labels], gone[labels]))
     return Solved(labels, values, gone, sums)
+
+
+def _rules(
+    table: pl.DataFrame, plan: PublishPlan, values: np.ndarray, gone: np.ndarray
+) -> tuple[KeptRule, ...]:
+    """What becomes of each edit rule, counted on the values of the groups before any repair."""
+    bare = replace(plan, roles=replace(plan.roles, schema=replace(plan.roles.schema, rules=())))
+    new = new_columns(table, bare, values, gone, None)
+    edits = edits_of(plan.roles.schema.rules, plan.roles.names)
+    means = [
+        each.name
+        for each in plan.templates
+        if each.facts.kind == "number" and each.facts.aggregate in (None, "mean")
+    ]
+    return repair(table.with_columns(new.values()), table, edits, plan.roles.quasi_names, [means]).kept
 
 
 def aggregated(part: Encoded, groups: PartGroups, plan: PublishPlan) -> tuple[np.ndarray, np.ndarray]:

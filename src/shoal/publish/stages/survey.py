@@ -15,9 +15,8 @@ import numpy as np
 import polars as pl
 
 from shoal.engine.columns import read_column
-from shoal.errors import InputError
 from shoal.publish.stages.roles import Roles
-from shoal.risk import above_zero
+from shoal.risk import weights_in
 from shoal.schema import Column
 
 ROW = "__row__"
@@ -163,17 +162,7 @@ def kept_rows(batch: pl.DataFrame, facts: Iterable[Column]) -> pl.DataFrame:
 
 def weights_of(batch: pl.DataFrame, name: str | None) -> np.ndarray:
     """The survey weights of some rows, 1 each without any; raises a sentence where weights are not weights."""
-    if name is None:
-        return np.ones(batch.height)
-    series = batch[name]
-    values = (
-        series.cast(pl.Float64, strict=False).fill_null(np.nan).to_numpy().copy()
-        if series.dtype != pl.Boolean
-        else np.full(batch.height, np.nan)
-    )
-    if not np.isfinite(values).all():
-        raise InputError(f"The weights {name!r} must be finite numbers above 0, none missing.")
-    return above_zero(values, name)
+    return np.ones(batch.height) if name is None else weights_in(batch[name])
 
 
 def _look(series: pl.Series, fact: Column) -> ColumnSurvey:

@@ -13,20 +13,22 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TypeVar
 
+import numpy as np
 import polars as pl
 
 from shoal import io
-from shoal.publish.earlier import with_earlier_classes
-from shoal.publish.executors import Draft, GivenOut, Progress
-from shoal.publish.executors.parts import pool, resuming, spilling, writing
+from shoal.publish.earlier import RowClasses, with_earlier_classes
+from shoal.publish.executors import Draft, GivenOut, Progress, ReplacedDraft, Replacement
+from shoal.publish.executors.parts import pool, replacing, resuming, spilling, writing
 from shoal.publish.executors.parts.source import BatchFiles, in_threads, open_source
 from shoal.publish.fields import bytes_of
+from shoal.publish.recoding import CHANGING
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
 from shoal.publish.stages.identification import identification_of, keys_of
 from shoal.publish.stages.measure import Figures
 from shoal.publish.stages.plan import PublishPlan
-from shoal.publish.stages.roles import GUESSED_ROWS, Roles
+from shoal.publish.stages.roles import GUESSED_ROWS, DecidedRoles, Roles
 from shoal.publish.stages.survey import kept_rows
 from shoal.publish.status import Status
 
@@ -40,6 +42,11 @@ COPIES = 10
 _CANNOT = {
     "certify": "the bound needs all records at once",
     "keep_best": "an interrupted run goes on with --resume instead",
+}
+# Where whole columns are replaced.
+_CANNOT_REPLACE = {
+    "order": "its rows are written in the order they come; shuffle the file before or after",
+    "resume": "nothing of it waits on disk",
 }
 
 
@@ -61,15 +68,19 @@ class Parts:
     def refuse(self, request: ProtectionRequest) -> None:
         """Raise a sentence that names the first field which cannot be honoured in parts."""
         refuse_fields(request, _CANNOT, "in parts")
+        if request.method_name in (*CHANGING, "steps"):
+            refuse_fields(request, _CANNOT_REPLACE, f"in parts by the method {request.method_name!r}")
         writing.check_kind(self.output)
 
     @contextlib.contextmanager
     def open(self, request: ProtectionRequest, tell: Progress) -> Iterator[PartsRows]:
         """Open the file; what waits on disk is kept where the run is interrupted, else removed."""
         io.check_writable(self.output)
-        for page in (request.report, request.public_report, request.labels):
+        if request.labels is not None:
+            io.check_folder(request.labels)
+        for page in (request.report, request.public_report):
             if page is not None:
-                io.check_folder(page)
+                io.check_page(page)
         with (
             resuming.work_folder(self.output, request.resume) as folder,
             contextlib.ExitStack() as held,
@@ -102,6 +113,8 @@ class PartsRows:
         self.tasks: list[spilling.SpillTask] = []
         self.sizes: resuming.Sizes | None = None
         self.written: writing.Written
+        self.beside: RowClasses | None = None
+        self.labels: np.ndarray | None = None
 
     labelled: Collection[str]
 
@@ -171,34 +184,51 @@ class PartsRows:
             self.source, plan, self.tasks, self.folder, temporary,
             kind=self.place.output.suffix.lower(), key=key, memory=self.memory // 4, tell=self.tell,
         )  # fmt: skip
-        classes = self.written.classes
+        classes, self.beside, self.labels = self.written.classes, self.written.beside, self.written.labels
         return Draft(classes, check.verdicts_of_classes(classes, plan), self.written.tally)
 
-    def with_earlier(self, status: Status, plan: PublishPlan) -> tuple[Status, tuple[str, ...]]:
+    def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
+        """The risk of being found before and after."""
+        after = self.written.keys
+        if after is None:
+            return figures
+        self.tell("measuring the risk of being found", 1, 2)
+        quasi = plan.roles.quasi
+        before = pl.concat(self.fold(lambda batch: keys_of(kept_rows(batch, quasi), plan)))
+        return replace(figures, identification=identification_of(before, after, plan))
+
+    def columns(self, roles: Roles, names: Collection[str]) -> pl.DataFrame:
+        """Whole columns in memory; raises a sentence where there is no room for them."""
+        return replacing.whole_columns(self.source, roles, names, self.memory)
+
+    def replaced(self, decided: DecidedRoles, replacement: Replacement, key: bytes | None) -> ReplacedDraft:
+        """Write the table with its new columns to a file that has no name yet, and count its classes."""
+        temporary = self.held.enter_context(io.atomic(self.place.output))
+        kind = self.place.output.suffix.lower()
+        draft, self.beside = replacing.write(
+            self.source, decided, replacement, key, temporary, kind, self.tell
+        )
+        self.labels = replacement.labels if self.request.labels is not None else None
+        return draft
+
+    def with_earlier(self, status: Status, decided: DecidedRoles) -> tuple[Status, tuple[str, ...]]:
         """The status with what an earlier release adds, and what to say."""
-        beside = self.written.beside
-        if beside is None:
+        if self.beside is None:
             return status, ()
         self.tell("laying the earlier release beside this one", 0, 0)
-        return with_earlier_classes(status, self.request, plan.roles, beside, self.folder)
+        return with_earlier_classes(status, self.request, decided.roles, self.beside, self.folder)
 
-    def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
-        """The risk of being found before and after, and what the run has cost."""
-        found, after = None, self.written.keys
-        if after is not None:
-            self.tell("measuring the risk of being found", 1, 2)
-            quasi = plan.roles.quasi
-            before = pl.concat(self.fold(lambda batch: keys_of(kept_rows(batch, quasi), plan)))
-            found = identification_of(before, after, plan)
+    def costs(self, figures: Figures) -> Figures:
+        """The seconds and the memory of this process and its workers."""
         return replace(
-            figures, identification=found, peak_memory=max(self.peak, pool.peak_memory()),
+            figures, peak_memory=max(self.peak, pool.peak_memory()),
             cpu_seconds=self.spent + time.process_time() - self.begun,
         )  # fmt: skip
 
-    def give(self, plan: PublishPlan) -> GivenOut:
+    def give(self, decided: DecidedRoles) -> GivenOut:
         """The file gets its name when the run ends well."""
-        del plan
-        return GivenOut(None, self.written.labels)
+        del decided
+        return GivenOut(None, self.labels)
 
 
 def part_rows(memory: int, workers: int, n_columns: int, n_rows: int) -> int:

@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from shoal import io
+from shoal.engine.frame import refuse_control
 from shoal.errors import InputError
 from shoal.publish.executors.parts.text import converted
 from shoal.publish.stages.survey import ROW
@@ -90,6 +91,8 @@ def open_source(path: str | Path, work: Path, declared: FileFormat | None = None
         raise InputError(f"No file {str(path)!r}.")
     files = _listed(path) if path.is_dir() else [path]
     endings = {file.suffix.lower() for file in files}
+    if len(endings) == 1:
+        io.check_ending(files[0])
     if len(endings) > 1 or not endings <= set(ENDINGS):
         raise InputError(
             f"A large table must be one file, or a folder of files of one kind, ending in one of "
@@ -112,6 +115,7 @@ def open_source(path: str | Path, work: Path, declared: FileFormat | None = None
         raise InputError(f"The table {str(path)!r} must have rows and columns. Got {n_rows} rows.")
     if len(set(schema.names)) < len(schema.names):
         raise InputError(f"Column names must differ. Got {', '.join(schema.names)}.")
+    refuse_control(schema.names)
     return BatchFiles(tuple(files), schema, n_rows, tuple(dict.fromkeys(notes)), endings.pop(), marks)
 
 

@@ -48,7 +48,9 @@ def spill(
     sizes = np.zeros(plan.n_parts, np.int64)
     sinks: dict[int, Any] = {}
     spread: list[pl.DataFrame] = []
-    names = None if everything else list(dict.fromkeys([*plan.roles.needed, *plan.roles.left]))
+    names = (
+        None if everything else list(dict.fromkeys([*plan.roles.needed, *plan.roles.left, *plan.roles.ruled]))
+    )
     try:
         batches = source.numbered(names, SPILLED_ROWS)
         for table, edges, values in in_threads(partial(_by_part, plan=plan, everything=everything), batches):
@@ -72,7 +74,8 @@ def _by_part(
     batch = plan.roles.decoder(batch)
     if plan.roles.left:
         batch = batch.with_columns(left_codes(batch, plan).alias(LEFT))
-        batch = batch if everything else batch.drop(plan.roles.left)
+        unread = [name for name in plan.roles.left if name not in plan.roles.ruled]
+        batch = batch if everything else batch.drop(unread)
     parts = route(batch, plan)
     # Few parts fit into 16 bits, which are sorted without comparing.
     order = np.argsort((parts + 1).astype(np.uint16 if plan.n_parts < 1 << 16 else np.uint64), kind="stable")

@@ -60,6 +60,7 @@ def _opened(file: Path, utf8: Path, declared: FileFormat | None, notes: list[str
     head = _head(file)
     if not head.strip():
         raise InputError(f"The file {name} is empty. A header line and rows were expected.")
+    io.refuse_compressed(head, name)
     if declared is None:
         encoding = io.found_encoding(head, name, lambda: _is_utf8(file), notes)
     else:

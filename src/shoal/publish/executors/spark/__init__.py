@@ -20,8 +20,8 @@ import polars as pl
 import pyarrow as pa
 
 from shoal.errors import InputError
-from shoal.io import FORMATS
-from shoal.publish.executors import Draft, GivenOut, Progress
+from shoal.io import COMPRESSED, FORMATS
+from shoal.publish.executors import Draft, GivenOut, Progress, ReplacedDraft, Replacement
 from shoal.publish.executors.spark.arrow import (
     HOME,
     ORDER,
@@ -36,6 +36,7 @@ from shoal.publish.executors.spark.arrow import (
     published_schema,
     spark_schema,
 )
+from shoal.publish.executors.spark.replacing import SparkReplacement
 from shoal.publish.executors.spark.session import sentences, session
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
@@ -43,7 +44,7 @@ from shoal.publish.stages.identification import identification_of, is_measured, 
 from shoal.publish.stages.measure import MEASURED_RECORDS, Figures, Tally
 from shoal.publish.stages.plan import PublishPlan
 from shoal.publish.stages.release import released
-from shoal.publish.stages.roles import GUESSED_ROWS, Roles
+from shoal.publish.stages.roles import GUESSED_ROWS, DecidedRoles, Roles
 from shoal.publish.stages.routing import added_spread, merged_parts, route, spread_of
 from shoal.publish.stages.solve import solve_part
 from shoal.publish.stages.survey import ROW, kept_rows
@@ -86,7 +87,7 @@ class Spark:
     def refuse(self, request: ProtectionRequest) -> None:
         """Raise a sentence that names the first field which cannot be honoured on Spark."""
         refuse_fields(request, _CANNOT, "on Spark")
-        if Path(self.path).suffix in set(FORMATS) - {".parquet"}:
+        if Path(self.path).suffix in {*FORMATS, *COMPRESSED} - {".parquet"}:
             raise InputError(f"Spark reads Parquet, a file or a folder of files. Got {str(self.path)!r}.")
         if Path(self.output).exists():
             raise InputError(f"The output folder must not exist yet. Got {str(self.output)!r}.")
@@ -99,6 +100,8 @@ class Spark:
         waiting = output.with_name(f".{output.name}.waiting")
         with sentences():
             tell(f"opening {self.path}", 0, 0)
+            # Rows wait here that nobody may see yet.
+            waiting.mkdir(mode=0o700, parents=True, exist_ok=True)
             try:
                 yield SparkRows(spark, read_rows(spark, self.path), output, waiting, tell)
             finally:
@@ -118,6 +121,7 @@ class SparkRows:
         self.roles: Roles | None = None
         self.n_rows = 0
         self.written: DataFrame | None = None
+        self.by: tuple[str, ...] = ()
 
     def head(self) -> pl.DataFrame:
         """The first rows, from which roles are guessed."""
@@ -159,9 +163,11 @@ class SparkRows:
 
     def draft(self, plan: PublishPlan, key: bytes | None) -> Draft:
         """Write the rows where they wait, and count their classes as they lie there."""
-        protect_rows(self.rows, plan, key).write.mode("overwrite").parquet(str(self.waiting))
+        place = str(self.waiting / "rows")
+        protect_rows(self.rows, plan, key).write.mode("overwrite").parquet(place)
         self.tell("checking", 0, 0)
-        self.written = self.spark.read.parquet(str(self.waiting))
+        self.written = self.spark.read.parquet(place)
+        self.by = (PART, ORDER) if plan.request.order == "shuffle" else (ROW,)
         home = plan.roles.household
 
         def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -194,11 +200,6 @@ class SparkRows:
         tally.show(shown, 0)
         return tally
 
-    def with_earlier(self, status: Status, plan: PublishPlan) -> tuple[Status, tuple[str, ...]]:
-        """An earlier release is refused on Spark before anything is read."""
-        del plan
-        return status, ()
-
     def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
         """The risk of being found before and after."""
         assert self.written is not None
@@ -223,14 +224,35 @@ class SparkRows:
         ]
         return replace(figures, identification=identification_of(keys[0], keys[1], plan))
 
-    def give(self, plan: PublishPlan) -> GivenOut:
+    def columns(self, roles: Roles, names: Collection[str]) -> pl.DataFrame:
+        """Whole columns on the driver, in the order of the rows."""
+        wanted = [name for name in roles.names if name in names]
+        table = frame_of(self.rows.select(ROW, *wanted).orderBy(ROW).toArrow())
+        return kept_rows(roles.decoder(table), roles.quasi)
+
+    def replaced(self, decided: DecidedRoles, replacement: Replacement, key: bytes | None) -> ReplacedDraft:
+        """Write the rows with their new columns where they wait, and count their classes as they lie there."""
+        made = SparkReplacement(self.spark, self.rows, self.waiting, decided, replacement, key)
+        self.written = made.written
+        self.by = (ORDER,) if decided.request.order == "shuffle" else (ROW,)
+        return made.draft()
+
+    def with_earlier(self, status: Status, decided: DecidedRoles) -> tuple[Status, tuple[str, ...]]:
+        """An earlier release is refused on Spark before anything is read."""
+        del decided
+        return status, ()
+
+    def costs(self, figures: Figures) -> Figures:
+        """The cluster counts what its tasks cost."""
+        return figures
+
+    def give(self, decided: DecidedRoles) -> GivenOut:
         """Put the rows in order and give the folder its name."""
+        del decided
         assert self.written is not None
         # Put in order only now: Spark looks at what it sorts before it does, which forms groups a second time
         # where they do not lie on disk yet. The published files hold neither row numbers nor parts.
-        mixed = plan.request.order == "shuffle"
-        ordered = self.written.orderBy(PART, ORDER) if mixed else self.written.orderBy(ROW)
-        ordered.drop(*OURS).write.parquet(str(self.output))
+        self.written.orderBy(*self.by).drop(*OURS).write.parquet(str(self.output))
         return GivenOut()
 
 

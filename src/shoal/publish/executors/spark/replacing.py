@@ -6,20 +6,18 @@ a table is never held in one memory. How much may come to the driver is the clus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 
 from shoal.engine.pseudonyms import pseudonyms
-from shoal.publish.executors import GivenOut
-from shoal.publish.executors.spark import SparkRows
+from shoal.publish.executors import ReplacedDraft, Replacement
 from shoal.publish.executors.spark.arrow import (
     HOME,
     ORDER,
-    OURS,
     arrow_of,
     arrow_schema,
     collected,
@@ -27,47 +25,43 @@ from shoal.publish.executors.spark.arrow import (
     pickled,
     spark_schema,
 )
-from shoal.publish.result import original_cells
 from shoal.publish.stages import check
-from shoal.publish.stages.release import hidden
-from shoal.publish.stages.roles import DecidedRoles, Roles
-from shoal.publish.stages.survey import ROW, kept_rows
+from shoal.publish.stages.measure import MEASURED_RECORDS
+from shoal.publish.stages.release import hidden, original_cells
+from shoal.publish.stages.roles import DecidedRoles
+from shoal.publish.stages.survey import ROW
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import DataFrame, SparkSession
 
 # The published cells of a column, beside those it came with.
 NEW = "__new__"
 
 
-def needed_columns(rows: SparkRows, roles: Roles, names: Collection[str]) -> pl.DataFrame:
-    """The decoded columns a run looks at, on the driver, in the order of the rows."""
-    wanted = [name for name in roles.names if name in names]
-    table = frame_of(rows.rows.select(ROW, *wanted).orderBy(ROW).toArrow())
-    return kept_rows(roles.decoder(table), roles.quasi)
-
-
-class Replaced:
+class SparkReplacement:
     """What would be published when some columns are replaced, written where it waits.
 
     Parameters
     ----------
-    rows : SparkRows
-    settled : DecidedRoles
-    table : polars.DataFrame
-        As `needed_columns` gave it.
-    new : mapping of str to polars.Series
+    spark : SparkSession
+    rows : pyspark.sql.DataFrame
+        All rows, numbered.
+    waiting : Path
+        A folder beside the output.
+    decided : DecidedRoles
+    replacement : Replacement
     key : bytes or None
-    households : polars.Series or None
     """
 
     def __init__(
-        self, rows: SparkRows, settled: DecidedRoles, table: pl.DataFrame, new: Mapping[str, pl.Series], key: bytes | None,
-        households: pl.Series | None,
+        self, spark: SparkSession, rows: DataFrame, waiting: Path, decided: DecidedRoles, replacement: Replacement,
+        key: bytes | None,
     ) -> None:  # fmt: skip
-        self.rows, self.settled, self.key = rows, settled, key
-        self.has_homes = households is not None
-        joined = self._joined(table, new, households)
+        self.rows, self.decided, self.key = rows, decided, key
+        self.has_homes = replacement.households is not None
+        place = waiting / "new.parquet"
+        _new_cells(replacement).write_parquet(place)
+        joined = rows.join(spark.read.parquet(str(place)), ROW)
         sent = arrow_schema(joined)
         made = (
             self._published(frame_of(sent.empty_table()))
@@ -80,35 +74,28 @@ class Replaced:
         )
         publish = self._task(schema)
         joined.mapInArrow(publish, spark_schema(schema)).write.mode("overwrite").parquet(
-            str(rows.waiting / "rows")
+            str(waiting / "rows")
         )
-        self.written = rows.spark.read.parquet(str(rows.waiting / "rows"))
+        self.written = spark.read.parquet(str(waiting / "rows"))
 
-    def _joined(
-        self, table: pl.DataFrame, new: Mapping[str, pl.Series], households: pl.Series | None
-    ) -> DataFrame:
-        """All columns of the kept rows, with the new cells beside them."""
-        cells = [series.alias(NEW + name) for name, series in new.items()]
-        if households is not None:
-            cells.append(households.hash(seed=7).reinterpret(signed=True).alias(HOME))
-        self.rows.waiting.mkdir(parents=True, exist_ok=True)
-        place = self.rows.waiting / "new.parquet"
-        table.select(ROW).with_columns(cells).write_parquet(place)
-        return self.rows.rows.join(self.rows.spark.read.parquet(str(place)), ROW)
+    def draft(self) -> ReplacedDraft:
+        """The classes of all rows as they lie on disk, and an even selection of rows before and after."""
+        step = max(1, -(-self.written.count() // MEASURED_RECORDS))
+        return ReplacedDraft(self._classes(), *self._selection(step))
 
     def _published(self, frame: pl.DataFrame) -> pl.DataFrame:
         """The rows of a batch as they would be published, with their numbers."""
-        settled, roles, key = self.settled, self.settled.roles, self.key
+        decided, roles, key = self.decided, self.decided.roles, self.key
         decoded = roles.decoder(frame)
         changed = [name for name in frame.columns if name.startswith(NEW)]
         made = decoded.with_columns(decoded[name].alias(name.removeprefix(NEW)) for name in changed)
         gone = hidden(roles)
         if key is not None:
             made = made.with_columns(pseudonyms(decoded[name], key) for name in gone)
-        names = [name for name in roles.names if settled.request.identifiers != "drop" or name not in gone]
+        names = [name for name in roles.names if decided.request.identifiers != "drop" or name not in gone]
         ours = [made[ROW]] + ([made[HOME]] if self.has_homes else [])
         shown = made.select(names)
-        if settled.request.order == "shuffle":
+        if decided.request.order == "shuffle":
             ours.append(
                 shown.select(
                     pl.struct(pl.all()).hash(seed=11).reinterpret(signed=True).alias(ORDER)
@@ -118,8 +105,8 @@ class Replaced:
 
     def _task(self, schema: pa.Schema) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """What each task does with its batches; it must not hold the session."""
-        worker = object.__new__(Replaced)
-        worker.settled, worker.key, worker.has_homes = self.settled, self.key, self.has_homes
+        worker = object.__new__(SparkReplacement)
+        worker.decided, worker.key, worker.has_homes = self.decided, self.key, self.has_homes
 
         def publish(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for frame in map(frame_of, batches):
@@ -127,13 +114,13 @@ class Replaced:
 
         return publish
 
-    def classes(self) -> pl.DataFrame:
+    def _classes(self) -> pl.DataFrame:
         """The classes of all rows as they lie on disk."""
-        settled, homes = self.settled, self.has_homes
+        decided, homes = self.decided, self.has_homes
 
         def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             found = [
-                check.class_rows(frame, settled, frame[HOME] if homes else None)
+                check.class_rows(frame, decided, frame[HOME] if homes else None)
                 for frame in map(frame_of, batches)
                 if frame.height
             ]
@@ -142,19 +129,20 @@ class Replaced:
 
         return check.added(collected(self.written, count))
 
-    def selection(self, step: int) -> tuple[pl.DataFrame, pl.DataFrame]:
+    def _selection(self, step: int) -> tuple[pl.DataFrame, pl.DataFrame]:
         """An even selection of rows before and after."""
         from pyspark.sql import functions as sf
 
-        roles, chosen = self.settled.roles, sf.col(ROW) % step == 0
+        roles, chosen = self.decided.roles, sf.col(ROW) % step == 0
         after = frame_of(self.written.where(chosen).orderBy(ROW).toArrow())
-        before = frame_of(self.rows.rows.where(chosen).orderBy(ROW).toArrow())
+        before = frame_of(self.rows.where(chosen).orderBy(ROW).toArrow())
         before = roles.decoder(before.filter(pl.col(ROW).is_in(after[ROW].implode())))
         return original_cells(before, roles), after.select(n for n in roles.names if n not in hidden(roles))
 
-    def give(self, labels: np.ndarray) -> GivenOut:
-        """Put the rows in order and give the folder its name."""
-        del labels
-        by = ORDER if self.settled.request.order == "shuffle" else ROW
-        self.written.orderBy(by).drop(*OURS).write.parquet(str(self.rows.output))
-        return GivenOut()
+
+def _new_cells(replacement: Replacement) -> pl.DataFrame:
+    """The new cells of the kept rows, beside the numbers of these."""
+    cells = [series.alias(NEW + name) for name, series in replacement.new.items()]
+    if replacement.households is not None:
+        cells.append(replacement.households.hash(seed=7).reinterpret(signed=True).alias(HOME))
+    return replacement.table.select(ROW).with_columns(cells)

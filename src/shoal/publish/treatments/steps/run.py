@@ -1,10 +1,11 @@
-"""The pipeline of a run of many steps."""
+"""A run of many steps: different treatment for different columns, in a stated order."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -12,19 +13,17 @@ import polars as pl
 from shoal import privacy, rules
 from shoal.engine.roles import row_codes
 from shoal.errors import GuaranteeError, InputError, ParameterError
-from shoal.publish.executors import Executor, Progress
-from shoal.publish.replacing import class_weights, needed_table, opened, outcome_of
+from shoal.publish.executors import Replacement
 from shoal.publish.request import ProtectionRequest, refuse_fields
-from shoal.publish.result import Protection
 from shoal.publish.stages import check
 from shoal.publish.stages.decode import decoded_facts
 from shoal.publish.stages.distances import distances_of
-from shoal.publish.stages.release import hidden
+from shoal.publish.stages.release import class_weights, hidden
 from shoal.publish.stages.roles import Roles
-from shoal.publish.status import Status, status_of
-from shoal.publish.steps.figures import SettledSteps, figures_of
-from shoal.publish.steps.task import StepTask, Treated
-from shoal.publish.steps.treat import check_methods, treat
+from shoal.publish.treatments import Made, PublishRun
+from shoal.publish.treatments.steps.figures import DecidedSteps, figures_of
+from shoal.publish.treatments.steps.task import StepTask, Treated
+from shoal.publish.treatments.steps.treat import check_methods, treat
 from shoal.schema import Column, Step
 from shoal.schema.steps import CONDITIONS
 
@@ -38,7 +37,7 @@ _CANNOT = {
         "each step has its own",
     ),
     **dict.fromkeys(("max_proposals", "search_plan", "effort"), "its steps count their own work"),
-    "strata": "each step says within which columns it stays",
+    **dict.fromkeys(("strata", "small_strata"), "each step says within which columns it stays"),
     "keep_best": "an interrupted run of steps gives nothing out",
 }
 
@@ -54,48 +53,56 @@ class Ran:
     seconds: float
 
 
-def run_steps(
-    request: ProtectionRequest, executor: Executor, tell: Progress, before_giving: Callable[[], None] | None
-) -> Protection:
-    """Protect the table that an executor holds by the steps asked for, in their order."""
-    steps = tuple(request.steps or (() if request.schema is None else request.schema.steps))
-    refuse_fields(request, _CANNOT, "through several steps")
-    check_methods(steps)
-    _refuse_unheard(request, steps)
-    with opened(request, executor, tell) as run:
+@dataclass(frozen=True)
+class StepTreatment:
+    """Several steps in their order, each on what those before have left."""
+
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def of(cls, request: ProtectionRequest) -> Self:
+        """Those of the request, else of its schema; refuses what they cannot have."""
+        steps = tuple(request.steps or (() if request.schema is None else request.schema.steps))
+        refuse_fields(request, _CANNOT, "through several steps")
+        check_methods(steps)
+        _refuse_unheard(request, steps)
+        return cls(steps)
+
+    def make(self, run: PublishRun) -> Made:
+        """Run the steps and keep the rules; the treated columns take the place of those that came."""
         roles, edits = run.roles, run.edits
-        refuse_untreated(roles, steps)
-        table = needed_table(run.rows, roles, _named(roles, steps, edits))
-        ran = _run(table, roles, request, steps, edits, tell)
+        refuse_untreated(roles, self.steps)
+        table = run.columns(_named(roles, self.steps, edits))
+        ran = _run(table, run, self.steps)
         new = {name: cells for each in ran for name, cells in each.treated.columns.items()}
-        tell("keeping the rules", 0, 0)
-        settled = SettledSteps(request, roles, tuple(dict.fromkeys(new)), _keys(ran), _known(ran))
-        kept = rules.repair(
-            table.with_columns(new.values()), table, edits, settled.treated, _averaged(ran, roles)
-        )
+        run.tell("keeping the rules", 0, 0)
+        decided = DecidedSteps(run.request, roles, tuple(new), _keys(ran), _known(ran))
+        treated = decided.treated
+        kept = rules.repair(table.with_columns(new.values()), table, edits, treated, _averaged(ran, roles))
         rules.refuse_unkept(kept)
         new = {name: kept.table[name] for name in new}
-        labels = row_codes(kept.table, list(settled.known) or list(settled.treated))
+        labels = row_codes(kept.table, list(decided.known) or list(treated))
         assert labels is not None
         if roles.weight is not None:
             new[roles.weight] = class_weights(table, roles.weight, labels)
-        tell("checking", 0, 0)
+        run.tell("checking", 0, 0)
         protected = table.with_columns(new.values())
         verdicts = _verdicts(protected, ran, roles)
         refuse_rules_apart(verdicts, ran, edits, kept.kept)
         check.refuse_broken(verdicts)
-        made = outcome_of(run.rows, settled, table, new, run.key)
-        exposure = check.exposure_of(made.classes, settled)
-        status = _with_readings(status_of(verdicts, exposure, request.k, request.limits), ran)
-        status, told = run.settled(status, made, table)
-        tell("measuring", 0, 0)
-        figures = figures_of(table, protected, settled, ran, kept.kept, exposure, labels)
-        if before_giving is not None:
-            before_giving()
-        given = made.give(labels)
-        notes = (*told, *_notes(settled, ran, kept.kept))
-        sizes = np.bincount(labels).astype(np.int64)
-        return run.protection(made, given, verdicts, figures, status, notes, sizes, {})
+        draft = run.rows.replaced(decided, Replacement(table, new, labels), run.key)
+        return Made(
+            decided,
+            draft.classes,
+            verdicts,
+            lambda: figures_of(table, protected, decided, ran, kept.kept, labels),
+            np.bincount(labels).astype(np.int64),
+            draft.original,
+            draft.published,
+            treated,
+            tuple(_notes(ran)),
+            red=_exposed(ran),
+        )
 
 
 def _named(roles: Roles, steps: tuple[Step, ...], edits: tuple[rules.Edit, ...]) -> set[str]:
@@ -161,16 +168,14 @@ def refuse_rules_apart(
             )
 
 
-def _run(
-    table: pl.DataFrame, roles: Roles, request: ProtectionRequest, steps: tuple[Step, ...],
-    edits: tuple[rules.Edit, ...], tell: Progress,
-) -> list[Ran]:  # fmt: skip
+def _run(table: pl.DataFrame, run: PublishRun, steps: tuple[Step, ...]) -> list[Ran]:
     """All steps, each on what those before have left."""
+    roles, request = run.roles, run.request
     facts = {name: decoded_facts(column) for name, column in roles.schema.columns.items()}
     if request.on_missing is not None:
         facts = {name: replace(fact, on_missing=request.on_missing) for name, fact in facts.items()}
-    zeros = frozenset(edit.columns[0] for edit in edits if edit.kind == "zero")
-    whole = frozenset(edit.columns[0] for edit in edits if edit.kind == "integer")
+    zeros = frozenset(edit.columns[0] for edit in run.edits if edit.kind == "zero")
+    whole = frozenset(edit.columns[0] for edit in run.edits if edit.kind == "integer")
     ran: list[Ran] = []
     if request.count == "household":
         steps = tuple(
@@ -178,7 +183,7 @@ def _run(
             for step in steps
         )
     for at, step in enumerate(steps):
-        tell(f"step {at + 1} of {len(steps)}: {step.method} of {', '.join(step.columns)}", at, len(steps))
+        run.tell(f"step {at + 1} of {len(steps)}: {step.method} of {', '.join(step.columns)}", at, len(steps))
         started = time.perf_counter()
         within = _within(step, ran)
         k = step.k or request.k
@@ -323,19 +328,21 @@ def households_verdict(
     return replace(verdict, model="k-anonymity of households")
 
 
-def _with_readings(status: Status, ran: list[Ran]) -> Status:
-    """Red where a reading leaves persons who agree with fewer than k released records, or they were not counted."""
+def _exposed(ran: list[Ran]) -> tuple[str, ...]:
+    """Why it is red: a reading leaves persons who agree with fewer than k released records, or they were not counted."""
+    found = []
     for each in ran:
         if each.treated.exposed != 0:
             who = "an unknown number of" if each.treated.exposed is None else f"{each.treated.exposed:,}"
-            reason = f"read as {each.step.reading!r}, {who} persons agree with fewer than {each.k} released records"
-            status = Status("red", (reason, *status.reasons))
-    return status
+            found.append(
+                f"read as {each.step.reading!r}, {who} persons agree with fewer than {each.k} released records"
+            )
+    return tuple(found)
 
 
-def _notes(settled: SettledSteps, ran: list[Ran], kept: tuple[rules.KeptRule, ...]) -> list[str]:
-    """What to know about the result as a whole."""
-    roles, said = settled.roles, []
+def _notes(ran: list[Ran]) -> list[str]:
+    """What each step did."""
+    said = []
     for at, each in enumerate(ran):
         where = f", within {', '.join(each.within)}" if each.within else ""
         level = ", by household" if each.step.level == "household" else ""
@@ -343,12 +350,4 @@ def _notes(settled: SettledSteps, ran: list[Ran], kept: tuple[rules.KeptRule, ..
         k = f", k = {each.k}{counted}" if each.step.is_truthful or each.step.is_grouping else ""
         said.append(f"Step {at + 1}: {each.step.method} of {', '.join(each.step.columns)}{k}{level}{where}.")
         said += each.treated.notes
-    said += [each.sentence for each in kept]
-    left = [name for name in (*roles.sensitive, *roles.left) if name not in settled.treated]
-    if left:
-        said.append(f"Not protected, published as they are: {', '.join(left)}.")
-    if roles.weight:
-        said.append(
-            f"Weights {roles.weight!r} are published as the mean of their class, so that totals hold."
-        )
     return said

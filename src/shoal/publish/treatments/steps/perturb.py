@@ -20,7 +20,7 @@ from shoal.masking import (
     shuffle,
     swap_records,
 )
-from shoal.publish.steps.task import StepTask, Treated
+from shoal.publish.treatments.steps.task import StepTask, Treated
 
 
 def column_losses(before: list[TypedColumn], after: list[TypedColumn], encoder: Encoder) -> dict[str, float]:

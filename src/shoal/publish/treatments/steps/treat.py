@@ -16,10 +16,10 @@ from shoal.errors import InputError, ParameterError
 from shoal.generalization import Generalize, Recoder, Suppress
 from shoal.microaggregation import join_small_strata, partition_within, resolve_method
 from shoal.privacy import merge_for_diversity
-from shoal.publish.change import given_hierarchies, hierarchy_for
 from shoal.publish.stages.survey import weights_of
-from shoal.publish.steps.perturb import PERTURBING, column_losses
-from shoal.publish.steps.task import StepTask, Treated
+from shoal.publish.treatments.steps.perturb import PERTURBING, column_losses
+from shoal.publish.treatments.steps.task import StepTask, Treated
+from shoal.publish.treatments.truthful import given_hierarchies, hierarchy_for
 from shoal.schema import Column, Step
 from shoal.typing import Json
 

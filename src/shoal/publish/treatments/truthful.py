@@ -6,8 +6,9 @@ another one, so that every released cell is true.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -15,17 +16,16 @@ import polars as pl
 from shoal import privacy, rules
 from shoal.errors import InputError, InternalError, ParameterError
 from shoal.generalization import Generalize, Hierarchy, Recoder, Suppress, read_hierarchies
-from shoal.publish.executors import Executor, Progress
+from shoal.publish.executors import Replacement
 from shoal.publish.recoding import refuse_for
-from shoal.publish.replacing import class_weights, needed_table, opened, outcome_of
 from shoal.publish.request import ProtectionRequest, refuse_fields
-from shoal.publish.result import Protection
 from shoal.publish.stages import check
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.identification import identification
 from shoal.publish.stages.measure import Figures, LossCertificate
+from shoal.publish.stages.release import class_weights
 from shoal.publish.stages.roles import Roles
-from shoal.publish.status import Status, status_of
+from shoal.publish.treatments import Made, PublishRun
 from shoal.schema import Column
 from shoal.schema.steps import CONDITIONS
 
@@ -34,11 +34,13 @@ CERTIFIED = 50_000
 _CANNOT = {
     **dict.fromkeys(("max_proposals", "search_plan", "effort"), "it counts work by records"),
     "keep_best": "an interrupted run of it gives nothing out",
+    "integers": "it averages nothing",
+    "small_strata": "it takes no strata",
 }
 
 
 @dataclass(frozen=True)
-class SettledChange:
+class DecidedChange:
     """What is decided before cells are changed.
 
     Attributes
@@ -51,70 +53,67 @@ class SettledChange:
     roles: Roles
 
 
-def change(
-    request: ProtectionRequest, executor: Executor, tell: Progress, before_giving: Callable[[], None] | None
-) -> Protection:
-    """Protect the table that an executor holds by coarsening its keys or suppressing their cells."""
-    refuse_fields(request, refuse_for(request.method_name), f"by the method {request.method_name!r}")
-    refuse_fields(request, _CANNOT, f"by the method {request.method_name!r}")
-    if request.on_missing == "impute":
-        raise ParameterError(
-            f"The method {request.method_name!r} makes up no cells: 'on_missing' must be category (missing is a value of "
-            "its own), drop or error. Got 'impute'."
-        )
-    with opened(request, executor, tell) as run:
-        roles, edits = run.roles, run.edits
+@dataclass(frozen=True)
+class TruthfulTreatment:
+    """Generalisation or suppression: cells coarsened or left out until every combination of keys has k."""
+
+    @classmethod
+    def of(cls, request: ProtectionRequest) -> Self:
+        """By the request's method; refuses what it cannot have."""
+        where = f"by the method {request.method_name!r}"
+        refuse_fields(request, refuse_for(request.method_name) | _CANNOT, where)
+        if request.on_missing == "impute":
+            raise ParameterError(
+                f"The method {request.method_name!r} makes up no cells: 'on_missing' must be category (missing is a value "
+                "of its own), drop or error. Got 'impute'."
+            )
+        return cls()
+
+    def make(self, run: PublishRun) -> Made:
+        """Change cells until the conditions hold; the changed columns take the place of those that came."""
+        request, roles = run.request, run.roles
         if roles.strata:
             raise InputError(
                 f"The method {request.method_name!r} takes no strata. Got {', '.join(roles.strata)}."
             )
-        named = [name for edit in edits for name in edit.columns]
-        table = needed_table(run.rows, roles, {*roles.needed, *named})
-        settled = SettledChange(request, roles)
-        missing = _missing(table, settled)
+        table = run.columns({*roles.needed, *(name for edit in run.edits for name in edit.columns)})
+        decided = DecidedChange(request, roles)
+        missing = _missing(table, decided)
         counted = "" if request.count == "record" else " households"
-        tell(f"changing cells until every combination has {request.k}{counted}", 0, 0)
-        recoder = recoder_for(settled, table).fit(_keys(table, settled))
-        tell("checking", 0, 0)
-        new = new_columns(table, roles, recoder)
+        run.tell(f"changing cells until every combination has {request.k}{counted}", 0, 0)
+        recoder = recoder_for(decided, table).fit(_keys(table, decided))
+        run.tell("checking", 0, 0)
+        new = _changed(table, roles, recoder)
         changed = table.with_columns(new.values())
         # Nothing is repaired: a repaired cell would no longer be true.
-        kept = rules.repair(changed, table, edits, ())
+        kept = rules.repair(changed, table, run.edits, ())
         rules.refuse_unkept(kept)
         homes = None if roles.household is None else table[roles.household]
-        made = outcome_of(run.rows, settled, table, new, run.key, homes)
-        verdicts = _verdicts(changed, made.classes, settled)
-        check.refuse_broken(verdicts)
-        exposure = check.exposure_of(made.classes, settled)
-        status = _with_reading(status_of(verdicts, exposure, request.k, request.limits), recoder)
-        status, told = run.settled(status, made, table)
-        tell("measuring", 0, 0)
-        figures = _figures(table, changed, settled, recoder, exposure)
-        figures = replace(figures, rules=tuple(kept.kept) or None)
-        if before_giving is not None:
-            before_giving()
-        given = made.give(recoder.labels_)
-        return run.protection(
-            made,
-            given,
-            verdicts,
-            figures,
-            status,
-            (*told, *missing, *_notes(settled, recoder), *(each.sentence for each in kept.kept)),
+        draft = run.rows.replaced(decided, Replacement(table, new, recoder.labels_, homes), run.key)
+        return Made(
+            decided,
+            draft.classes,
+            _verdicts(changed, draft.classes, decided),
+            lambda: replace(_figures(table, changed, decided, recoder), rules=tuple(kept.kept) or None),
             _sizes(recoder),
-            _parameters(recoder),
+            draft.original,
+            draft.published,
+            roles.quasi_names,
+            (*missing, *_notes(decided, recoder)),
+            red=_exposed(recoder),
+            parameters=_parameters(recoder),
         )
 
 
-def recoder_for(settled: SettledChange, table: pl.DataFrame) -> Recoder:
+def recoder_for(decided: DecidedChange, table: pl.DataFrame) -> Recoder:
     """The configured method."""
-    request, roles = settled.request, settled.roles
+    request, roles = decided.request, decided.roles
     importance = {fact.name: fact.importance for fact in roles.quasi if fact.importance != 1.0}
     seed = 0 if request.random_state is None else request.random_state
     if request.method_name == "suppress":
         return Suppress(
             k=request.k, reading=request.reading or "strict", importance=importance, columns=roles.quasi_names,
-            subsets=request.subsets, apart=_apart(settled), time_limit=request.time_limit, random_state=seed,
+            subsets=request.subsets, apart=_apart(decided), time_limit=request.time_limit, random_state=seed,
             certify="full" if request.certify else True,
         )  # fmt: skip
     given = given_hierarchies(request, table.columns)
@@ -125,7 +124,7 @@ def recoder_for(settled: SettledChange, table: pl.DataFrame) -> Recoder:
         recoding=request.recoding or "local", suppress_at_most=request.suppress_at_most or 0.0,
         objective=request.objective or "loss", classes=request.classes or "ancestors", importance=importance,
         sensitive=roles.modelled, l=request.l, entropy_l=request.entropy_l, t=request.t, alpha=request.alpha,
-        beta=request.beta, enhanced_beta=request.enhanced_beta, delta=request.delta_disclosure, apart=_apart(settled),
+        beta=request.beta, enhanced_beta=request.enhanced_beta, delta=request.delta_disclosure, apart=_apart(decided),
         columns=[*roles.quasi_names, *roles.modelled], time_limit=request.time_limit, random_state=seed,
         certify="full" if request.certify else table.height <= CERTIFIED,
     ).check()  # fmt: skip
@@ -155,9 +154,9 @@ def hierarchy_for(fact: Column, given: dict[str, Hierarchy], cells: pl.Series) -
     return Hierarchy.flat(fact.name, cells.drop_nulls().unique().sort().cast(pl.String).to_list() or [""])
 
 
-def _apart(settled: SettledChange) -> str | None:
+def _apart(decided: DecidedChange) -> str | None:
     """The column that k counts instead of records."""
-    return settled.roles.household if settled.request.count == "household" else None
+    return decided.roles.household if decided.request.count == "household" else None
 
 
 def _parameters(recoder: Recoder) -> dict[str, object]:
@@ -169,9 +168,9 @@ def _parameters(recoder: Recoder) -> dict[str, object]:
     }
 
 
-def _keys(table: pl.DataFrame, settled: SettledChange) -> pl.DataFrame:
+def _keys(table: pl.DataFrame, decided: DecidedChange) -> pl.DataFrame:
     """The columns a method works on, texts of dates as dates."""
-    roles, counted = settled.roles, _apart(settled)
+    roles, counted = decided.roles, _apart(decided)
     dates = [
         fact.name for fact in roles.quasi if fact.kind == "date" and table.schema[fact.name] == pl.String
     ]
@@ -179,7 +178,7 @@ def _keys(table: pl.DataFrame, settled: SettledChange) -> pl.DataFrame:
     return chosen.with_columns(pl.col(name).str.to_date(strict=False) for name in dates)
 
 
-def new_columns(table: pl.DataFrame, roles: Roles, recoder: Recoder) -> dict[str, pl.Series]:
+def _changed(table: pl.DataFrame, roles: Roles, recoder: Recoder) -> dict[str, pl.Series]:
     """The columns that are published otherwise than they came."""
     new = {name: recoder.released_[name] for name in roles.quasi_names}
     if roles.weight is not None:
@@ -188,10 +187,10 @@ def new_columns(table: pl.DataFrame, roles: Roles, recoder: Recoder) -> dict[str
 
 
 def _verdicts(
-    changed: pl.DataFrame, classes: pl.DataFrame, settled: SettledChange
+    changed: pl.DataFrame, classes: pl.DataFrame, decided: DecidedChange
 ) -> tuple[privacy.Verdict, ...]:
     """The models on what would be published; k is demanded where a missing cell is a value of its own."""
-    request, roles = settled.request, settled.roles
+    request, roles = decided.request, decided.roles
     strict = request.method_name == "generalize" or request.reading in (None, "strict")
     ground, levels = distances_of(roles)
     if set(roles.sensitive) <= set(changed.columns):
@@ -201,22 +200,21 @@ def _verdicts(
         )  # fmt: skip
     else:
         bare = classes.drop(check.HOME) if check.HOME in classes.columns else classes
-        found = check.verdicts_of_classes(bare, settled)
+        found = check.verdicts_of_classes(bare, decided)
         found = tuple(each if strict else replace(each, limit=None, holds=None) for each in found)
-    homes = check.of_households(classes, settled)
+    homes = check.of_households(classes, decided)
     if request.count != "household":
         # Classes hold k records; how many households share them is told, not demanded.
         homes = tuple(replace(each, limit=None, holds=None) for each in homes)
     return (*found, *homes)
 
 
-def _with_reading(status: Status, recoder: Recoder) -> Status:
-    """Red where a reading leaves persons who agree with fewer than k released records, or they were not counted."""
+def _exposed(recoder: Recoder) -> tuple[str, ...]:
+    """Why it is red: a reading leaves persons who agree with fewer than k released records, or they were not counted."""
     if not isinstance(recoder, Suppress) or recoder.reading == "strict" or recoder.exposed_ == 0:
-        return status
+        return ()
     who = "an unknown number of" if recoder.exposed_ is None else f"{recoder.exposed_:,}"
-    reason = f"read as {recoder.reading!r}, {who} persons agree with fewer than {recoder.k} released records"
-    return Status("red", (reason, *status.reasons))
+    return (f"read as {recoder.reading!r}, {who} persons agree with fewer than {recoder.k} released records",)
 
 
 def _sizes(recoder: Recoder) -> np.ndarray:
@@ -227,12 +225,11 @@ def _sizes(recoder: Recoder) -> np.ndarray:
 def _figures(
     before: pl.DataFrame,
     after: pl.DataFrame,
-    settled: SettledChange,
+    decided: DecidedChange,
     recoder: Recoder,
-    exposure: check.Exposure,
 ) -> Figures:
     """What was lost, in cells; per cent of a cell's mean loss."""
-    names, sizes = settled.roles.quasi_names, _sizes(recoder)
+    names, sizes = decided.roles.quasi_names, _sizes(recoder)
     old, new = before.select(names), after.select(names)
     same = [old[name].cast(pl.String).eq_missing(new[name].cast(pl.String)) for name in names]
     blank = [old[name].is_not_null() & new[name].is_null() for name in names]
@@ -261,30 +258,28 @@ def _figures(
         largest_group=int(sizes.max()),
         information_loss=100.0 * recoder.loss_,
         loss_per_column={name: 100.0 * share for name, share in losses.items()},
-        at_risk=exposure.at_risk,
-        attribute_disclosure=dict(exposure.attributes),
         suppressed_cells=int(sum(int((each.to_numpy() & ~gone).sum()) for each in blank)),
         suppressed_records=int(gone.sum()),
         unchanged=float(np.logical_and.reduce([each.to_numpy() for each in same]).mean()),
         measured_records=before.height,
-        identification=identification(before, after, settled),
+        identification=identification(before, after, decided),
         certificate=proof,
     )
 
 
-def _missing(table: pl.DataFrame, settled: SettledChange) -> list[str]:
+def _missing(table: pl.DataFrame, decided: DecidedChange) -> list[str]:
     """A sentence on missing cells; raises where none may be missing."""
-    counts = {name: table[name].null_count() for name in settled.roles.quasi_names}
+    counts = {name: table[name].null_count() for name in decided.roles.quasi_names}
     listed = ", ".join(f"{name!r} ({count:,})" for name, count in counts.items() if count)
-    if listed and settled.request.on_missing == "error":
+    if listed and decided.request.on_missing == "error":
         raise InputError(f"No cell may be missing ('on_missing' is error). Got missing cells in {listed}.")
     return [f"Missing cells stay missing and count as a value of their own: {listed}."] if listed else []
 
 
-def _notes(settled: SettledChange, recoder: Recoder) -> list[str]:
+def _notes(decided: DecidedChange, recoder: Recoder) -> list[str]:
     """What to know about the result as a whole."""
     roles, said = (
-        settled.roles,
+        decided.roles,
         ["Every released key is true: values were coarsened or left out, none was changed."],
     )
     if isinstance(recoder, Suppress):
@@ -302,16 +297,9 @@ def _notes(settled: SettledChange, recoder: Recoder) -> list[str]:
     if isinstance(recoder, Generalize) and recoder.node_ is not None:
         levels = zip(roles.quasi_names, recoder.node_, strict=True)
         said.append(f"Levels: {', '.join(f'{name} {level}' for name, level in levels)}.")
-    if roles.household is not None and settled.request.count == "record":
+    if roles.household is not None and decided.request.count == "record":
         said.append(
             "Classes hold k persons, not k households: members of one household may share a class. --count household "
             "counts households."
-        )
-    left = [*roles.sensitive, *roles.left]
-    if left:
-        said.append(f"Not protected, published as they are: {', '.join(left)}.")
-    if roles.weight:
-        said.append(
-            f"Weights {roles.weight!r} are published as the mean of their class, so that totals hold."
         )
     return said

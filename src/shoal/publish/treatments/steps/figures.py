@@ -13,7 +13,6 @@ from shoal.engine.columns import read_column
 from shoal.engine.encode import Encoder
 from shoal.measures import cell_measures, linked_share, sought_records
 from shoal.publish.request import ProtectionRequest
-from shoal.publish.stages.check import Exposure
 from shoal.publish.stages.decode import decoded_facts
 from shoal.publish.stages.identification import identification
 from shoal.publish.stages.measure import MEASURED_RECORDS, CellFigures, Figures
@@ -21,12 +20,12 @@ from shoal.publish.stages.roles import Roles
 from shoal.typing import Json
 
 if TYPE_CHECKING:
-    from shoal.publish.steps.run import Ran
+    from shoal.publish.treatments.steps.run import Ran
     from shoal.rules import KeptRule
 
 
 @dataclass(frozen=True)
-class SettledSteps:
+class DecidedSteps:
     """What is decided of a run of steps.
 
     Attributes
@@ -47,15 +46,15 @@ class SettledSteps:
     keys: tuple[str, ...]
     known: tuple[str, ...]
 
-    def by_keys(self) -> SettledSteps:
+    def by_keys(self) -> DecidedSteps:
         """The same with the keys alone as quasi-identifiers."""
         facts = tuple(decoded_facts(self.roles.schema.columns[name]) for name in self.keys)
         return replace(self, roles=replace(self.roles, quasi=facts))
 
 
 def figures_of(
-    before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps, ran: Sequence[Ran], kept: Sequence[KeptRule],
-    exposure: Exposure, labels: np.ndarray,
+    before: pl.DataFrame, after: pl.DataFrame, decided: DecidedSteps, ran: Sequence[Ran], kept: Sequence[KeptRule],
+    labels: np.ndarray,
 ) -> Figures:  # fmt: skip
     """What was lost by column and step, and the risk by the keys before and after."""
     losses: dict[str, float] = {}
@@ -63,11 +62,11 @@ def figures_of(
         for name, share in each.treated.losses.items():
             losses[name] = 1.0 - (1.0 - losses.get(name, 0.0)) * (1.0 - min(share, 1.0))
     same = [
-        before[n].cast(pl.String).eq_missing(after[n].cast(pl.String)).to_numpy() for n in settled.treated
+        before[n].cast(pl.String).eq_missing(after[n].cast(pl.String)).to_numpy() for n in decided.treated
     ]
-    gone = {name: int((before[name].is_not_null() & after[name].is_null()).sum()) for name in settled.treated}
+    gone = {name: int((before[name].is_not_null() & after[name].is_null()).sum()) for name in decided.treated}
     sizes = np.bincount(labels)
-    measured, cells = _numbers(before, after, settled)
+    measured, cells = _numbers(before, after, decided)
     return Figures(
         n_records=before.height,
         n_groups=int(sizes.size),
@@ -75,13 +74,11 @@ def figures_of(
         largest_group=int(sizes.max()),
         information_loss=100.0 * float(np.mean(list(losses.values()))),
         loss_per_column={name: 100.0 * share for name, share in losses.items()},
-        at_risk=exposure.at_risk,
-        attribute_disclosure=dict(exposure.attributes),
         suppressed_cells=sum(gone.values()),
-        false_cells=_false_cells(before, after, settled),
+        false_cells=_false_cells(before, after, decided),
         unchanged=float(np.logical_and.reduce(same).mean()),
         measured_records=measured,
-        identification=identification(before, after, settled.by_keys()),
+        identification=identification(before, after, decided.by_keys()),
         steps=[_told(each) for each in ran],
         rules=tuple(kept),
         **cells,
@@ -99,12 +96,12 @@ def _told(each: Ran) -> Json:
     }  # fmt: skip
 
 
-def _numbers(before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps) -> tuple[int, CellFigures]:
+def _numbers(before: pl.DataFrame, after: pl.DataFrame, decided: DecidedSteps) -> tuple[int, CellFigures]:
     """Figures of the columns of numbers that are numbers still."""
-    facts = settled.roles.schema.columns
+    facts = decided.roles.schema.columns
     names = [
         name
-        for name in settled.treated
+        for name in decided.treated
         if facts[name].kind == "number"
         and before.schema[name].is_numeric()
         and after.schema[name].is_numeric()
@@ -127,12 +124,12 @@ def _numbers(before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps) -
     return int(rows.size), CellFigures(**cell_measures(X, Y), dld=linked, linked_records=sought)
 
 
-def _false_cells(before: pl.DataFrame, after: pl.DataFrame, settled: SettledSteps) -> int:
+def _false_cells(before: pl.DataFrame, after: pl.DataFrame, decided: DecidedSteps) -> int:
     """Cells of categories that hold another value than the record's own, coarsened ones left out."""
-    truthful = set(settled.keys)
-    facts = settled.roles.schema.columns
+    truthful = set(decided.keys)
+    facts = decided.roles.schema.columns
     return sum(
         int((before[name].cast(pl.String) != after[name].cast(pl.String)).sum())
-        for name in settled.treated
+        for name in decided.treated
         if name not in truthful and facts[name].kind in ("category", "boolean", "ordered")
     )
