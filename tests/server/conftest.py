@@ -114,8 +114,8 @@ class House:
         """A client with the cookie of a visit, as a browser would have."""
         with self.http(follow_redirects=True) as client:
             client.get("/sign-in")
-            stamp = next(value for name, value in client.cookies.items() if name.endswith("shoal_form"))
-            done = client.post("/sign-in", data={"token": token, "stamp": stamp})
+            form_key = next(value for name, value in client.cookies.items() if name.endswith("shoal_form"))
+            done = client.post("/sign-in", data={"token": token, "form_key": form_key})
             assert done.status_code == 200, done.text
             client.headers["x-csrf-token"] = done.text.split('name="csrf" content="')[1].split('"')[0]
             yield client
@@ -188,6 +188,12 @@ def sign_in(page, house, token) -> None:
     page.get_by_label("Your token").fill(token)
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: "sign-in" not in url)
+
+
+def width_of(page) -> int:
+    """How wide a page is that may only just have been gone to: until it has come there is nothing to measure."""
+    page.wait_for_load_state()
+    return page.wait_for_function("document.documentElement?.scrollWidth").json_value()
 
 
 def no_violations(page) -> None:

@@ -19,7 +19,7 @@ from shoal.dp import Answer, Ledger
 from shoal.errors import BudgetError, InputError, QueryError, ShoalError
 from shoal.server.app import WAYS
 
-from .conftest import House, question
+from .conftest import NOTHING, House, question
 
 ASK = "/api/v1/datasets/survey/ask"
 
@@ -145,7 +145,7 @@ def test_signing_out_ends_the_visit(house, tokens):
 def test_sign_in_leads_only_to_this_site(house, tokens, target):
     with house.http() as client:
         client.get("/sign-in")
-        form = {"token": tokens["analyst"], "stamp": client.cookies["shoal_form"], "next": target}
+        form = {"token": tokens["analyst"], "form_key": client.cookies["shoal_form"], "next": target}
         assert client.post("/sign-in", data=form).headers["location"] == "/"
 
 
@@ -247,22 +247,18 @@ def test_slow_and_broken_clients_do_not_stop_others(house, tokens):
         each.close()
 
 
-def test_many_people_who_come_at_once_are_all_let_in(tmp_path):
-    house = House(tmp_path / "h").start()
-    try:
-        tokens = [house.book.add(f"ann-{at}", "analyst") for at in range(40)]
-        call = partial(httpx.get, f"{house.url}/api/v1/me", timeout=120)
-        with ThreadPoolExecutor(40) as pool:
-            answers = pool.map(lambda each: call(headers={"authorization": f"Bearer {each}"}), tokens)
-            assert {answer.status_code for answer in answers} == {200}
-    finally:
-        house.process.kill()
+def test_many_people_who_come_at_once_are_all_let_in(house):
+    tokens = [house.book.add(f"ann-{at}", "analyst") for at in range(40)]
+    call = partial(httpx.get, f"{house.url}/api/v1/me", timeout=120, verify=NOTHING)
+    with ThreadPoolExecutor(40) as pool:
+        answers = pool.map(lambda each: call(headers={"authorization": f"Bearer {each}"}), tokens)
+        assert {answer.status_code for answer in answers} == {200}
 
 
 def test_guesses_sent_at_once_get_no_more_turns_than_guesses_in_a_row(tmp_path):
     house = House(tmp_path / "h").start()
     try:
-        call = partial(httpx.get, f"{house.url}/api/v1/me", timeout=120)
+        call = partial(httpx.get, f"{house.url}/api/v1/me", timeout=120, verify=NOTHING)
         guesses = [{"authorization": f"Bearer shoal-{at:012x}-{'x' * 43}"} for at in range(120)]
         with ThreadPoolExecutor(40) as pool:
             statuses = [answer.status_code for answer in pool.map(lambda each: call(headers=each), guesses)]
@@ -363,7 +359,7 @@ def test_openapi_describes_what_happens(house, tokens):
         operation = found.ok()
 
         @hypothesis.settings(
-            max_examples=8, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
+            max_examples=5, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
         )
         @hypothesis.given(case=operation.as_strategy())
         def fits(case):

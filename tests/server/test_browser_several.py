@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from .conftest import no_violations, sign_in, watched
+from .conftest import no_violations, sign_in, watched, width_of
 from .test_linked import JOIN, linked  # noqa: F401 - a fixture
 
 SIZES = [("light", 1200), ("dark", 390)]
@@ -19,7 +19,7 @@ def opened(browser, scheme, width):
 
 def is_well(page, width, name) -> None:
     """Nothing sticks out, nobody is kept out, nothing went wrong; a picture where a folder for them is named."""
-    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert width_of(page) <= width
     no_violations(page)
     assert page.problems == []
     if "SHOAL_PICTURES" in os.environ:

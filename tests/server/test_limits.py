@@ -86,9 +86,9 @@ def test_sign_ins_do_not_fill_the_ledger(wide):
     found = []
     with wide.http(follow_redirects=False) as client:
         client.get("/sign-in")
-        stamp = client.cookies["shoal_form"]
+        form_key = client.cookies["shoal_form"]
         for _ in range(12):
-            found.append(client.post("/sign-in", data={"token": token, "stamp": stamp}).status_code)
+            found.append(client.post("/sign-in", data={"token": token, "form_key": form_key}).status_code)
     assert found[:5] == [303] * 5
     assert set(found[6:]) == {429}
     with wide.http(auditor) as client:

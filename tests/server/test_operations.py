@@ -56,7 +56,7 @@ def test_with_a_certificate_the_server_speaks_tls_and_its_cookies_are_secure(tmp
             page = client.get("/sign-in")
             assert "; secure" in page.headers["set-cookie"].lower()
             assert page.headers["strict-transport-security"] == "max-age=31536000"
-            form = {"token": token, "stamp": client.cookies["__Host-shoal_form"]}
+            form = {"token": token, "form_key": client.cookies["__Host-shoal_form"]}
             entered = client.post("/sign-in", data=form)
             assert "shoal_visit" in entered.headers["set-cookie"]
             assert "; secure" in entered.headers["set-cookie"].lower()

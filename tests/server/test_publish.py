@@ -21,9 +21,10 @@ from shoal.server import accounts as accounts_module
 from shoal.server import jobs as jobs_module
 from shoal.server.accounts import Accounts
 from shoal.server.auth import COOKIE
-from shoal.server.jobs import KEEP_SECONDS, MOST_AT_ONCE, MOST_STREAMS, Jobs, begin_work, change, tell
+from shoal.server.job_files import change
+from shoal.server.jobs import KEEP_SECONDS, MOST_AT_ONCE, MOST_STREAMS, Jobs, begin_work, tell
 from shoal.server.limits import TooOftenError
-from shoal.server.service import UnknownError
+from shoal.server.refusals import UnknownError
 
 from .conftest import House
 

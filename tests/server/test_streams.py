@@ -11,7 +11,8 @@ import pytest
 from shoal import Client
 from shoal.errors import BudgetError, ParameterError, ShoalError
 from shoal.server.config import Config
-from shoal.server.service import Service, UnknownError
+from shoal.server.refusals import UnknownError
+from shoal.server.service import Service
 from shoal.server.streams import NewStream, add_period, open_one, told_to
 
 from .conftest import House

@@ -15,8 +15,8 @@ from shoal.errors import ShoalError
 from shoal.release.marginals import MEASURING
 from shoal.schema import Column
 from shoal.server import releases, tables
-from shoal.server.job_files import JobState
-from shoal.server.jobs import Jobs, change
+from shoal.server.job_files import JobState, change
+from shoal.server.jobs import Jobs
 
 RELEASES = "/api/v1/datasets/survey/releases"
 WANTED = {"epsilon": 40.0, "columns": ["age", "sex", "disease"], "marginals": 2}

@@ -308,7 +308,7 @@ def make_app(config: Config, jobs: Path | None = None, loaded: Path | None = Non
     app = FastAPI(
         title="Shoal",
         version=__version__,
-        description="Private answers about data sets that stay in the house.",
+        description="Private answers about data sets that stay on the server.",
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # those pages load scripts from elsewhere
         redoc_url=None,

@@ -23,7 +23,7 @@ from shoal.server import api, builder, charts, exports, pictures, shown, workloa
 from shoal.server.accuracy import Forecast
 from shoal.server.builder import Choice
 from shoal.server.pages import render
-from shoal.server.service import UnknownError
+from shoal.server.refusals import UnknownError
 from shoal.server.words import words_of
 from shoal.typing import Json
 

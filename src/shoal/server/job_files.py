@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, Self
 from pydantic import BaseModel, ConfigDict, Field
 
 from shoal.server.models import ColumnLook, MapFacts, ResultFacts
-from shoal.server.service import UnknownError
+from shoal.server.refusals import UnknownError
 from shoal.typing import Json
 
 GONE = "There is no such job; it may have been forgotten."
@@ -124,3 +124,8 @@ class RiskMap(MapFacts, JobFile):
     """A comparison of methods."""
 
     FILE = "map.json"
+
+
+def change(folder: Path, **facts: object) -> None:
+    """Say something new about a job."""
+    JobState.read(folder).changed(folder, **facts)

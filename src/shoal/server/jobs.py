@@ -31,7 +31,7 @@ from shoal.errors import InputError
 from shoal.server.auth import is_still_in
 from shoal.server.job_files import GONE, JobProcess, JobState
 from shoal.server.limits import TooOftenError
-from shoal.server.service import UnknownError
+from shoal.server.refusals import UnknownError
 from shoal.typing import Keywords
 
 KEEP_SECONDS = 3600
@@ -264,8 +264,3 @@ async def _events(request: Request, folder: Path, at_work: Callable[[], bool]) -
         _streams[who] -= 1
         if not _streams[who]:
             del _streams[who]
-
-
-def change(folder: Path, **facts: object) -> None:
-    """Say something new about a job."""
-    JobState.read(folder).changed(folder, **facts)

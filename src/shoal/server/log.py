@@ -23,7 +23,7 @@ from shoal.dp.mechanisms.currency import WORDS
 from shoal.server import api, pages
 from shoal.server.budgets import CurrencyWords
 from shoal.server.models import SignedHeadFacts
-from shoal.server.service import UnknownError
+from shoal.server.refusals import UnknownError
 from shoal.typing import Json
 
 _COLUMNS = (

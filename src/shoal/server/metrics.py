@@ -15,7 +15,8 @@ from shoal.dp.budget import epsilon
 from shoal.dp.mechanisms.currency import WORDS
 from shoal.server import api
 from shoal.server.auth import ForbiddenError, identify
-from shoal.server.service import Service, UnknownError
+from shoal.server.refusals import UnknownError
+from shoal.server.service import Service
 
 KIND = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 

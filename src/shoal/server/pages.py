@@ -50,8 +50,11 @@ def sign_in_page(request: Request, next: str = "/") -> Response:  # noqa: A002 -
 async def sign_in(request: Request) -> Response:
     """Check a token and open a visit."""
     form = await request.form(max_files=0, max_fields=10)
-    stamp, cookie = str(form.get("stamp", "")), request.cookies.get(cookie_name(request, FORM_COOKIE), "")
-    if not cookie or not hmac.compare_digest(stamp.encode(), cookie.encode()) or not same_origin(request):
+    form_key, cookie = (
+        str(form.get("form_key", "")),
+        request.cookies.get(cookie_name(request, FORM_COOKIE), ""),
+    )
+    if not cookie or not hmac.compare_digest(form_key.encode(), cookie.encode()) or not same_origin(request):
         raise ForbiddenError("The form is out of date; go back, load the page again and repeat.")
     target = local(str(form.get("next", "/")))
     account = await prove(request, str(form.get("token", "")).strip())
@@ -144,13 +147,19 @@ def owner(request: Request) -> Response:
 
 
 def _sign_in_page(request: Request, target: str, error: str = "", status: int = 200) -> Response:
-    stamp = request.cookies.get(cookie_name(request, FORM_COOKIE)) or secrets.token_urlsafe(24)
+    form_key = request.cookies.get(cookie_name(request, FORM_COOKIE)) or secrets.token_urlsafe(24)
     oidc = request.app.state.config.oidc
     provider = None if oidc is None else oidc.label
     response = render(
-        request, "sign_in.html.j2", code=status, stamp=stamp, next=target, error=error, provider=provider
+        request,
+        "sign_in.html.j2",
+        code=status,
+        form_key=form_key,
+        next=target,
+        error=error,
+        provider=provider,
     )
-    _set_cookie(request, response, FORM_COOKIE, stamp, 3600)
+    _set_cookie(request, response, FORM_COOKIE, form_key, 3600)
     return response
 
 

@@ -30,21 +30,11 @@ from shoal.server.job_files import (
     RunResult,
     TableLook,
     WantedRun,
-)
-from shoal.server.jobs import (
-    Jobs,
-    begin_work,
-    busy,
     change,
-    ends,
-    one_at_a_time,
-    progress,
-    running,
-    steps,
-    stop,
 )
+from shoal.server.jobs import Jobs, begin_work, busy, ends, one_at_a_time, progress, running, steps, stop
 from shoal.server.publish_form import form_fields, method_names, texts_of, wanted_of
-from shoal.server.service import UnknownError
+from shoal.server.refusals import UnknownError
 from shoal.server.worker import HIERARCHIES, MOST_COLUMNS
 
 FILES = {

@@ -30,7 +30,7 @@ from shoal.dp.loading.sources import Source
 from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
 from shoal.dp.past import Past, held, past
 from shoal.dp.session import Session
-from shoal.errors import BudgetError, InputError, ParameterError, QueryError, ShoalError
+from shoal.errors import BudgetError, ParameterError, QueryError, ShoalError
 from shoal.schema import Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.budgets import Budget, DatasetSpending, Left
@@ -48,18 +48,13 @@ from shoal.server.opening import (
     table_of,
 )
 from shoal.server.public_facts import column_facts, counted_in, table_facts, unit_of
+from shoal.server.refusals import UnknownError
 from shoal.server.served import ServedDataset
 from shoal.server.words import examples, joins
 from shoal.typing import Json
 
 log = logging.getLogger("shoal.server")
 SWITCH_SECONDS = 0.0005  # for which one thread may hold up the others
-
-
-class UnknownError(InputError):
-    """There is nothing of that name here."""
-
-    status = 404
 
 
 class Service:

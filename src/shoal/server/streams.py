@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 
-from shoal.dp.continual import PeriodTotal, is_paid, reopen
+from shoal.dp.continual import OpenedStream, PeriodTotal, is_paid, reopen
 from shoal.dp.loading.sources import open_table
 from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
 from shoal.dp.session import Session
@@ -21,7 +21,8 @@ from shoal.errors import InputError, ParameterError, QueryError
 from shoal.io import FORMATS
 from shoal.server import api, pages
 from shoal.server.owner_datasets import allowed_path
-from shoal.server.service import Service, UnknownError
+from shoal.server.refusals import UnknownError
+from shoal.server.service import Service
 from shoal.typing import Json
 
 NUMBERS = ("total", "low", "high", "change")
@@ -81,11 +82,11 @@ class Told:
 def told_to(service: Service, dataset: str, analyst: str | None) -> list[Told]:
     """The streams of a data set that an analyst paid for; all that were paid for, for the owner (None)."""
     currency, found = service.currency(dataset), []
-    for stream, facts in service.streams.all_facts().items():
-        if facts["dataset"] != dataset or not is_paid(service.ledger, stream, facts):
+    for stream, opened in service.streams.all_opened().items():
+        if opened.dataset != dataset or not is_paid(service.ledger, stream, opened):
             continue
-        if analyst is None or service.ledger.holds(dataset, analyst, facts["key"]):
-            found.append(_told(service, stream, facts, currency))
+        if analyst is None or service.ledger.holds(dataset, analyst, opened.key):
+            found.append(_told(service, stream, opened, currency))
     return found
 
 
@@ -109,13 +110,13 @@ def open_one(service: Service, dataset: str, wanted: NewStream, analyst: str) ->
 
 def add_period(service: Service, dataset: str, stream: str, table: Path, period: int | None, by: str) -> Told:
     """Take the rows of a period into a stream; the log says that the owner did."""
-    facts = service.streams.facts(stream)
-    if facts is None or facts["dataset"] != dataset or not is_paid(service.ledger, stream, facts):
+    opened = service.streams.opened(stream)
+    if opened is None or opened.dataset != dataset or not is_paid(service.ledger, stream, opened):
         raise UnknownError("There is no such stream.")
-    session = _session(service, dataset, facts["mode"])
+    session = _session(service, dataset, opened.mode)
     step = reopen(session, service.streams, stream).add(open_table(table, session.schema), period)
-    service.ledger.note("stream period", by, f"period {step.period} of stream {facts['name']!r}", dataset)
-    return _told(service, stream, facts, service.currency(dataset))
+    service.ledger.note("stream period", by, f"period {step.period} of stream {opened.name!r}", dataset)
+    return _told(service, stream, opened, service.currency(dataset))
 
 
 def streams(request: Request, dataset: str) -> list[Json]:
@@ -206,12 +207,14 @@ def _take(request: Request, dataset: str, stream: str, form: FormData) -> Told:
     return add_period(service, dataset, stream, found, period, by)
 
 
-def _told(service: Service, stream: str, facts: Json, currency: Currency) -> Told:
+def _told(service: Service, stream: str, opened: OpenedStream, currency: Currency) -> Told:
     steps = tuple(
         PeriodTotal(at, tuple(each.told)) for at, each in enumerate(service.streams.periods(stream), 1)
     )
-    named = (str(facts["name"]), str(facts["question"]), int(facts["periods"]), str(facts["mode"]))
-    return Told(stream, *named, str(facts["guarantee"]), CurrencyAmount(facts["millionths"], currency), steps)
+    spent = CurrencyAmount(opened.millionths, currency)
+    return Told(
+        stream, opened.name, opened.question, opened.periods, opened.mode, opened.guarantee, spent, steps
+    )
 
 
 def _session(service: Service, dataset: str, mode: str | None) -> Session:

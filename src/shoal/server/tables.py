@@ -26,13 +26,14 @@ from shoal.release import KeptRelease
 from shoal.release.marginals import MEASURING, released_columns
 from shoal.schema import Column
 from shoal.server import api, charts, releases, shown
-from shoal.server.job_files import GONE, JobState
-from shoal.server.jobs import Jobs, change, is_alive, progress, steps, tell
+from shoal.server.job_files import GONE, JobState, change
+from shoal.server.jobs import Jobs, is_alive, progress, steps, tell
 from shoal.server.limits import TooOftenError
 from shoal.server.models import ReleaseJobFacts
 from shoal.server.pages import quoted, render
 from shoal.server.problems import where
-from shoal.server.service import Service, UnknownError
+from shoal.server.refusals import UnknownError
+from shoal.server.service import Service
 
 MOST_WAITING = 8  # tables that a worker makes or has still to make
 MARGINALS = {

@@ -12,7 +12,7 @@ from shoal.server import api, pages
 from shoal.server.accounts import Account, Accounts
 from shoal.server.models import NewToken, UserFacts
 from shoal.server.once import IdempotencyKeys
-from shoal.server.service import UnknownError
+from shoal.server.refusals import UnknownError
 from shoal.typing import Json
 
 

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from shoal.errors import InputError, ShoalError
 from shoal.schema import Column, Schema, decode_table, read_codebook
-from shoal.server.job_files import JobState, RiskMap, RunResult, TableLook, WantedRun
-from shoal.server.jobs import change
+from shoal.server.job_files import JobState, RiskMap, RunResult, TableLook, WantedRun, change
 from shoal.server.map_size import MapSample, many_values
 from shoal.server.models import ColumnLook, ComparedMethod, RecommendedMethod
 from shoal.typing import Json
