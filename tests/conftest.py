@@ -107,7 +107,7 @@ def blobs():
 
 @pytest.fixture(scope="session")
 def spark():
-    """One Spark for all tests: each start takes seconds. Its Java machine compiles little, as it does not run long."""
+    """One Spark for all tests: each start takes seconds. It compiles little, as it does not run long."""
     pytest.importorskip("pyspark")
     if shutil.which("java") is None:
         pytest.skip("Spark needs Java")
@@ -119,6 +119,8 @@ def spark():
         .config("spark.ui.enabled", "false")
         .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.shuffle.partitions", "4")
+        .config("spark.sql.codegen.wholeStage", "false")
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.sql.session.timeZone", "UTC")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.memory", "1g")

@@ -30,6 +30,8 @@ FRAME = pl.DataFrame({"a": CELLS[:, 0], "b": CELLS[:, 1], "t": ["x", "y", "z"] *
         ({"method": MDAV}, "'method' must be one of"),
         ({"method": "anneal", "time_limit": "1"}, "'time_limit' of protect"),
         ({"method": MDAV(k=1), "k": 1}, "'k' of protect"),
+        ({"colums": ["a"]}, "protect has no argument 'colums'. Did you mean 'columns'"),
+        ({"report": "r.html"}, "protect has no argument 'report'"),
     ],
 )
 def test_protect_says_what_is_wrong(options, said):
@@ -37,9 +39,15 @@ def test_protect_says_what_is_wrong(options, said):
         shoal.protect(FRAME, **{"k": 3, "method": "mdav"} | options)
 
 
+def test_an_unknown_argument_is_a_type_error_too():
+    with pytest.raises(TypeError, match="Did you mean 'columns'"):
+        shoal.protect(FRAME, 3, colums=["a"])
+
+
 @pytest.mark.parametrize(
     ("names", "said"),
     [
+        (["a", "b\nc", "d"], "Column names must be without line ends"),
         (["a", "a", "b"], "Column names must differ"),
         ([0, "0", 2], "Column names must differ as texts"),
         (pd.MultiIndex.from_tuples([("a", "b"), ("a", "c"), ("d", "e")]), "Column names must have one level"),

@@ -26,6 +26,24 @@ def test_forming_groups_loads_no_heavy_library():
     assert done.stdout.split() == []
 
 
+def test_recoding_loads_no_heavy_library_but_the_solver():
+    code = (
+        "import sys, polars as pl; from shoal.generalization import Generalize;"
+        "Generalize(k=2).fit_transform(pl.DataFrame({'a': ['x', 'x', 'y', 'x']}));"
+        f"print(*[m for m in {HEAVY} if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert set(done.stdout.split()) <= {"highspy"}
+
+
+def test_work_on_an_uploaded_table_loads_no_web_framework():
+    """Each upload, run and map is a process of its own, which waits for all that it imports."""
+    heavy = ("fastapi", "sqlalchemy", "opendp", "httpx", "jinja2")
+    code = f"import sys, shoal.server.worker; print(*[m for m in {heavy} if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == []
+
+
 def test_no_package_imports_a_private_module_of_another():
     """What two packages share has a public name in the lower one."""
     root = Path(shoal.__file__).parent

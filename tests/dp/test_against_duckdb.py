@@ -41,12 +41,19 @@ def noiseless(monkeypatch):
     monkeypatch.setattr(noise, "choose", lambda currency, *words: best(*words))
 
 
-def connected(**tables):
+@cache
+def database():
+    """One for all tests: to open it takes longer than to ask it."""
     con = duckdb.connect()
-    for name, frame in tables.items():
-        con.register(name, frame.to_arrow())
     for each in MACROS:
         con.execute(each)
+    return con
+
+
+def connected(**tables):
+    con = database().cursor()  # with tables of its own
+    for name, frame in tables.items():
+        con.register(name, frame.to_arrow())
     return con
 
 

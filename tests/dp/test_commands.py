@@ -159,6 +159,31 @@ def test_options_of_the_modes(run):
         assert run(*words, *bad)[0] == 2
 
 
+@pytest.mark.parametrize(
+    ("mode", "option"),
+    [
+        ("dp", ["--tau", 3]),
+        ("dp", ["--tau-epsilon", 0.1]),
+        ("group", ["--cells", "age:3"]),
+        ("dp", ["--model", "pearson"]),
+        ("heuristic", ["--budget", 1]),
+        ("heuristic", ["--cost"]),
+    ],
+)
+def test_an_option_that_a_mode_would_not_heed_is_refused_before_the_charge(run, tmp_path, mode, option):
+    words = ["ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1, "--mode", mode]
+    code, _, err = run(*words, *option)
+    assert (code, f"'{option[0]}' is for mode" in err) == (2, True)
+    assert not (tmp_path / "survey.ledger.db").exists()
+
+
+def test_the_cost_alone_saves_no_run(run, tmp_path):
+    words = ["ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1]
+    code, _, err = run(*words, "--cost", "--save-run", "run.json")
+    assert (code, "leave one of them out" in err) == (2, True)
+    assert not (tmp_path / "survey.ledger.db").exists()
+
+
 def test_saved_models_serve_the_modes(run):
     schema = load_survey_schema()
     public = load(load_survey(), schema)

@@ -91,7 +91,7 @@ lines = st.lists(st.one_of(good_line, line), max_size=6)
 @given(
     lines, st.one_of(good_line, line), st.data(), st.sampled_from(["utf-8", "cp1252", "latin-1", "gb18030"])
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_one_line_of_a_text_file_is_one_row(tmp_path, before, more, data, encoding):
     schema = replace(SCHEMA, file=FileFormat(encoding=encoding))
     header = ",".join(NAMES).encode()
@@ -224,7 +224,7 @@ ODD_TEXTS = [
 
 
 @settings(max_examples=60, deadline=None)
-@given(cells=st.lists(st.none() | st.sampled_from(ODD_TEXTS) | st.text(max_size=4), max_size=30))
+@given(cells=st.lists(st.none() | st.sampled_from(ODD_TEXTS) | st.text(max_size=4), max_size=10))
 def test_a_text_means_the_same_however_often_it_stands_there(cells):
     """Repeated texts are read once, coded ones too: what a cell becomes is what it becomes alone."""
     schema = replace(

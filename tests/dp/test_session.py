@@ -502,3 +502,9 @@ def test_what_a_notebook_shows_is_escaped_and_bounded():
     assert "10 more rows" in shown
     assert Answer([], "none", 0.1, 1.9, [])._repr_html_().count("<tr>") == 1
     assert "<td>NULL</td>" in Answer({"x": None}, "none", 0.1, 1.9, {"x": None})._repr_html_()
+
+
+@pytest.mark.parametrize("given", [{"tau": 3}, {"tau": 3, "mode": "group"}, {"model": object()}])
+def test_what_a_mode_would_not_heed_is_refused(survey, schema, given):
+    with pytest.raises(ParameterError, match="mode correlated"):
+        Session(survey, schema, **given)

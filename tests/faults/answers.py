@@ -308,8 +308,8 @@ def _threshold_too_low(rho: float) -> Mechanism:
 
 @_fault("keys-of-a-unit-not-bounded")
 def _keys_not_bounded(rho: float) -> Mechanism:
-    """A unit counts for all of its keys."""
-    return key_game("a unit's keys not bounded", rho, SHARED_KEYS, most=len(SHARED_KEYS))
+    """A unit counts for all of its eight keys where noise is drawn for one."""
+    return key_game("a unit's keys not bounded", rho, SHARED_KEYS[:8], most=8, paid_for=1)
 
 
 def without_bias(laid: Laid) -> Any:

@@ -77,6 +77,7 @@ def test_every_benchmark_has_pieces_of_its_own_names(monkeypatch, capsys):
         "privacy",
         "bounds",
         "univariate",
+        "recoding",
         "large",
         "cluster",
     } <= set(told)
@@ -84,3 +85,12 @@ def test_every_benchmark_has_pieces_of_its_own_names(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["benchmarks", "large:7"])
     with pytest.raises(SystemExit, match="no piece '7'"):
         command.main()
+
+
+def test_a_benchmark_whose_tables_are_not_at_hand_is_left_out(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("SHOAL_DATA", str(tmp_path))
+    monkeypatch.setattr("sys.argv", ["benchmarks", "recoding"])
+    command.main()
+    assert capsys.readouterr().out == (
+        "recoding is left out: its tables are not at hand (SHOAL_DATA names their folder).\n"
+    )

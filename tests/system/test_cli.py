@@ -91,9 +91,11 @@ def test_compare_and_check(run, table):
 
 def test_pipes(run, table):
     text = (table / "t.csv").read_text()
-    done = run("protect", "-", "-k", 4, "--method", "mdav", "-o", "-", cwd=table, text=text)
+    done = run("protect", "-", "-k", 4, "--method", "mdav", "-o", "-", "--json", cwd=table, text=text)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[0] == "age,income,town"
+    assert len(done.stdout.splitlines()) == len(text.splitlines())  # the table alone
+    assert json.loads(done.stderr)["k"] == 4
 
 
 def test_schema_and_datasets(run, table):

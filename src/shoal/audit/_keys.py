@@ -26,9 +26,16 @@ def _common(choice: KeyChoice, keys: int) -> list[tuple[str, str]]:
     return [(f"common {key}", f"{key}.{unit}") for key in range(keys) for unit in range(near)]
 
 
-def key_game(name: str, rho: float, own: list[str], delta: float = DELTA, most: int = MOST_KEYS) -> Mechanism:
-    """A unit more that has these keys; noise and threshold are those of `delta`, and `most` keys of a unit count."""
-    choice, drawn = (KeyChoice(Fraction(rho), Fraction(each), MOST_KEYS) for each in (DELTA, delta))
+def key_game(
+    name: str,
+    rho: float,
+    own: list[str],
+    delta: float = DELTA,
+    most: int = MOST_KEYS,
+    paid_for: int = MOST_KEYS,
+) -> Mechanism:
+    """A unit more that has these keys, of which `most` count; noise and threshold are those of `delta` and `paid_for` keys."""
+    choice, drawn = (KeyChoice(Fraction(rho), Fraction(each), paid_for) for each in (DELTA, delta))
     rows = _common(choice, len([key for key in own if key in SHARED_KEYS]) or 1)
     tables = [finish_keys(_pairs(each), most) for each in (rows, rows + [(key, "new") for key in own])]
     common = {key for key, _ in rows}

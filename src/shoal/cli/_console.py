@@ -39,9 +39,9 @@ def stages() -> Iterator[Callable[[str, float, float], None]]:
         yield tell
 
 
-def print_json(facts: Json) -> None:
-    """One object on the output stream."""
-    typer.echo(json.dumps(facts, default=_plain, allow_nan=False))
+def print_json(facts: Json, err: bool = False) -> None:
+    """One object on the output stream, or on that of errors."""
+    typer.echo(json.dumps(facts, default=_plain, allow_nan=False), err=err)
 
 
 def names(text: str | None) -> list[str] | None:

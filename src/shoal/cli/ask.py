@@ -11,6 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import print_json
+from shoal.cli._options import (
+    Analyst,
+    AsJson,
+    Budget,
+    DataVersion,
+    Expects,
+    FurtherTables,
+    LedgerPlace,
+    PrivateTable,
+    PublicFacts,
+    Rho,
+)
 from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
@@ -25,22 +37,21 @@ def register(app: typer.Typer) -> None:
     app.command()(ask)
 
 
+_MODEL = (
+    "A saved model's file (correlated, heuristic), or, heuristic: dbscan:eps=0.4,min_points=2 | "
+    "gmm:components=1-100 | rfe-gmm:target=income,keep=8,estimator=forest | spearman:threshold=0.2 | pearson. "
+    "Modes pufferfish and dependent: the file of a declared model."
+)
+
+
 def ask(
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="The private table: a file, a folder of Parquet files, duckdb:///FILE?table=NAME or "
-            "postgresql://USER@HOST/DATABASE?table=NAME."
-        ),
-    ],
+    file: PrivateTable,
     query: Annotated[str, typer.Argument(help="SELECT COUNT(*) FROM t WHERE ...")],
-    schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")],
+    schema: PublicFacts,
     epsilon: Annotated[
         float | None, typer.Option(help="What to spend (heuristic: the noise parameter).")
     ] = None,
-    rho: Annotated[
-        float | None, typer.Option(help="What to spend in place of epsilon, of a data set counted in zCDP.")
-    ] = None,
+    rho: Rho = None,
     error: Annotated[
         float | None,
         typer.Option(help="Of COUNT and SUM: spend what it costs to be right within this with 95 %."),
@@ -48,101 +59,135 @@ def ask(
     mode: Annotated[
         str, typer.Option(help="dp, group, correlated, pufferfish, dependent or heuristic.")
     ] = "dp",
-    budget: Annotated[float | None, typer.Option(help="Total epsilon; the schema's if left out.")] = None,
-    analyst: Annotated[str, typer.Option(help="Who asks.")] = "me",
-    ledger: Annotated[
-        str | None, typer.Option(help="Ledger file or URL; beside the schema if left out.")
-    ] = None,
+    budget: Budget = None,
+    analyst: Analyst = "me",
+    ledger: LedgerPlace = None,
     group: Annotated[str | None, typer.Option(help="Mode group: records, or column:rows.")] = None,
     cells: Annotated[str | None, typer.Option(help="Mode correlated: column:bins,column:bins,...")] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(
-            help="A saved model's file (correlated, heuristic), or, heuristic: dbscan:eps=0.4,min_points=2 | "
-            "gmm:components=1-100 | rfe-gmm:target=income,keep=8,estimator=forest | spearman:threshold=0.2 | pearson. "
-            "Modes pufferfish and dependent: the file of a declared model."
-        ),
-    ] = None,
+    model: Annotated[str | None, typer.Option(help=_MODEL)] = None,
     tau: Annotated[int | None, typer.Option(help="Mode correlated: rows of a cell that count.")] = None,
     tau_epsilon: Annotated[
         float | None, typer.Option(help="Mode correlated: buy tau for this epsilon.")
     ] = None,
-    data_version: Annotated[
-        str | None,
-        typer.Option(help="The owner's word for this state of the table; answers are kept under it."),
-    ] = None,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(help="A further table of the schema's links, as NAME=FILE:SCHEMA; may be repeated."),
-    ] = None,
-    expects: Annotated[
-        str | None, typer.Option(help="A head of the ledger kept elsewhere, which it must hold.")
-    ] = None,
+    data_version: DataVersion = None,
+    table: FurtherTables = None,
+    expects: Expects = None,
     cost: Annotated[
         bool, typer.Option("--cost", help="Only show what it would cost, and the split.")
     ] = False,
     save_run: Annotated[
         Path | None, typer.Option(help="Write question and answer (owner only) as JSON: what dossier reads.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Answer an aggregate query on a private table, with its guarantee stamped on it.
+    """Answer an aggregate query on a private table, with its guarantee beside it.
 
     Example: shoal ask survey.csv "SELECT COUNT(*) FROM t WHERE age >= 40" --schema survey.toml --epsilon 0.1
     """
-    from shoal.dp.correlation import load_model, named_model
-    from shoal.dp.ledger.ledger import Ledger
-    from shoal.dp.unit import STATED
-    from shoal.errors import ParameterError
     from shoal.schema import Schema
 
-    if save_run is not None and mode == "heuristic":
-        raise ParameterError("'--save-run' keeps answers with a guarantee. Mode heuristic has none.")
-    if save_run is not None:
-        from shoal.io import check_apart, check_folder
-
-        check_apart({"--save-run": save_run}, [Path(file), schema])
-        check_folder(save_run)
+    _refuse_in(
+        mode,
+        {
+            "--group": group, "--cells": cells, "--model": model, "--tau": tau, "--tau-epsilon": tau_epsilon, "--rho": rho,
+            "--error": error, "--budget": budget, "--data-version": data_version, "--table": table, "--cost": cost or None,
+            "--save-run": save_run,
+        },
+    )  # fmt: skip
+    _check_run(save_run, cost, file, schema)
     facts = _with_cells(Schema.from_toml(schema), cells)
-    if model is not None and (mode not in ("correlated", "heuristic", *STATED) or cells is not None):
-        raise ParameterError(
-            "'--model' is for modes correlated, pufferfish, dependent and heuristic, and stands in for '--cells'."
-        )
-    read: Any = named_model if mode == "heuristic" else load_model
-    alike: Any = model if model is None or mode in STATED else read(model, facts)
-    unit = _unit(group, mode)
-    where = ledger or str(schema.with_suffix(".ledger.db"))
-    opened = Ledger(
-        where, secret=schema.with_suffix(".ledger.secret") if "://" in where else None, expects=expects
-    )
-    try:
+    alike = _model(model, cells, mode, facts)
+    given = {
+        "analyst": analyst,
+        "unit": _unit(group),
+        "model": alike,
+        "tau": tau,
+        "data_version": data_version,
+    }
+    with opened_ledger(schema, ledger, expects) as opened:
         if mode == "heuristic":
-            if epsilon is None:
-                raise ParameterError("'--epsilon' must give the noise parameter of mode heuristic.")
             _reproduce(file, facts, alike, opened, query, epsilon, analyst, as_json)
             return
-        given = {"budget": budget, "analyst": analyst, "unit": unit, "model": alike, "tau": tau}
-        given["data_version"] = data_version
-        given["tables"] = _tables(table or [])
-        session = _session(file, facts, mode, opened, given)
-        if tau_epsilon is not None and mode == "correlated":
+        session = _session(
+            file, facts, mode, opened, {**given, "budget": budget, "tables": _tables(table or [])}
+        )
+        if tau_epsilon is not None:
             session.buy_tau(tau_epsilon)
         if cost:
             _show_cost(session, query, {"epsilon": epsilon, "rho": rho, "error": error}, as_json)
-        else:
-            answer = session.ask(query, epsilon, rho=rho, error=error)
-            if save_run is not None:
-                from shoal.dp.loading.sources import without_password
-                from shoal.evidence import run_of_answer
+            return
+        answer = session.ask(query, epsilon, rho=rho, error=error)
+        if save_run is not None:
+            spent = answer.epsilon if epsilon is None else epsilon
+            asked = {"query": query, "epsilon": spent, "mode": mode, "analyst": analyst}
+            _save(answer, facts, asked, file, save_run)
+        _show(answer, as_json)
 
-                asked = {
-                    "query": query,
-                    "epsilon": answer.epsilon if epsilon is None else epsilon,
-                    "mode": mode,
-                    "analyst": analyst,
-                }
-                run_of_answer(answer.to_dict(), facts, asked, without_password(file)).save(save_run)
-            _show(answer, as_json)
+
+def _refuse_in(mode: str, given: Keywords) -> None:
+    """Refuse options that the mode would not heed."""
+    from shoal.dp.unit import MODES, STATED
+    from shoal.errors import ParameterError
+
+    private = (*MODES, *STATED)
+    if mode not in (*private, "heuristic"):
+        raise ParameterError(f"'--mode' must be one of {', '.join((*private, 'heuristic'))}. Got {mode!r}.")
+    taken = {
+        "--group": ("group",),
+        "--cells": ("correlated", "heuristic"),
+        "--model": ("correlated", *STATED, "heuristic"),
+        "--tau": ("correlated",),
+        "--tau-epsilon": ("correlated",),
+    }
+    for name, value in given.items():
+        modes = taken.get(name, private)
+        if value is not None and mode not in modes:
+            one = "mode" if len(modes) == 1 else "modes"
+            raise ParameterError(f"'{name}' is for {one} {', '.join(modes)}. Got mode {mode!r}.")
+
+
+def _check_run(save_run: Path | None, cost: bool, file: str, schema: Path) -> None:
+    from shoal.errors import ParameterError
+    from shoal.io import check_apart, check_folder
+
+    if save_run is None:
+        return
+    if cost:
+        raise ParameterError("'--save-run' keeps an answer, and '--cost' gives none: leave one of them out.")
+    check_apart({"--save-run": save_run}, [Path(file), schema])
+    check_folder(save_run)
+
+
+def _model(text: str | None, cells: str | None, mode: str, facts: Schema) -> Any:
+    """The model of look-alike records as the mode takes it: read, or the file of a stated one."""
+    from shoal.dp.correlation import load_model, named_model
+    from shoal.dp.unit import STATED
+    from shoal.errors import ParameterError
+
+    if text is None or mode in STATED:
+        return text
+    if cells is not None:
+        raise ParameterError("'--model' stands in for '--cells': leave one of them out.")
+    return named_model(text, facts) if mode == "heuristic" else load_model(text, facts)
+
+
+def _save(answer: Answer, facts: Schema, asked: Keywords, file: str, path: Path) -> None:
+    from shoal.dp.loading.sources import without_password
+    from shoal.evidence import run_of_answer
+
+    run_of_answer(answer.to_dict(), facts, asked, without_password(file)).save(path)
+
+
+@contextlib.contextmanager
+def opened_ledger(schema: Path, place: str | None, expects: str | None = None) -> Iterator[Ledger]:
+    """The ledger beside its schema, or the one that is named."""
+    from shoal.dp.ledger.ledger import Ledger
+
+    where = place or str(schema.with_suffix(".ledger.db"))
+    secret = schema.with_suffix(".ledger.secret") if "://" in where else None
+    opened = Ledger(where, secret=secret, expects=expects)
+    try:
+        yield opened
     finally:
         opened.close()
 
@@ -182,14 +227,8 @@ def opened_session(
     file: str, path: Path, schema: Schema, mode: str, ledger: str | None, table: list[str], **given: Any
 ) -> Iterator[Session]:
     """A session on the ledger beside its schema, or on the one that is named; `table` as of `shoal ask`."""
-    from shoal.dp.ledger.ledger import Ledger
-
-    where = ledger or str(path.with_suffix(".ledger.db"))
-    opened = Ledger(where, secret=path.with_suffix(".ledger.secret") if "://" in where else None)
-    try:
+    with opened_ledger(path, ledger) as opened:
         yield _session(file, schema, mode, opened, {**given, "tables": _tables(table)})
-    finally:
-        opened.close()
 
 
 def _reproduce(
@@ -198,13 +237,16 @@ def _reproduce(
     model: Any,
     ledger: Ledger,
     query: str,
-    parameter: float,
+    parameter: float | None,
     analyst: str,
     as_json: bool,
 ) -> None:
     from shoal.dp.correlation import BoundaryWarning, Grid
     from shoal.dp.heuristic import Heuristic
+    from shoal.errors import ParameterError
 
+    if parameter is None:
+        raise ParameterError("'--epsilon' must give the noise parameter of mode heuristic.")
     if model is None and schema.cells is not None:
         model = Grid.of_schema(schema)
     with warnings.catch_warnings(record=True) as told:
@@ -289,14 +331,12 @@ def _show_cost(session: Session, query: str, spend: dict[str, float | None], as_
     typer.echo(f"in all {word} {cost.spent}, remaining {cost.remaining}{more}")
 
 
-def _unit(text: str | None, mode: str) -> Any:
+def _unit(text: str | None) -> Any:
     from shoal.dp.unit import AddRemoveUnit, Records
     from shoal.errors import ParameterError
 
     if text is None:
         return None
-    if mode != "group":
-        raise ParameterError(f"'--group' is for mode group. Got mode {mode!r}.")
     column, _, rows = text.rpartition(":")
     if not rows.isdigit():
         raise ParameterError(f"'--group' must be a number of records, or column:rows. Got {text!r}.")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli._console import names, print_json, stages
+from shoal.cli._options import AsJson
 
 
 def register(app: typer.Typer) -> None:
@@ -46,7 +47,7 @@ def attack(
         Path | None,
         typer.Option(help="Write an intruder pack for a human tester, and its key, to this folder."),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Attack a published table: singling out, linkability, inference, record linkage, membership.
 
@@ -59,7 +60,7 @@ def attack(
 
     io.check_apart({"--report": report}, [protected, original, control, run, schema])
     if report is not None:
-        io.check_folder(report)
+        io.check_page(report)
     if pack is not None:
         evidence.check_pack(pack)
     facts = None if schema is None else Schema.from_toml(schema)
@@ -107,7 +108,7 @@ def attack(
 def score(
     key: Annotated[Path, typer.Argument(help="The key of an intruder pack (officer/key.csv).")],
     answers: Annotated[Path, typer.Argument(help="What the tester handed in (answers.csv).")],
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Score the answers of a human tester against the key of an intruder pack.
 

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli._console import print_json
+from shoal.cli._options import AsJson
 
 MODES = (
     "dp",
@@ -39,7 +40,7 @@ def audit_mechanism(
         typer.Option(help=f"{', '.join(MODES[:-1])} or {MODES[-1]}."),
     ] = "dp",
     runs: Annotated[int, typer.Option(help="Runs of the last stage.")] = 16_000,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Play the distinguishing game against a mode. It can refute a claim, never prove one.
 

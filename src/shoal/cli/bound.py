@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import names, print_json, progress
+from shoal.cli._options import AsJson
 from shoal.typing import Json
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def bound(
         str,
         typer.Option(help="cheap, default (about what is printed first), optimal (ten minutes), or seconds."),
     ] = "default",
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Prove a lower bound on the information loss, and how near to it a partition comes.
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import names, print_json, progress
+from shoal.cli._options import AsJson
 from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ def check(
     schema: Annotated[
         Path | None, typer.Option(help="Schema file (TOML): roles, order and hierarchy of levels.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Check a table: what it reaches, whether it is enough (exit 1 where it is not), where it is worst.
 

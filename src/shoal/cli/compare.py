@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import names, print_json, stages
+from shoal.cli._options import AsJson
 
 if TYPE_CHECKING:
-    from shoal.comparison import TableMap
+    from shoal.comparison import Comparison, TableMap
+    from shoal.io import ReadTable
 
 
 def register(app: typer.Typer) -> None:
@@ -67,27 +69,22 @@ def compare(
     report: Annotated[
         Path | None, typer.Option(help="Write the risk-utility map to this HTML file (custodian only).")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Compare methods and k on one table: loss, linkage, time, and which one to take.
 
     Example: shoal compare survey.csv -k 3,5,10 --report map.html
     """
     from shoal import io
-    from shoal.cli.protect import end_total
     from shoal.comparison import compared
-    from shoal.errors import ParameterError
     from shoal.publish.request import ProtectionRequest
 
-    try:
-        ks = [int(part) for part in names(k) or []]
-    except ValueError:
-        raise ParameterError(f"'k' must be whole numbers separated by commas. Got {k!r}.") from None
+    ks = _sizes(k)
     io.check_apart({"--report": report, "--output": output}, [file, schema])
     if output is not None:
         io.check_writable(output)
     if report is not None:
-        io.check_folder(report)
+        io.check_page(report)
     with stages() as tell:
         request = ProtectionRequest.of(
             schema=schema, columns=names(columns), leave=names(leave), sensitive=names(sensitive),
@@ -100,10 +97,7 @@ def compare(
         )  # fmt: skip
         result = replace(result, source=file, tables=_tables(source.frame, schema, ks, epsilons))
         if output is not None:
-            made = result.protect(source.frame, labelled=source.labelled())
-            with io.together():
-                io.write_table(made.frame, output, source)
-                end_total(made.request)
+            _write(result, source, output)
         if report is not None:
             result.report(report)
     if json:
@@ -112,6 +106,30 @@ def compare(
             result.to_dict() | {name: None if path is None else str(path) for name, path in written.items()}
         )
         return
+    _tell(result, output, report)
+
+
+def _sizes(text: str) -> list[int]:
+    from shoal.errors import ParameterError
+
+    try:
+        return [int(part) for part in names(text) or []]
+    except ValueError:
+        raise ParameterError(f"'k' must be whole numbers separated by commas. Got {text!r}.") from None
+
+
+def _write(result: Comparison, source: ReadTable, output: Path) -> None:
+    """Protect as recommended; the table is written, and the data set's total ended, together."""
+    from shoal import io
+    from shoal.cli.protect import end_total
+
+    made = result.protect(source.frame, labelled=source.labelled())
+    with io.together():
+        io.write_table(made.frame, output, source)
+        end_total(made.request)
+
+
+def _tell(result: Comparison, output: Path | None, report: Path | None) -> None:
     typer.echo(f"{'method':<16}{'k':>5}{'loss %':>10}{'linked %':>10}{'groups':>9}{'seconds':>9}")
     for cell in result.cells:
         mark = "  front" if cell.on_front else ""
@@ -127,7 +145,7 @@ def compare(
                 f"{each.family:<18}{each.strength:>9g}{100 * each.lost:>9.1f}{100 * each.linked:>10.2f}"
             )
     typer.echo(result.reason)
-    typer.echo(result.command())
+    typer.echo(result.command() if output is None else result.command(str(output)))
     written_to = ", ".join(str(each) for each in (output, report) if each is not None)
     if written_to:
         typer.echo(f"written: {written_to}")

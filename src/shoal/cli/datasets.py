@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli._console import print_json
+from shoal.cli._options import AsJson
 
 
 def register(app: typer.Typer) -> None:
@@ -19,7 +20,7 @@ def datasets(
     copy: Annotated[
         Path | None, typer.Option(help="Copy the bundled tables and their schema to this folder.")
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """List the bundled and benchmark tables, and where they lie.
 

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli._console import stages
+from shoal.cli._options import AsJson
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +22,7 @@ def demo(
         typer.Option("--output", "-o", help="Folder for the survey, the protected file and the reports."),
     ] = Path("demo-output"),
     k: Annotated[int, typer.Option("-k", "--k", help="Smallest group.")] = 5,
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Protect the bundled household survey and write the result and its report.
 

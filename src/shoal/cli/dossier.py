@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli._console import names, print_json, stages
+from shoal.cli._options import AsJson
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +35,7 @@ def dossier(
         ),
     ] = None,
     targets: Annotated[int, typer.Option(help="People that the attacks look for.")] = 2_000,
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Write the dossier of a run: reports, attacks, indicators, codebook, statement; one index to print.
 

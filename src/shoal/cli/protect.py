@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import print_json, stages
+from shoal.cli._options import AsJson
 from shoal.typing import Keywords
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def protect(
         str,
         typer.Option("--output", "-o", help="Where the protected table goes; its ending says the format."),
     ],
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+    json: AsJson = False,
     **given: Any,
 ) -> None:
     """Protect a table: everyone is in a group of at least k.
@@ -144,9 +145,11 @@ def in_memory(
     io.check_writable(output)
     if request.labels is not None:
         io.check_writable(request.labels)
-    for page in (request.report, request.public_report, request.save_run):
+    for page in (request.report, request.public_report):
         if page is not None:
-            io.check_folder(page)
+            io.check_page(page)
+    if request.save_run is not None:
+        io.check_folder(request.save_run)
     tell(f"reading {file}", 0, 0)
     source = io.read_source(file, request.file, request.untouched)
     result = run(request, Memory(source.frame, source.labelled()), tell)
@@ -207,11 +210,12 @@ def tell_result(result: Protection, *, json: bool) -> None:
     request = result.request
     paths = (result.output, request.labels, request.report, request.public_report, request.save_run)
     written = [str(path) for path in paths if path is not None]
+    piped = written[0] == "-"  # a pipe gets the table alone
     if json:
-        print_json(result.to_dict() | {"files": written})
+        print_json(result.to_dict() | {"files": written}, err=piped)
         return
-    say = functools.partial(typer.echo, err=written[0] == "-")  # a pipe gets the table alone
+    say = functools.partial(typer.echo, err=piped)
     for line in result.lines():
         say(line)
-    say(f"written: {', '.join(written)}")
+    say(f"written: {', '.join('the standard output' if each == '-' else each for each in written)}")
     say(f"repeat: {result.command()}")

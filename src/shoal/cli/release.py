@@ -1,4 +1,4 @@
-"""`shoal release`: tables that may leave the house."""
+"""`shoal release`: tables that may be given out."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from shoal.cli._console import names, show_release
+from shoal.cli._options import AsJson, Budget, Charged, LedgerPlace, PrivateTable
 from shoal.cli._release_words import bins_of, epsilons_of, refuse, sets_of, shares_of, unless
-from shoal.typing import Json
+from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
     from shoal.schema import Schema
@@ -27,13 +28,7 @@ def register(app: typer.Typer) -> None:
 
 
 def release(
-    file: Annotated[
-        str,
-        typer.Argument(
-            help="The private table: a file, a folder of Parquet files, duckdb:///FILE?table=NAME or "
-            "postgresql://USER@HOST/DATABASE?table=NAME."
-        ),
-    ],
+    file: PrivateTable,
     epsilon: Annotated[float, typer.Option(help="What to spend.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="File to write.")],
     schema: Annotated[
@@ -90,11 +85,9 @@ def release(
         str | None,
         typer.Option(help="column:weight,... by which columns share the budget; equal if left out."),
     ] = None,
-    budget: Annotated[float | None, typer.Option(help="Total epsilon; the schema's if left out.")] = None,
-    analyst: Annotated[str, typer.Option(help="Who is charged.")] = "me",
-    ledger: Annotated[
-        str | None, typer.Option(help="Ledger file or URL; beside the schema if left out.")
-    ] = None,
+    budget: Budget = None,
+    analyst: Charged = "me",
+    ledger: LedgerPlace = None,
     data_version: Annotated[
         str | None,
         typer.Option(help="The owner's word for this state of the table; the same release is free under it."),
@@ -126,39 +119,14 @@ def release(
     save_run: Annotated[
         Path | None, typer.Option(help="Write request and result (owner only) as JSON: what dossier reads.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Release a whole table under differential privacy, with its guarantee stamped on it.
+    """Release a whole table under differential privacy, with its guarantee beside it.
 
     Example: shoal release survey.csv --epsilon 1 -o public.csv
     """
-    from shoal.errors import ParameterError
-    from shoal.io import check_apart, check_folder, check_writable
-    from shoal.schema import Schema
-
-    if method not in METHODS:
-        raise ParameterError(f"'method' must be one of {', '.join(METHODS)}. Got {method!r}.")
     schema = schema or _beside(file)
-    check_apart(
-        {"--output": output, "--picture": picture, "--report": report, "--save-run": save_run},
-        [schema] if "://" in file else [Path(file), schema],
-    )
-    check_writable(output)
-    for each in (picture, report, save_run):
-        if each is not None:
-            check_folder(each)
-    wanted = _Wanted(
-        file,
-        Schema.from_toml(schema),
-        epsilon,
-        output,
-        names(columns),
-        budget,
-        analyst,
-        ledger or str(schema.with_suffix(".ledger.db")),
-        data_version,
-        picture,
-    )
+    _check_files(file, schema, output, {"--picture": picture, "--report": report, "--save-run": save_run})
     of_marginals = {
         "--delta": delta, "--bins": bins, "--marginals": unless(marginals, "chosen"), "--rows": rows,
         "--neighbours": unless(neighbours, "add-remove"), "--mode": unless(mode, "dp"), "--shared": shared, "--report": report,
@@ -168,26 +136,54 @@ def release(
         "-k": k, "--shares": shares, "--picture": picture, "--association": unless(association, "none"),
         "--order": unless(order, "curve"),
     }  # fmt: skip
-    refuse(f"Method {method!r}", of_groups if method == "marginals" else of_marginals)
+    _refuse_others(method, of_marginals, of_groups)
+    wanted = _Wanted.of(
+        file, schema, epsilon, output, names(columns), budget, analyst, ledger, data_version, picture
+    )
     if method != "marginals":
         facts = _microaggregated(wanted, k, method, association, order, shares_of(shares))
     elif shared is not None:
-        alone = ("--report", "--marginals", "--mode", "--neighbours")
-        refuse("A release of households (--shared)", {name: of_marginals[name] for name in alone})
         facts = _households(wanted, delta, bins_of(bins), names(shared) or [], rows)
     else:
         shown = _Shown(report, target, within, epsilons_of(against))
         facts = _marginals(wanted, delta, bins_of(bins), sets_of(marginals), rows, neighbours, mode, shown)
     if save_run is not None:
-        from shoal.evidence import run_of_release
-
         asked = {
-            "epsilon": epsilon, "method": method, "k": k, "delta": delta, "bins": bins, "marginals": marginals, "shared": names(shared), "rows": rows, "mode": mode,
-            "neighbours": neighbours, "association": association, "order": order, "columns": names(columns), "analyst": analyst,
-            "data_version": data_version,
+            "epsilon": epsilon, "method": method, "k": k, "delta": delta, "bins": bins, "marginals": marginals,
+            "shared": names(shared), "rows": rows, "mode": mode, "neighbours": neighbours, "association": association,
+            "order": order, "columns": names(columns), "analyst": analyst, "data_version": data_version,
         }  # fmt: skip
-        run_of_release(facts, wanted.schema, asked, str(file), str(output)).save(save_run)
+        _save(facts, wanted, asked, save_run)
     show_release(facts, as_json)
+
+
+def _check_files(file: str, schema: Path, output: Path, others: dict[str, Path | None]) -> None:
+    """Refuse what could not be written, or would be written over what is read."""
+    from shoal.io import check_apart, check_folder, check_page, check_writable
+
+    check_apart({"--output": output, **others}, [schema] if "://" in file else [Path(file), schema])
+    check_writable(output)
+    for option, path in others.items():
+        if path is not None:
+            (check_page if option == "--report" else check_folder)(path)
+
+
+def _refuse_others(method: str, of_marginals: Keywords, of_groups: Keywords) -> None:
+    """Refuse the options of other methods."""
+    from shoal.errors import ParameterError
+
+    if method not in METHODS:
+        raise ParameterError(f"'method' must be one of {', '.join(METHODS)}. Got {method!r}.")
+    refuse(f"Method {method!r}", of_groups if method == "marginals" else of_marginals)
+    if of_marginals["--shared"] is not None:
+        alone = ("--report", "--marginals", "--mode", "--neighbours")
+        refuse("A release of households (--shared)", {name: of_marginals[name] for name in alone})
+
+
+def _save(facts: Json, wanted: _Wanted, asked: Keywords, path: Path) -> None:
+    from shoal.evidence import run_of_release
+
+    run_of_release(facts, wanted.schema, asked, wanted.file, str(wanted.output)).save(path)
 
 
 def _beside(given: str) -> Path:
@@ -218,6 +214,18 @@ class _Wanted:
     ledger: str
     data_version: str | None
     picture: Path | None
+
+    @classmethod
+    def of(
+        cls, file: str, schema: Path, epsilon: float, output: Path, columns: list[str] | None, budget: float | None,
+        analyst: str, ledger: str | None, data_version: str | None, picture: Path | None,
+    ) -> _Wanted:  # fmt: skip
+        """With the schema read, and the ledger beside it where none is named."""
+        from shoal.schema import Schema
+
+        place = ledger or str(schema.with_suffix(".ledger.db"))
+        facts = Schema.from_toml(schema)
+        return cls(file, facts, epsilon, output, columns, budget, analyst, place, data_version, picture)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`shoal release-graph`: graphs that may leave the house."""
+"""`shoal release-graph`: graphs that may be given out."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from shoal.cli._console import show_release
+from shoal.cli._options import AsJson, Charged
 
 
 def register(app: typer.Typer) -> None:
@@ -40,16 +41,16 @@ def release_graph(
     budget: Annotated[
         float | None, typer.Option(help="Total epsilon; this release alone if left out.")
     ] = None,
-    analyst: Annotated[str, typer.Option(help="Who is charged.")] = "me",
+    analyst: Charged = "me",
     ledger: Annotated[
         str | None, typer.Option(help="Ledger file or URL; beside the edges if left out.")
     ] = None,
     pictures: Annotated[
         Path | None, typer.Option(help="HTML for the owner: the matrix before and after, and errors.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Release a graph whose edges may go together, with its guarantee stamped on it.
+    """Release a graph whose edges may go together, with its guarantee beside it.
 
     Example: shoal release-graph edges.csv --epsilon 2 --k 3 -o public.csv
     """

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from shoal.cli._console import print_json, progress
+from shoal.cli._options import AsJson
 
 
 def register(app: typer.Typer) -> None:
@@ -37,7 +38,7 @@ def reproduce(
             help="A file that cells are written to as they are measured: a stopped run goes on from it."
         ),
     ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print the facts as one JSON object.")] = False,
+    json: AsJson = False,
 ) -> None:
     """Run a paper's experiment again: published value, ours, difference, seconds, sizes kept or not.
 

@@ -10,21 +10,19 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from shoal.cli._console import print_json
+from shoal.cli._options import Analyst, AsJson, PublicFacts
 from shoal.typing import Record
 
 if TYPE_CHECKING:
     from shoal.dp.continual import PeriodTotal
     from shoal.dp.session import Session
 
-_Schema = Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")]
 _Name = Annotated[str, typer.Argument(help="What the stream is called.")]
 _Query = Annotated[str, typer.Option(help="One COUNT or SUM, with WHERE and GROUP BY where wanted.")]
 _Periods = Annotated[int, typer.Option(help="How many periods there may be.")]
 _Epsilon = Annotated[float | None, typer.Option(help="What the whole stream costs, once.")]
 _Rho = Annotated[float | None, typer.Option(help="In place of epsilon, of a data set counted in zCDP.")]
 _Ledger = Annotated[str | None, typer.Option(help="Ledger file; beside the schema if left out.")]
-_Analyst = Annotated[str, typer.Option(help="Who asks.")]
-_Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -38,7 +36,7 @@ def register(app: typer.Typer) -> None:
 def add(
     name: _Name,
     file: Annotated[str, typer.Argument(help="The rows of the next period: a file, a folder or an address.")],
-    schema: _Schema,
+    schema: PublicFacts,
     query: _Query,
     periods: _Periods,
     epsilon: _Epsilon = None,
@@ -47,8 +45,8 @@ def add(
         int | None, typer.Option(help="Which period it is meant to be; another than the next is refused.")
     ] = None,
     ledger: _Ledger = None,
-    analyst: _Analyst = "me",
-    as_json: _Json = False,
+    analyst: Analyst = "me",
+    as_json: AsJson = False,
 ) -> None:
     """Take the rows of the next period in and tell the running total; the first time the stream is opened and charged.
 
@@ -79,7 +77,7 @@ def add(
         typer.echo(f"{stream.epsilon:g} for all {periods} periods, remaining {session.remaining()}")
 
 
-def show(name: _Name, schema: _Schema, ledger: _Ledger = None, as_json: _Json = False) -> None:
+def show(name: _Name, schema: PublicFacts, ledger: _Ledger = None, as_json: AsJson = False) -> None:
     """All running totals told so far.
 
     Example: shoal stream show weekly --schema visits.toml

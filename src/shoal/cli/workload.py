@@ -8,6 +8,16 @@ from typing import Annotated
 import typer
 
 from shoal.cli._console import print_json
+from shoal.cli._options import (
+    Analyst,
+    AsJson,
+    Budget,
+    DataVersion,
+    FurtherTables,
+    LedgerPlace,
+    PublicFacts,
+    Rho,
+)
 
 
 def register(app: typer.Typer) -> None:
@@ -20,26 +30,16 @@ def workload(
         str, typer.Argument(help="The private table: a file, a folder or an address, as of shoal ask.")
     ],
     queries: Annotated[Path, typer.Argument(help="A text file with queries, ended by ';'.")],
-    schema: Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")],
+    schema: PublicFacts,
     epsilon: Annotated[float | None, typer.Option(help="What to spend on all of them.")] = None,
-    rho: Annotated[
-        float | None, typer.Option(help="What to spend in place of epsilon, of a data set counted in zCDP.")
-    ] = None,
+    rho: Rho = None,
     mode: Annotated[str, typer.Option(help="dp, group or correlated.")] = "dp",
-    budget: Annotated[float | None, typer.Option(help="Total epsilon; the schema's if left out.")] = None,
-    analyst: Annotated[str, typer.Option(help="Who asks.")] = "me",
-    ledger: Annotated[
-        str | None, typer.Option(help="Ledger file or URL; beside the schema if left out.")
-    ] = None,
-    data_version: Annotated[
-        str | None,
-        typer.Option(help="The owner's word for this state of the table; answers are kept under it."),
-    ] = None,
-    table: Annotated[
-        list[str] | None,
-        typer.Option(help="A further table of the schema's links, as NAME=FILE:SCHEMA; may be repeated."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    budget: Budget = None,
+    analyst: Analyst = "me",
+    ledger: LedgerPlace = None,
+    data_version: DataVersion = None,
+    table: FurtherTables = None,
+    as_json: AsJson = False,
 ) -> None:
     """Answer counting queries together: marginals, histograms and ranges, with less noise than one by one.
 

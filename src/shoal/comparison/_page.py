@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup
 
-from shoal.io import check_folder, write_text
+from shoal.io import check_page, write_text
 from shoal.report import Section, figure, page, side_by_side, table, tiles
 from shoal.report.figures import MapPoint, Series, lines, scatter_map
 
@@ -31,7 +31,7 @@ HEADER = (
 
 def write_page(comparison: Comparison, path: str | Path) -> None:
     """Write the comparison as one HTML file."""
-    check_folder(path)  # before the work
+    check_page(path)  # before the work
     sections = [_which(comparison), _map(comparison)]
     if comparison.tables is not None:
         sections.append(_private(comparison.tables))

@@ -75,7 +75,8 @@ class Preference:
         if self.risk_limit is None:
             asked = [cell for cell in able if cell.k == self.k]
             chosen = min(asked, key=_loss_first)
-            return chosen, f"{_told(chosen)} It loses least of the {len(asked)} compared at this k."
+            others = f" It loses least of the {len(asked)} compared at this k." if len(asked) > 1 else ""
+            return chosen, _told(chosen) + others
         limit = f"{100 * self.risk_limit:g} %"
         within = [cell for cell in able if cell.dld <= self.risk_limit]
         if not within:

@@ -1,4 +1,4 @@
-"""Private answers about a table that stays in the house.
+"""Private answers about a table that is not given out.
 
 - `Session`: the only way to the table; `ask`, `cost`, `buy_tau`
 - `AddRemoveRecord`, `AddRemoveUnit`, `Records`, `AddRemoveCell`: whom an answer protects

@@ -25,6 +25,12 @@ def unit_of(
     mode: str, schema: Schema, unit: Protected | None, model: Model | None, tau: int | None
 ) -> tuple[Model | None, Protected | None]:
     """The model and unit of a session; no unit where tau has to be bought first."""
+    if tau is not None and (mode != "correlated" or unit is not None):
+        raise ParameterError(
+            "'tau' is declared in mode correlated, beside cells or a model; a unit brings its own."
+        )
+    if model is not None and mode != "correlated":
+        raise ParameterError(f"'model' is for mode correlated. Got mode {mode!r}.")
     if unit is not None:
         return (unit.model if isinstance(unit, AddRemoveCell) else model), read_by(unit, schema)
     if mode != "correlated":

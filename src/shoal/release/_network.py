@@ -30,7 +30,7 @@ _LEAF = 8  # vertices on the side of the smallest explored block
 
 @dataclass(frozen=True)
 class GraphRelease:
-    """A graph that may leave the house.
+    """A graph that may be given out.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ class SmallGroupsWarning(UserWarning):
 
 @dataclass(frozen=True)
 class TableRelease:
-    """A table that may leave the house, and what is known about it.
+    """A table that may be given out, and what is known about it.
 
     Parameters
     ----------

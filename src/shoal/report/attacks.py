@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup
 from matplotlib.ticker import FuncFormatter
 
-from shoal.io import check_folder, write_text
+from shoal.io import check_page, write_text
 from shoal.report.canvas import AFTER, BEFORE, INK, MUTED, canvas, clean, drawing, to_svg
 from shoal.report.html import Section, figure, page, table, tiles
 
@@ -162,5 +162,5 @@ def _pill(colour: str) -> Markup:
 
 def write_attacks(found: Attacks, path: str | Path) -> None:
     """Write the page of attacks."""
-    check_folder(path)
+    check_page(path)
     write_text(page("Attacks on the published table", attack_sections(found), mark=MARK), path)

@@ -13,7 +13,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from shoal import __version__
-from shoal.io import check_folder, write_text
+from shoal.io import check_page, write_text
 from shoal.report import figures
 from shoal.report.build import ReportFacts, gather
 from shoal.report.columns import ColumnComparison
@@ -149,7 +149,7 @@ def write_report(protection: ProtectionLike, path: str | Path, *, public: bool =
     >>> "custodian only" in path.read_text().lower()
     False
     """
-    check_folder(path)  # before the work
+    check_page(path)  # before the work
     write_text(render_report(gather(protection, public=public)), path)
 
 

@@ -13,7 +13,7 @@ from shoal.release.marginals._audit import marginal_cases
 
 
 def test_marginals_are_not_refuted():
-    report = audit_releases("marginals", epsilons=(1.0,), stages=(400,))
+    report = audit_releases("marginals", epsilons=(1.0,), stages=(200,))
     assert not report.refuted
     assert len(report.verdicts) == len(marginal_cases(1.0))
 

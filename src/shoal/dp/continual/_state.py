@@ -16,8 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shoal.dp.budget import MICRO
 from shoal.dp.ledger.database import own_only
 from shoal.errors import LedgerError, ParameterError
+from shoal.typing import Record
 
 if TYPE_CHECKING:
     from shoal.dp.ledger.ledger import Ledger
@@ -62,7 +64,46 @@ class Period:
     exact: list[int]
     released: list[int]
     totals: list[int]
-    told: list[dict[str, Any]]
+    told: list[Record]
+
+
+@dataclass(frozen=True)
+class OpenedStream:
+    """What a stream was opened with.
+
+    Parameters
+    ----------
+    name : str
+    dataset : str
+    question : str
+    periods : int
+        How many there may be.
+    millionths : int
+        What all periods together cost, in millionths of the currency.
+    currency : str
+    guarantee : str
+    mode : str
+    schema : str
+        The public facts under which its rows are read.
+    key : str
+        Of its charge in the ledger.
+    """
+
+    name: str
+    dataset: str
+    question: str
+    periods: int
+    millionths: int
+    currency: str
+    guarantee: str
+    mode: str
+    schema: str
+    key: str
+
+    @property
+    def spent(self) -> float:
+        """What all periods together cost."""
+        return self.millionths / MICRO
 
 
 class State:
@@ -105,23 +146,23 @@ class State:
                 raise
             self._base.execute("COMMIT")
 
-    def begin(self, stream: str, facts: Mapping[str, Any]) -> None:
+    def begin(self, stream: str, opened: OpenedStream) -> None:
         """Make a stream known."""
-        self._do("INSERT INTO streams VALUES (?, ?)", stream, json.dumps(facts))
+        self._do("INSERT INTO streams VALUES (?, ?)", stream, json.dumps(dataclasses.asdict(opened)))
 
     def forget(self, stream: str) -> None:
         """A stream that was never charged."""
         self._do("DELETE FROM streams WHERE id = ?", stream)
 
-    def facts(self, stream: str) -> dict[str, Any] | None:
+    def opened(self, stream: str) -> OpenedStream | None:
         """What a stream was opened with; None where it is not known."""
         row = self._do("SELECT facts FROM streams WHERE id = ?", stream).fetchone()
-        return None if row is None else json.loads(row[0])
+        return None if row is None else OpenedStream(**json.loads(row[0]))
 
-    def all_facts(self) -> dict[str, dict[str, Any]]:
+    def all_opened(self) -> dict[str, OpenedStream]:
         """All streams."""
         return {
-            name: json.loads(facts)
+            name: OpenedStream(**json.loads(facts))
             for name, facts in self._do("SELECT id, facts FROM streams ORDER BY rowid")
         }
 

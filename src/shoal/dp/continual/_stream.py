@@ -19,7 +19,7 @@ from shoal.dp.answering.releases import Sums
 from shoal.dp.answering.rows import Held, asked_rows
 from shoal.dp.answering.told import guarantee_of
 from shoal.dp.budget import MICRO
-from shoal.dp.continual._state import Period, State
+from shoal.dp.continual._state import OpenedStream, Period, State
 from shoal.dp.continual._toeplitz import Toeplitz, toeplitz
 from shoal.dp.continual._tree import Node, PeriodTree, best_tree
 from shoal.dp.ledger.secret import random_word
@@ -28,6 +28,7 @@ from shoal.dp.mechanisms.discrete_gaussian import gaussian, gaussian_scale
 from shoal.dp.mechanisms.discrete_laplace import laplace
 from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, Protected
 from shoal.errors import BudgetError, ParameterError, QueryError
+from shoal.typing import Json, Record
 
 if TYPE_CHECKING:
     from shoal.dp.ledger.claims import Claim
@@ -54,7 +55,7 @@ class PeriodTotal:
     """
 
     period: int
-    rows: tuple[dict[str, Any], ...]
+    rows: tuple[Record, ...]
 
     @property
     def value(self) -> Any:
@@ -83,20 +84,18 @@ class Stream:
     """
 
     def __init__(
-        self, name: str, state: State, schema: Schema, protected: Protected, plan: Plan, facts: dict[str, Any]
+        self,
+        stream: str,
+        opened: OpenedStream,
+        state: State,
+        schema: Schema,
+        protected: Protected,
+        plan: Plan,
     ) -> None:
-        self.name, self.question, self.periods = name, str(facts["question"]), int(facts["periods"])
-        self.guarantee, self.epsilon = str(facts["guarantee"]), facts["millionths"] / MICRO
-        self._state, self._schema, self._unit, self._plan, self._id = (
-            state,
-            schema,
-            protected,
-            plan,
-            facts["id"],
-        )
-        self._design = Design(
-            plan, self.periods, int(facts["millionths"]), str(facts["currency"]), protected.rows
-        )
+        self.name, self.question, self.periods = opened.name, opened.question, opened.periods
+        self.guarantee, self.epsilon = opened.guarantee, opened.spent
+        self._id, self._state, self._schema, self._unit, self._plan = stream, state, schema, protected, plan
+        self._design = Design(plan, self.periods, opened.millionths, opened.currency, protected.rows)
 
     def __len__(self) -> int:
         """Periods so far."""
@@ -185,7 +184,7 @@ class Stream:
         totals = [int(each) for each in found]
         return totals, totals
 
-    def _rows(self, now: int, totals: list[int], before: list[int]) -> list[dict[str, Any]]:
+    def _rows(self, now: int, totals: list[int], before: list[int]) -> list[Record]:
         """The totals as they are told, with their labels and intervals."""
         release, radius = self._plan.releases[0], self._design.radius(now)
         quantum = release.fixed.quantum if isinstance(release, Sums) and release.fixed is not None else None
@@ -325,33 +324,33 @@ def open_stream(
         f"STREAM {json.dumps(name)} OF {periods} PERIODS: {plan.lowered.asked.question}", spent, unit, analyst
     )
     claim = replace(claim, state=json.dumps(["stream", session.mode, unit.rows, session._facts]))
-    facts = {
-        "name": name,
-        "dataset": schema.id,
-        "question": str(plan.lowered.asked.question),
-        "periods": periods,
-        "millionths": spent,
-        "currency": claim.cost.currency,
-        "guarantee": guarantee_of(session, protected.guarantee, ended=False),
-        "mode": session.mode,
-        "schema": session._facts,
-        "key": session.ledger.key_of(claim),
-    }
+    opened = OpenedStream(
+        name=name,
+        dataset=schema.id,
+        question=str(plan.lowered.asked.question),
+        periods=periods,
+        millionths=spent,
+        currency=claim.cost.currency,
+        guarantee=guarantee_of(session, protected.guarantee, ended=False),
+        mode=session.mode,
+        schema=session._facts,
+        key=session.ledger.key_of(claim),
+    )
     design = Design(plan, periods, spent, claim.cost.currency, protected.rows)
     if (design.scale if isinstance(design.shape, PeriodTree) else math.isqrt(int(design.scale))) > _WIDEST:
         raise QueryError(
             "The noise of this stream leaves 64 bits: declare fewer rows of a unit, or spend more."
         )
-    body = _charged(session.ledger, claim, state, facts)
-    if state.facts(body) is None:  # lost: its noise is never drawn a second time
+    body = _charged(session.ledger, claim, state, opened)
+    if state.opened(body) is None:  # lost: its noise is never drawn a second time
         raise BudgetError(
             f"Stream {name!r} was opened before, and its state is not here: put the file of streams back, or open one "
             "of another name, which is charged anew."
         )
-    return Stream(name, state, schema, protected, plan, {**facts, "id": body})
+    return Stream(body, opened, state, schema, protected, plan)
 
 
-def _charged(ledger: Ledger, claim: Claim, state: State, facts: dict[str, Any]) -> str:
+def _charged(ledger: Ledger, claim: Claim, state: State, opened: OpenedStream) -> str:
     """Charge a stream and give its id.
 
     It is made known before the charge, under an id that only the charge makes valid: a crash in between loses no stream that
@@ -359,7 +358,7 @@ def _charged(ledger: Ledger, claim: Claim, state: State, facts: dict[str, Any]) 
     """
     drawn = random_word()
     with state.change():
-        state.begin(drawn, facts)
+        state.begin(drawn, opened)
     body = ""
     try:
         body = ledger.once(claim, lambda: drawn).body
@@ -370,9 +369,9 @@ def _charged(ledger: Ledger, claim: Claim, state: State, facts: dict[str, Any]) 
     return body
 
 
-def is_paid(ledger: Ledger, stream: str, facts: dict[str, Any]) -> bool:
+def is_paid(ledger: Ledger, stream: str, opened: OpenedStream) -> bool:
     """Whether the ledger holds the charge of a stream."""
-    return ledger.stored(facts["dataset"], facts["key"]) == stream
+    return ledger.stored(opened.dataset, opened.key) == stream
 
 
 def reopen(session: Session, state: State, stream: str) -> Stream:
@@ -386,15 +385,15 @@ def reopen(session: Session, state: State, stream: str) -> Stream:
     stream : str
         Its id.
     """
-    facts, protected = state.facts(stream), session.protected
-    if facts is None or protected is None or not is_paid(session.ledger, stream, facts):
+    opened, protected = state.opened(stream), session.protected
+    if opened is None or protected is None or not is_paid(session.ledger, stream, opened):
         raise ParameterError("There is no such stream.")
-    if facts["schema"] != session._facts:
+    if opened.schema != session._facts:
         raise ParameterError(
-            f"Stream {facts['name']!r} was opened under another schema: its periods can only be read by that one."
+            f"Stream {opened.name!r} was opened under another schema: its periods can only be read by that one."
         )
-    plan = stream_plan(session._question(facts["question"]), session, int(facts["millionths"]))
-    return Stream(facts["name"], state, session.schema, protected, plan, {**facts, "id": stream})
+    plan = stream_plan(session._question(opened.question), session, opened.millionths)
+    return Stream(stream, opened, state, session.schema, protected, plan)
 
 
 def stream_plan(question: Any, session: Session, spent: int) -> Plan:
@@ -415,24 +414,26 @@ def stream_plan(question: Any, session: Session, spent: int) -> Plan:
     return plan
 
 
-def _labels(plan: Plan) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = [{}]
+def _labels(plan: Plan) -> list[Record]:
+    found: list[Record] = [{}]
     for name in plan.query.groups:
         levels = labels_of(plan.schema.columns[str(name)])
         found = [{**each, str(name): level} for each in found for level in levels]
     return found
 
 
-def told(state: State, dataset: str) -> list[dict[str, Any]]:
+def told(state: State, dataset: str) -> list[Json]:
     """The streams of a data set and what was told of them: for whoever may see answers."""
     return [
         {
-            **{name: facts[name] for name in ("name", "question", "periods", "guarantee", "currency")},
-            "spent": facts["millionths"] / MICRO,
+            **{
+                name: getattr(opened, name)
+                for name in ("name", "question", "periods", "guarantee", "currency", "spent")
+            },
             "steps": [
                 {"period": at, **row} for at, each in enumerate(state.periods(stream), 1) for row in each.told
             ],
         }
-        for stream, facts in state.all_facts().items()
-        if facts["dataset"] == dataset
+        for stream, opened in state.all_opened().items()
+        if opened.dataset == dataset
     ]

@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from shoal.errors import InputError
-from shoal.io import FORMATS, TEXT, first_line, read_stored
+from shoal.io import TEXT, check_ending, first_line, read_stored
 from shoal.schema import FileFormat, Schema
 
 _ODD = "\udfff"  # stands where bytes could not be decoded; no text can hold it
@@ -58,8 +58,7 @@ def read_private(path: str | Path, schema: Schema, *, also: bool = False) -> pl.
         raise InputError(f"No file {str(path)!r}.")
     if path.is_dir():
         raise InputError(f"A file was expected. Got the folder {str(path)!r}.")
-    if ending not in FORMATS:
-        raise InputError(f"The file must end in one of {', '.join(FORMATS)}. Got {path.name!r}.")
+    check_ending(path)
     wanted = wanted_columns(schema)
     try:
         if ending not in TEXT:
