@@ -42,7 +42,10 @@ def main() -> None:
         chosen = {
             piece: run for piece, run in pieces.items() if f"{piece}-".startswith(f"{only}-" if only else "")
         }
-        if not chosen and not listing:  # a list may be empty: of tables that are not at hand
+        if not pieces and not listing:
+            print(f"{name} is left out: its tables are not at hand (SHOAL_DATA names their folder).")
+            continue
+        if not chosen and not listing:
             sys.exit(f"{name} has no piece {only!r}. It has: {', '.join(pieces)}.")
         if listing:
             print(f"{name}: {', '.join(pieces)}")

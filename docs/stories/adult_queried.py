@@ -1,7 +1,7 @@
 """Let an analyst query Adult under a budget."""
 
 # %%
-# A research centre keeps the 30,162 complete records of *Adult* in the house and lets an analyst ask. First the
+# A research centre keeps the 30,162 complete records of *Adult* to itself and lets an analyst ask. First the
 # codebook: bounds and levels are public facts, written down by someone who has not looked at this table.
 import polars as pl
 
