@@ -26,7 +26,7 @@ import polars as pl  # noqa: E402
 
 from dp.conftest import BIN, Cluster, system_user  # noqa: E402
 from server import abuse, pressure  # noqa: E402
-from server.conftest import House  # noqa: E402
+from server.conftest import LiveServer  # noqa: E402
 from server.timing import timing_attack  # noqa: E402
 from shoal import Session  # noqa: E402
 from shoal.dp import col, count  # noqa: E402
@@ -44,15 +44,15 @@ def rows(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
         yield (
             f"load, SQLite, {workers} workers",
             lambda n=workers: _served(
-                [House(folder / f"load-{n}", datasets=CAPS, workers=n)],
-                lambda houses: pressure.load(houses[0], given.clients, given.seconds),
+                [LiveServer(folder / f"load-{n}", datasets=CAPS, workers=n)],
+                lambda servers: pressure.load(servers[0], given.clients, given.seconds),
             ),
         )
     yield (
         "race for the last 1 % of a cap",
         lambda: _served(
-            [House(folder / "race", datasets=CAPS)],
-            lambda houses: pressure.race(houses, given.analysts, houses[0].folder / "ledger.db"),
+            [LiveServer(folder / "race", datasets=CAPS)],
+            lambda servers: pressure.race(servers, given.analysts, servers[0].folder / "ledger.db"),
         ),
     )
     for slot in (None, 0.0):
@@ -61,20 +61,23 @@ def rows(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
             lambda slot=slot: timing_attack(folder / f"timing-{slot}", slot, given.people, given.questions),
         )
     yield "kill -9 under load", lambda: pressure.killed_under_load(folder / "kills", given.kills)
-    yield "disk full", lambda: pressure.full_disk(House(folder / "disk", datasets=CAPS), given.seconds / 5)
+    yield (
+        "disk full",
+        lambda: pressure.full_disk(LiveServer(folder / "disk", datasets=CAPS), given.seconds / 5),
+    )
     yield (
         "slow and malformed clients",
         lambda: _served(
-            [House(folder / "slow", datasets=CAPS)],
-            lambda houses: pressure.slow_clients(houses[0], 350, given.seconds / 4),
+            [LiveServer(folder / "slow", datasets=CAPS)],
+            lambda servers: pressure.slow_clients(servers[0], 350, given.seconds / 4),
         ),
     )
     for place, each in enumerate((None, *abuse.ABUSES)):
         yield (
             f"a calm analyst beside {each or 'nobody'}",
             lambda place=place, each=each: _served(
-                [abuse.wide_house(folder / f"abuse-{place}")],
-                lambda houses: abuse.beside(houses[0], each, 4, given.seconds / 2),
+                [abuse.wide_server(folder / f"abuse-{place}")],
+                lambda servers: abuse.beside(servers[0], each, 4, given.seconds / 2),
             ),
         )
     if (BIN / "initdb").exists():
@@ -107,22 +110,22 @@ def _with_postgresql(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
     try:
         # Servers of one ledger have one secret, wherever their folders are.
         facts = {"ledger": cluster.url, "datasets": CAPS, "extra": f'secret = "{folder / "pg.secret"}"'}
-        one = House(folder / "pg", workers=2, **facts)
+        one = LiveServer(folder / "pg", workers=2, **facts)
         yield (
             "load, PostgreSQL, 2 workers",
             lambda: _served([one], lambda h: pressure.load(h[0], given.clients, given.seconds, cluster.url)),
         )
-        two = [House(folder / f"pg-{i}", workers=2, **facts) for i in (1, 2)]
+        two = [LiveServer(folder / f"pg-{i}", workers=2, **facts) for i in (1, 2)]
         yield (
             "race, 2 servers x 2 workers, PostgreSQL",
-            lambda: _served(two, lambda houses: pressure.race(houses, given.analysts, cluster.url)),
+            lambda: _served(two, lambda servers: pressure.race(servers, given.analysts, cluster.url)),
         )
         yield (
             "PostgreSQL crashed and restarted under load",
             lambda: _served(
                 two,
-                lambda houses: pressure.restarted_under_load(
-                    houses, cluster.crash, cluster.start, cluster.url, given.seconds / 4
+                lambda servers: pressure.restarted_under_load(
+                    servers, cluster.crash, cluster.start, cluster.url, given.seconds / 4
                 ),
             ),
         )
@@ -130,13 +133,15 @@ def _with_postgresql(folder: Path, given: argparse.Namespace) -> Iterator[Row]:
         cluster.remove()
 
 
-def _served(houses: list[House], measure: Callable[[list[House]], dict[str, Any]]) -> dict[str, Any]:
+def _served(
+    servers: list[LiveServer], measure: Callable[[list[LiveServer]], dict[str, Any]]
+) -> dict[str, Any]:
     try:
-        for each in houses:
+        for each in servers:
             each.start()
-        return measure(houses)
+        return measure(servers)
     finally:
-        for each in houses:
+        for each in servers:
             if each.process is not None:
                 each.kill()
 

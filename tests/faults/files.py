@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from shoal.audit import FILES, Mechanism
-from shoal.audit._outside import House, beyond_the_cap, sampled, seen, yesterday
+from shoal.audit._outside import Deployment, beyond_the_cap, sampled, seen, yesterday
 from shoal.dp.mechanisms.selection import exp_between
 from shoal.schema import Schema
 
@@ -42,9 +42,9 @@ def over_distinct(distances: np.ndarray, rate: Any) -> int:
 
 
 FAULTS: dict[str, Callable[[float], Mechanism]] = {
-    "types-inferred-from-the-table": lambda e: seen(FILES[0], House(read=_inferred), e),
-    "key-unsalted": lambda e: seen(FILES[0], House(version=_of_rows, key_of=_unsalted), e),
-    "version-from-rows": lambda e: yesterday(FILES[0], House(version=_of_rows), e),
-    "cap-read-from-the-session": lambda e: beyond_the_cap(House(own_caps=True), e),
+    "types-inferred-from-the-table": lambda e: seen(FILES[0], Deployment(read=_inferred), e),
+    "key-unsalted": lambda e: seen(FILES[0], Deployment(version=_of_rows, key_of=_unsalted), e),
+    "version-from-rows": lambda e: yesterday(FILES[0], Deployment(version=_of_rows), e),
+    "cap-read-from-the-session": lambda e: beyond_the_cap(Deployment(own_caps=True), e),
     "sampler-over-distinct-values": lambda e: sampled(over_distinct, "a sampler over distinct distances", e),
 }

@@ -60,11 +60,11 @@ def test_full_report_is_marked_and_tells_the_figures(full, mixed):
     assert f"{mixed.figures.information_loss:.3g} %" in full.text
     assert "could save at most 1.4 % of the loss of this one" in full.text
     assert "written 2024-02-29 12:00 UTC" in full.text
-    # A picture for the groups and each of the nine aggregated columns, and the mark of the house.
+    # A picture for the groups and each of the nine aggregated columns, and the logo.
     assert len(full.all("svg")) == 11
 
 
-def test_guarantee_in_the_words_of_the_house(full, plain):
+def test_guarantee_in_the_standard_words(full, plain):
     words = "taken as quasi-identifiers, and nothing about columns left as they are"
     assert f"{words}: disease and comment." in full.text
     assert f"k-anonymity of the aggregated columns {words}; here there is none." in page_of(plain).text

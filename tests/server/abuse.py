@@ -13,31 +13,31 @@ from typing import Any
 
 import httpx
 
-from .conftest import House, question
+from .conftest import LiveServer, question
 
 GROUPS = 64_288
 _REGIONS = GROUPS // 14  # times two sexes and seven diseases
-Abuse = Callable[[House, str, int], int]
+Abuse = Callable[[LiveServer, str, int], int]
 
 
-def wide_house(folder: Any, extra: str = "") -> House:
+def wide_server(folder: Any, extra: str = "") -> LiveServer:
     """A server with a data set whose levels multiply to 64,288 groups, one with hardly any budget, and a plain one."""
-    house = House(folder, extra, {"survey": (1e5, 1e4), "wide": (1e5, 1e4), "spent": (0.001, 0.001)})
-    path = house.folder / "wide.toml"
+    live = LiveServer(folder, extra, {"survey": (1e5, 1e4), "wide": (1e5, 1e4), "spent": (0.001, 0.001)})
+    path = live.folder / "wide.toml"
     levels = ", ".join(f'"r{each}"' for each in range(_REGIONS))
     text = path.read_text().replace(
         'levels = ["north", "east", "south", "west", "capital"]', f"levels = [{levels}]"
     )
     assert "r4591" in text
     path.write_text(text)
-    return house
+    return live
 
 
-def beside(house: House, abuse: str | None, abusers: int, seconds: float) -> dict[str, Any]:
+def beside(live: LiveServer, abuse: str | None, abusers: int, seconds: float) -> dict[str, Any]:
     """Seconds that small questions of one analyst take while others do what their name says."""
-    token = house.book.add(f"calm-{time.monotonic_ns()}", "analyst")
+    token = live.book.add(f"calm-{time.monotonic_ns()}", "analyst")
     others = [
-        house.book.add(f"{(abuse or 'none').split()[-1]}-{time.monotonic_ns()}-{each}", "analyst")
+        live.book.add(f"{(abuse or 'none').split()[-1]}-{time.monotonic_ns()}-{each}", "analyst")
         for each in range(abusers)
     ]
     on, told = threading.Event(), {}
@@ -46,14 +46,14 @@ def beside(house: House, abuse: str | None, abusers: int, seconds: float) -> dic
     def work(place: int) -> None:
         while on.is_set():
             try:
-                status = str(ABUSES[abuse](house, others[place], place))
+                status = str(ABUSES[abuse](live, others[place], place))
             except httpx.TransportError:
                 status = "broken"
             told[status] = 1 + told.get(status, 0)
 
     threads = [threading.Thread(target=work, args=(each,)) for each in range(abusers if abuse else 0)]
     times, first = [], time.monotonic_ns() // 1000
-    with house.http(token) as client:
+    with live.http(token) as client:
         path, body = question(first)
         # The token is proven; guesses that another abuse made from this address count against it for a while.
         for _ in range(600):
@@ -86,44 +86,44 @@ def beside(house: House, abuse: str | None, abusers: int, seconds: float) -> dic
 _numbers = itertools.count(1)
 
 
-def _wrong_token(house: House, _token: str, place: int) -> int:
-    with house.http(f"shoal-{place:012x}-{next(_numbers)}") as client:
+def _wrong_token(live: LiveServer, _token: str, place: int) -> int:
+    with live.http(f"shoal-{place:012x}-{next(_numbers)}") as client:
         return client.get("/api/v1/me").status_code
 
 
 def _group_by(columns: str) -> Abuse:
-    def ask(house: House, token: str, _place: int) -> int:
+    def ask(live: LiveServer, token: str, _place: int) -> int:
         sql = f"SELECT COUNT(*), AVG(age) FROM t WHERE age > -{next(_numbers)} GROUP BY {columns}"
-        with house.http(token) as client:
+        with live.http(token) as client:
             return client.post("/api/v1/datasets/wide/ask", json={"sql": sql, "epsilon": 0.01}).status_code
 
     return ask
 
 
-def _refused(house: House, token: str, _place: int) -> int:
+def _refused(live: LiveServer, token: str, _place: int) -> int:
     path, body = question(next(_numbers), 1.0, "spent")
-    with house.http(token) as client:
+    with live.http(token) as client:
         return client.post(path, json=body).status_code
 
 
-def _long_list(house: House, token: str, _place: int) -> int:
-    with house.http(token) as client:
+def _long_list(live: LiveServer, token: str, _place: int) -> int:
+    with live.http(token) as client:
         return client.get("/api/v1/datasets/survey/answers", params={"last": 1000}).status_code
 
 
-def _long_text(house: House, token: str, _place: int) -> int:
+def _long_text(live: LiveServer, token: str, _place: int) -> int:
     sql = "SELECT COUNT(*) FROM t WHERE " + " OR ".join(f"age = {each}" for each in range(1200))
-    with house.http(token) as client:
+    with live.http(token) as client:
         return client.post("/api/v1/datasets/survey/cost", json={"sql": sql, "epsilon": 0.01}).status_code
 
 
-def _asked_together(house: House, token: str, _place: int) -> int:
+def _asked_together(live: LiveServer, token: str, _place: int) -> int:
     first = next(_numbers)
     queries = [
         f"SELECT COUNT(*) FROM t WHERE age > {each % 90} AND age < {91 + (first + each) % 9}"
         for each in range(500)
     ]
-    with house.http(token) as client:
+    with live.http(token) as client:
         body = {"queries": queries, "epsilon": 0.01}
         return client.post("/api/v1/datasets/survey/workload/cost", json=body, timeout=120).status_code
 

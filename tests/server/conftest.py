@@ -28,7 +28,7 @@ NOTHING = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
 
 
 @dataclass
-class House:
+class LiveServer:
     """A server in a process of its own, and how to reach it."""
 
     folder: Path
@@ -78,7 +78,7 @@ class House:
     def log(self) -> str:
         return (self.folder / "log").read_text()
 
-    def start(self) -> House:
+    def start(self) -> LiveServer:
         words = [sys.executable, "-m", "shoal", "serve", str(self.path), "--port", str(self.port)]
         with (self.folder / "log").open("ab") as log:
             self.process = subprocess.Popen(
@@ -134,18 +134,18 @@ def question(place: int, epsilon: float = 0.001, dataset: str = "survey") -> tup
 
 
 @pytest.fixture(scope="session")
-def house(tmp_path_factory):
+def live(tmp_path_factory):
     """A server that most tests share; nothing here may spend more than it adds."""
     datasets = {"survey": (1e5, 1e4), "last": (1.0, 1.0), "gone": (0.3, 0.3)}
-    made = House(tmp_path_factory.mktemp("house"), datasets=datasets).start()
+    made = LiveServer(tmp_path_factory.mktemp("live"), datasets=datasets).start()
     yield made
     made.stop()
 
 
 @pytest.fixture(scope="session")
-def tokens(house):
+def tokens(live):
     """One token per role."""
-    return {role: house.book.add(f"the-{role}", role) for role in ("owner", "analyst", "auditor")}
+    return {role: live.book.add(f"the-{role}", role) for role in ("owner", "analyst", "auditor")}
 
 
 @pytest.fixture(scope="module")
@@ -182,9 +182,9 @@ def watched(context):
     return opened
 
 
-def sign_in(page, house, token) -> None:
+def sign_in(page, live, token) -> None:
     """Sign in as a person does."""
-    page.goto(house.url)
+    page.goto(live.url)
     page.get_by_label("Your token").fill(token)
     page.keyboard.press("Enter")
     page.wait_for_url(lambda url: "sign-in" not in url)

@@ -18,7 +18,7 @@ from typing import Any
 
 from shoal.dp import Ledger
 
-from .conftest import House, question
+from .conftest import LiveServer, question
 
 Answered = list[tuple[str, str]]  # the number in the question, and the value that came back
 
@@ -28,18 +28,18 @@ class Pounders:
 
     Parameters
     ----------
-    houses : list of House
+    servers : list of LiveServer
         Asked in turn, analyst by analyst.
     analysts : int
     stay : bool, default False
         Whether to come back when the connection breaks.
     """
 
-    def __init__(self, houses: list[House], analysts: int, *, stay: bool = False) -> None:
-        self.houses, self.stay = houses, stay
+    def __init__(self, servers: list[LiveServer], analysts: int, *, stay: bool = False) -> None:
+        self.servers, self.stay = servers, stay
         name = time.monotonic_ns()
         self.tokens = [
-            houses[i % len(houses)].book.add(f"pounder-{name}-{i}", "analyst") for i in range(analysts)
+            servers[i % len(servers)].book.add(f"pounder-{name}-{i}", "analyst") for i in range(analysts)
         ]
         self.answered: Answered = []
         self.refused: dict[int, int] = {}
@@ -52,7 +52,7 @@ class Pounders:
         first = time.monotonic_ns() // 1000 % 10**9 * 10**6
         self._threads = [
             threading.Thread(
-                target=self._ask, args=(self.houses[i % len(self.houses)], token, first + i * 10**4)
+                target=self._ask, args=(self.servers[i % len(self.servers)], token, first + i * 10**4)
             )
             for i, token in enumerate(self.tokens)
         ]
@@ -65,9 +65,9 @@ class Pounders:
         for each in self._threads:
             each.join()
 
-    def _ask(self, house: House, token: str, place: int) -> None:
+    def _ask(self, live: LiveServer, token: str, place: int) -> None:
         headers = {"authorization": f"Bearer {token}", "content-type": "application/json"}
-        client = http.client.HTTPConnection("127.0.0.1", house.port, timeout=60)
+        client = http.client.HTTPConnection("127.0.0.1", live.port, timeout=60)
         while self._on.is_set():
             place += 1
             path, body = question(place)
@@ -103,18 +103,18 @@ def uncharged(where: str | Path, answered: Answered) -> tuple[int, Any]:
     return sum(place not in charged for place, _ in answered), check
 
 
-def load(house: House, analysts: int, seconds: float, where: str | Path | None = None) -> dict[str, Any]:
+def load(live: LiveServer, analysts: int, seconds: float, where: str | Path | None = None) -> dict[str, Any]:
     """Sustained answers a second, once every analyst is known; each answer is looked up in the ledger."""
-    pounders = Pounders([house], analysts)
+    pounders = Pounders([live], analysts)
     pounders.begin()
     until = time.monotonic() + 60
     while len({place[:-4] for place, _ in pounders.answered}) < analysts and time.monotonic() < until:
         time.sleep(0.05)  # until all are known
-    first, used, started = len(pounders.answered), cpu(house), time.monotonic()
+    first, used, started = len(pounders.answered), cpu(live), time.monotonic()
     time.sleep(seconds)
-    answers, used, took = len(pounders.answered) - first, cpu(house) - used, time.monotonic() - started
+    answers, used, took = len(pounders.answered) - first, cpu(live) - used, time.monotonic() - started
     pounders.end()
-    missing, check = uncharged(where or house.folder / "ledger.db", pounders.answered)
+    missing, check = uncharged(where or live.folder / "ledger.db", pounders.answered)
     return {
         "answers/s": round(answers / took, 1),
         "answers": answers,
@@ -127,20 +127,20 @@ def load(house: House, analysts: int, seconds: float, where: str | Path | None =
 
 def killed_under_load(folder: Path, times: int, workers: int = 1) -> dict[str, Any]:
     """kill -9 of the whole server under load, again and again; after each the ledger must hold all that left."""
-    house = House(folder, workers=workers)
+    live = LiveServer(folder, workers=workers)
     answered: Answered = []
     missing = broken = 0
     for _ in range(times):
-        house.start()
-        pounders = Pounders([house], 6)
+        live.start()
+        pounders = Pounders([live], 6)
         pounders.begin()
         until = time.monotonic() + 120
         while len(pounders.answered) < 25 and time.monotonic() < until:
             time.sleep(0.02)
-        house.kill()
+        live.kill()
         pounders.end()
         answered += pounders.answered
-        lost, check = uncharged(house.folder / "ledger.db", answered)
+        lost, check = uncharged(live.folder / "ledger.db", answered)
         missing, broken = missing + lost, broken + (not check.holds)
     return {
         "kills": times,
@@ -150,11 +150,11 @@ def killed_under_load(folder: Path, times: int, workers: int = 1) -> dict[str, A
     }
 
 
-def race(houses: list[House], analysts: int, where: str | Path) -> dict[str, Any]:
+def race(servers: list[LiveServer], analysts: int, where: str | Path) -> dict[str, Any]:
     """Analysts, at several servers, racing for the last 1 % of the cap of the data set "last"."""
     name = time.monotonic_ns()
-    at = [houses[i % len(houses)] for i in range(analysts)]
-    tokens = [house.book.add(f"racer-{name}-{i}", "analyst") for i, house in enumerate(at)]
+    at = [servers[i % len(servers)] for i in range(analysts)]
+    tokens = [live.book.add(f"racer-{name}-{i}", "analyst") for i, live in enumerate(at)]
 
     def ask(who: int, place: int, epsilon: float) -> int:
         path, body = question(place, epsilon, "last")
@@ -178,10 +178,10 @@ def race(houses: list[House], analysts: int, where: str | Path) -> dict[str, Any
     }
 
 
-def restarted_under_load(houses: list[House], crash: Callable[[], None], start: Callable[[], None],
+def restarted_under_load(servers: list[LiveServer], crash: Callable[[], None], start: Callable[[], None],
                          where: str, seconds: float) -> dict[str, Any]:  # fmt: skip
     """A database that crashes under load and comes back: refusals in between, no loss."""
-    pounders = Pounders(houses, 6, stay=True)
+    pounders = Pounders(servers, 6, stay=True)
     pounders.begin()
     time.sleep(seconds)
     before = len(pounders.answered)
@@ -203,10 +203,10 @@ def restarted_under_load(houses: list[House], crash: Callable[[], None], start: 
     }
 
 
-def full_disk(house: House, seconds: float) -> dict[str, Any]:
+def full_disk(live: LiveServer, seconds: float) -> dict[str, Any]:
     """A disk that fills up under load: refusals, and answers again once there is room; no loss."""
-    with _small_disk(house) as make_room:
-        pounders = Pounders([house], 4, stay=True)
+    with _small_disk(live) as make_room:
+        pounders = Pounders([live], 4, stay=True)
         pounders.begin()
         until = time.monotonic() + 30 + 10 * seconds
         while not pounders.refused.get(503) and time.monotonic() < until:
@@ -218,8 +218,8 @@ def full_disk(house: House, seconds: float) -> dict[str, Any]:
         while len(pounders.answered) < before + 10 and time.monotonic() < until:
             time.sleep(0.05)
         pounders.end()
-        house.kill()
-        missing, check = uncharged(house.folder / "ledger.db", pounders.answered)
+        live.kill()
+        missing, check = uncharged(live.folder / "ledger.db", pounders.answered)
     return {
         "answers before": before,
         "answers after": len(pounders.answered) - before,
@@ -230,28 +230,28 @@ def full_disk(house: House, seconds: float) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _small_disk(house: House) -> Iterator[Callable[[], None]]:
-    """Start a house whose disk is nearly full: a small tmpfs if we may mount one, else a limit on file sizes."""
-    mounted = os.getuid() == 0 and _mount(house.folder)
+def _small_disk(live: LiveServer) -> Iterator[Callable[[], None]]:
+    """Start a server whose disk is nearly full: a small tmpfs if we may mount one, else a limit on file sizes."""
+    mounted = os.getuid() == 0 and _mount(live.folder)
     if mounted:
-        house.refill()
-    house.start()
+        live.refill()
+    live.start()
     try:
         if mounted:
-            ballast = house.folder / "ballast"
-            room = os.statvfs(house.folder)
+            ballast = live.folder / "ballast"
+            room = os.statvfs(live.folder)
             ballast.write_bytes(bytes(max(0, room.f_bavail * room.f_frsize - (192 << 10))))
             yield ballast.unlink
         else:
             soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-            size = (house.folder / "ledger.db-wal").stat().st_size + (64 << 10)
-            resource.prlimit(house.process.pid, resource.RLIMIT_FSIZE, (size, hard))
-            yield lambda: resource.prlimit(house.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+            size = (live.folder / "ledger.db-wal").stat().st_size + (64 << 10)
+            resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, (size, hard))
+            yield lambda: resource.prlimit(live.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
     finally:
-        house.kill()
-        house.book.close()
+        live.kill()
+        live.book.close()
         if mounted:
-            subprocess.run(["umount", "-l", str(house.folder)], check=True)
+            subprocess.run(["umount", "-l", str(live.folder)], check=True)
 
 
 def _mount(folder: Path) -> bool:
@@ -259,15 +259,15 @@ def _mount(folder: Path) -> bool:
     return subprocess.run(words, check=False, capture_output=True).returncode == 0
 
 
-def slow_clients(house: House, slow: int, seconds: float) -> dict[str, Any]:
+def slow_clients(live: LiveServer, slow: int, seconds: float) -> dict[str, Any]:
     """Answers a second while others send half requests, garbage, endless heads, and read nothing."""
-    alone = load(house, 4, seconds)
-    token = house.book.add(f"slow-{time.monotonic_ns()}", "analyst")
-    held = [socket.create_connection(("127.0.0.1", house.port)) for _ in range(slow)]
+    alone = load(live, 4, seconds)
+    token = live.book.add(f"slow-{time.monotonic_ns()}", "analyst")
+    held = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(slow)]
     for place, each in enumerate(held):
         with contextlib.suppress(OSError):
             each.sendall(_TRICKS[place % len(_TRICKS)].replace(b"TOKEN", token.encode()))
-    beset = load(house, 4, seconds)
+    beset = load(live, 4, seconds)
     for each in held:
         each.close()
     return {
@@ -292,12 +292,12 @@ _TRICKS = (
 )
 
 
-def cpu(house: House) -> float:
+def cpu(live: LiveServer) -> float:
     """Seconds of processor that a server and its workers have used."""
     found = 0
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             facts = stat.read_text().rpartition(")")[2].split()
-            if house.process.pid in (int(stat.parent.name), int(facts[1])):
+            if live.process.pid in (int(stat.parent.name), int(facts[1])):
                 found += int(facts[11]) + int(facts[12])
     return found / os.sysconf("SC_CLK_TCK")

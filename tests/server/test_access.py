@@ -11,18 +11,18 @@ from shoal.errors import ParameterError
 from shoal.server.access import read_people, read_teams
 from shoal.server.accounts import Accounts
 
-from .conftest import House
+from .conftest import LiveServer
 
 
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory):
-    house = House(
+    live = LiveServer(
         tmp_path_factory.mktemp("guarded"), datasets={"survey": (50.0, 1.0), "secret": (50.0, 1.0)}
     ).start()
-    house.tokens = {name: house.book.add(name, "analyst") for name in ("ann", "ben", "cai")}
-    house.tokens |= {"olga": house.book.add("olga", "owner"), "aud": house.book.add("aud", "auditor")}
-    yield house
-    house.stop()
+    live.tokens = {name: live.book.add(name, "analyst") for name in ("ann", "ben", "cai")}
+    live.tokens |= {"olga": live.book.add("olga", "owner"), "aud": live.book.add("aud", "auditor")}
+    yield live
+    live.stop()
 
 
 def count(place, epsilon=0.5):

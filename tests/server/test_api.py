@@ -19,14 +19,14 @@ from shoal.dp import Answer, Ledger
 from shoal.errors import BudgetError, InputError, QueryError, ShoalError
 from shoal.server.app import WAYS
 
-from .conftest import NOTHING, House, question
+from .conftest import NOTHING, LiveServer, question
 
 ASK = "/api/v1/datasets/survey/ask"
 
 
-def test_the_client_gives_the_same_answer_again_at_no_cost(house, tokens):
+def test_the_client_gives_the_same_answer_again_at_no_cost(live, tokens):
     sql = "SELECT AVG(income), COUNT(*) FROM survey WHERE age >= 40 GROUP BY sex"
-    with Client(house.url, tokens["analyst"], "survey") as client:
+    with Client(live.url, tokens["analyst"], "survey") as client:
         assert client.cost(sql, 0.5)["epsilon"] == 0.5
         first = client.ask(sql, 0.5)
         assert isinstance(first, Answer)
@@ -42,14 +42,14 @@ def test_the_client_gives_the_same_answer_again_at_no_cost(house, tokens):
 @pytest.mark.parametrize(
     "figure", ["VAR_POP(age)", "QUANTILE(age, 0.25)", "MEDIAN(income)", "MAX(age)", "SUM(rent)"]
 )
-def test_past_answers_come_back_from_the_ledger(house, tokens, figure):
-    with Client(house.url, tokens["analyst"], "survey") as client:
+def test_past_answers_come_back_from_the_ledger(live, tokens, figure):
+    with Client(live.url, tokens["analyst"], "survey") as client:
         answer = client.ask(f"SELECT {figure} FROM t", 0.3)
         assert client.answers()[0]["answer"]["value"] == answer.value
 
 
-def test_an_error_is_the_same_class_as_at_home(house, tokens):
-    with Client(house.url, tokens["analyst"], "survey") as client:
+def test_an_error_is_the_same_class_as_at_home(live, tokens):
+    with Client(live.url, tokens["analyst"], "survey") as client:
         with pytest.raises(QueryError, match="nothere"):
             client.ask("SELECT AVG(nothere) FROM t", 0.1)
         with pytest.raises(BudgetError, match="budget"):
@@ -60,7 +60,7 @@ def test_an_error_is_the_same_class_as_at_home(house, tokens):
             client.ask("SELECT COUNT(*) FROM t", 0)
         with pytest.raises(QueryError, match="mode"):
             client.reproduce("SELECT COUNT(*) FROM t", 0.1)
-    with Client(house.url, "shoal-nobody", "survey") as nobody, pytest.raises(ShoalError, match="token"):
+    with Client(live.url, "shoal-nobody", "survey") as nobody, pytest.raises(ShoalError, match="token"):
         nobody.ask("SELECT COUNT(*) FROM t", 1)
     with pytest.raises(InputError, match="reached"):
         Client("http://127.0.0.1:1", "shoal-x", "survey").ask("SELECT COUNT(*) FROM t", 1)
@@ -72,17 +72,17 @@ def filled(path: str) -> str:
     return re.sub(r"{(\w+)}", lambda found: known.get(found[1], "0" * 24), path)
 
 
-def test_every_route_lets_in_its_roles_and_nobody_else(house, tokens):
+def test_every_route_lets_in_its_roles_and_nobody_else(live, tokens):
     # Of these only the refusals are tried: the server is shared, and they would close it to other tests.
     safe = {"/sign-out", "/owner/users", "/owner/users/revoke", "/owner/users/rotate", "/account/sessions"}
     safe |= {"/owner/access/{dataset}", "/owner/access/{dataset}/caps", "/api/v1/datasets/{dataset}/access"}
-    tokens = tokens | {"agent": house.book.add("the-agent", "agent")}  # who asks by `shoal mcp` alone
+    tokens = tokens | {"agent": live.book.add("the-agent", "agent")}  # who asks by `shoal mcp` alone
     for way, role in itertools.product(WAYS, ["owner", "analyst", "auditor", "agent", None]):
         allowed = way.roles is None or role in way.roles
         if allowed and way.path in safe:
             continue
         path = filled(way.path)
-        with house.http(tokens.get(role)) as client:
+        with live.http(tokens.get(role)) as client:
             status = client.request(way.method, path).status_code
         if way.roles is None:
             assert status not in (401,), (way, role, status)
@@ -95,9 +95,9 @@ def test_every_route_lets_in_its_roles_and_nobody_else(house, tokens):
             assert status == 403, (way, role, status)
 
 
-def test_no_route_is_changed_by_a_cookie_alone(house, tokens):
+def test_no_route_is_changed_by_a_cookie_alone(live, tokens):
     for role in ("owner", "analyst", "auditor"):
-        with house.signed_in(tokens[role]) as browser:
+        with live.signed_in(tokens[role]) as browser:
             del browser.headers["x-csrf-token"]
             for way in WAYS:
                 if way.method == "GET" or way.roles is None or role not in way.roles:
@@ -109,8 +109,8 @@ def test_no_route_is_changed_by_a_cookie_alone(house, tokens):
                     assert "out of date" in told.text, (way, told.text)
 
 
-def test_a_cookie_alone_changes_nothing(house, tokens):
-    with house.signed_in(tokens["analyst"]) as browser:
+def test_a_cookie_alone_changes_nothing(live, tokens):
+    with live.signed_in(tokens["analyst"]) as browser:
         body = {"sql": "SELECT COUNT(*) FROM t", "epsilon": 0.01}
         assert browser.post(ASK, json=body).status_code == 200
         elsewhere = {"origin": "https://evil.example", "sec-fetch-site": "cross-site"}
@@ -121,7 +121,7 @@ def test_a_cookie_alone_changes_nothing(house, tokens):
         assert browser.post(ASK, json=body).status_code == 403
         assert browser.post("/ask/survey", data={**body, "csrf": ""}).status_code == 403
         cookie = browser.cookies["shoal_visit"]
-    with house.http() as fresh:
+    with live.http() as fresh:
         assert fresh.post("/sign-in", data={"token": tokens["analyst"]}).status_code == 403
         got = fresh.get("/sign-in")
         flags = got.headers["set-cookie"].lower()
@@ -131,28 +131,28 @@ def test_a_cookie_alone_changes_nothing(house, tokens):
         assert fresh.get("/api/v1/me").json()["name"] == "the-analyst"
 
 
-def test_signing_out_ends_the_visit(house, tokens):
-    with house.signed_in(tokens["auditor"]) as browser:
+def test_signing_out_ends_the_visit(live, tokens):
+    with live.signed_in(tokens["auditor"]) as browser:
         cookie = browser.cookies["shoal_visit"]
         assert browser.post("/sign-out").url.path == "/sign-in"
-    with house.http(cookies={"shoal_visit": cookie}) as again:
+    with live.http(cookies={"shoal_visit": cookie}) as again:
         assert again.get("/api/v1/me").status_code == 401
 
 
 @pytest.mark.parametrize(
     "target", ["//evil.example", "https://evil.example", "/\\evil", "/\nx", "javascript:1"]
 )
-def test_sign_in_leads_only_to_this_site(house, tokens, target):
-    with house.http() as client:
+def test_sign_in_leads_only_to_this_site(live, tokens, target):
+    with live.http() as client:
         client.get("/sign-in")
         form = {"token": tokens["analyst"], "form_key": client.cookies["shoal_form"], "next": target}
         assert client.post("/sign-in", data=form).headers["location"] == "/"
 
 
-def test_pages_carry_a_policy_and_no_inline_script_or_style(house, tokens):
+def test_pages_carry_a_policy_and_no_inline_script_or_style(live, tokens):
     visits = {"analyst": ["/ask", "/ask/survey"], "owner": ["/owner", "/publish"], "auditor": ["/audit"]}
     for role, paths in visits.items():
-        with house.signed_in(tokens[role]) as browser:
+        with live.signed_in(tokens[role]) as browser:
             for path in [*paths, "/sign-in", "/nowhere"]:
                 page = browser.get(path)
                 assert "unsafe" not in page.headers["content-security-policy"]
@@ -191,8 +191,8 @@ BAD = [
 
 
 @pytest.mark.parametrize("body", BAD, ids=range(len(BAD)))
-def test_what_cannot_be_read_is_refused_with_a_sentence(house, tokens, body):
-    with house.http(tokens["analyst"]) as client:
+def test_what_cannot_be_read_is_refused_with_a_sentence(live, tokens, body):
+    with live.http(tokens["analyst"]) as client:
         got = client.post(ASK, content=body, headers={"content-type": "application/json"})
         assert got.status_code in (400, 413, 422), got.text
         assert got.json()["error"].endswith(".")
@@ -209,37 +209,37 @@ def test_what_cannot_be_read_is_refused_with_a_sentence(house, tokens, body):
         ("/api/v1/datasets/" + "x" * 5000 + "/ask", 404),
     ],
 )
-def test_odd_paths_are_no_data_sets(house, tokens, path, status):
-    with house.http(tokens["analyst"]) as client:
+def test_odd_paths_are_no_data_sets(live, tokens, path, status):
+    with live.http(tokens["analyst"]) as client:
         got = client.post(path, json={"sql": "SELECT COUNT(*) FROM t", "epsilon": 0.1})
         assert got.status_code in (status if isinstance(status, tuple) else (status,))
         assert got.json()["error"].endswith(".")
 
 
-def test_bodies_without_a_stated_length_are_limited_too(house, tokens):
+def test_bodies_without_a_stated_length_are_limited_too(live, tokens):
     def endless():
         for _ in range(200):
             yield b"x" * 65536
 
-    with house.http(tokens["analyst"]) as client:
+    with live.http(tokens["analyst"]) as client:
         with contextlib.suppress(httpx.TransportError):  # cut off while it was still talking
             assert client.post(ASK, content=endless()).status_code == 413
         assert client.get("/health").status_code == 200
-    with house.signed_in(tokens["analyst"]) as browser:
+    with live.signed_in(tokens["analyst"]) as browser:
         form = b"csrf=%ff%fe&sql=\xff\xfe&epsilon=0.1"
         headers = {"content-type": "application/x-www-form-urlencoded"}
         assert browser.post("/ask/survey", content=form, headers=headers).status_code in (400, 403)
 
 
-def test_slow_and_broken_clients_do_not_stop_others(house, tokens):
-    slow = [socket.create_connection(("127.0.0.1", house.port)) for _ in range(50)]
+def test_slow_and_broken_clients_do_not_stop_others(live, tokens):
+    slow = [socket.create_connection(("127.0.0.1", live.port)) for _ in range(50)]
     for place, each in enumerate(slow):
         each.sendall(b"POST /api/v1/datasets/survey/ask HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n")
         if place % 2:
             each.sendall(b"Authorization: Bearer " + tokens["analyst"].encode() + b"\r\n\r\n{")
-    garbage = socket.create_connection(("127.0.0.1", house.port))
+    garbage = socket.create_connection(("127.0.0.1", live.port))
     garbage.sendall(b"\x00\xff\x16\x03 not http\r\n\r\n")
-    with house.http(tokens["analyst"]) as client:
+    with live.http(tokens["analyst"]) as client:
         started = time.monotonic()
         assert client.post(ASK, json={"sql": "SELECT COUNT(*) FROM t", "epsilon": 0.02}).status_code == 200
         assert time.monotonic() - started < 20
@@ -247,37 +247,37 @@ def test_slow_and_broken_clients_do_not_stop_others(house, tokens):
         each.close()
 
 
-def test_many_people_who_come_at_once_are_all_let_in(house):
-    tokens = [house.book.add(f"ann-{at}", "analyst") for at in range(40)]
-    call = partial(httpx.get, f"{house.url}/api/v1/me", timeout=120, verify=NOTHING)
+def test_many_people_who_come_at_once_are_all_let_in(live):
+    tokens = [live.book.add(f"ann-{at}", "analyst") for at in range(40)]
+    call = partial(httpx.get, f"{live.url}/api/v1/me", timeout=120, verify=NOTHING)
     with ThreadPoolExecutor(40) as pool:
         answers = pool.map(lambda each: call(headers={"authorization": f"Bearer {each}"}), tokens)
         assert {answer.status_code for answer in answers} == {200}
 
 
 def test_guesses_sent_at_once_get_no_more_turns_than_guesses_in_a_row(tmp_path):
-    house = House(tmp_path / "h").start()
+    live = LiveServer(tmp_path / "h").start()
     try:
-        call = partial(httpx.get, f"{house.url}/api/v1/me", timeout=120, verify=NOTHING)
+        call = partial(httpx.get, f"{live.url}/api/v1/me", timeout=120, verify=NOTHING)
         guesses = [{"authorization": f"Bearer shoal-{at:012x}-{'x' * 43}"} for at in range(120)]
         with ThreadPoolExecutor(40) as pool:
             statuses = [answer.status_code for answer in pool.map(lambda each: call(headers=each), guesses)]
         assert set(statuses) == {401, 429}
         assert statuses.count(401) <= 60  # twenty, and what a slow machine lets come back meanwhile
     finally:
-        house.process.kill()
+        live.process.kill()
 
 
 def test_guessing_tokens_is_slowed_down_and_known_tokens_are_not(tmp_path):
-    house = House(tmp_path / "h", "requests_per_minute = 40\nslot_seconds = 0.4").start()
+    live = LiveServer(tmp_path / "h", "requests_per_minute = 40\nslot_seconds = 0.4").start()
     try:
-        token = house.book.add("ann", "analyst")
-        with house.http(token) as known:
+        token = live.book.add("ann", "analyst")
+        with live.http(token) as known:
             assert known.get("/api/v1/me").status_code == 200
             # One comes back every three seconds, so that on a slow machine it takes more of them; never without end.
-            seen = [house.http(f"shoal-0-{i}").get("/api/v1/me").status_code for i in range(20)]
+            seen = [live.http(f"shoal-0-{i}").get("/api/v1/me").status_code for i in range(20)]
             while seen[-1] == 401 and len(seen) < 400:
-                seen.append(house.http(f"shoal-0-{len(seen)}").get("/api/v1/me").status_code)
+                seen.append(live.http(f"shoal-0-{len(seen)}").get("/api/v1/me").status_code)
             assert seen[:20] == [401] * 20
             assert seen[-1] == 429
             started = time.monotonic()
@@ -288,22 +288,22 @@ def test_guessing_tokens_is_slowed_down_and_known_tokens_are_not(tmp_path):
             while statuses[-1] == 200 and len(statuses) < 4000:
                 statuses.append(known.get("/api/v1/me").status_code)
             assert statuses[-1] == 429
-            house.book.revoke("ann")
+            live.book.revoke("ann")
             time.sleep(1.2)
             assert known.get("/api/v1/me").status_code == 401
-        assert house.stop() in (0, -15)  # what was begun is ended, then the signal is passed on
-        assert '"event": "stop"' in house.log
-        assert "income" not in house.log
-        assert token not in house.log
+        assert live.stop() in (0, -15)  # what was begun is ended, then the signal is passed on
+        assert '"event": "stop"' in live.log
+        assert "income" not in live.log
+        assert token not in live.log
     finally:
-        house.process.kill()
+        live.process.kill()
 
 
-def test_the_log_is_verified_in_place_and_hides_the_stored_answers(house, tokens):
-    with house.http(tokens["analyst"]) as client:
+def test_the_log_is_verified_in_place_and_hides_the_stored_answers(live, tokens):
+    with live.http(tokens["analyst"]) as client:
         path, body = question(77)
         client.post(path, json=body)
-    with house.http(tokens["auditor"]) as auditor:
+    with live.http(tokens["auditor"]) as auditor:
         assert auditor.get("/api/v1/log/check").json()["holds"] is True
         entries = auditor.get("/api/v1/log?last=1000").json()
         assert {each["kind"] for each in entries} >= {"charge", "settle"}
@@ -312,15 +312,15 @@ def test_the_log_is_verified_in_place_and_hides_the_stored_answers(house, tokens
         assert "The chain holds." in page
 
 
-def test_an_auditor_finds_a_question_by_filters_and_takes_the_log_along(house, tokens):
+def test_an_auditor_finds_a_question_by_filters_and_takes_the_log_along(live, tokens):
     # Who asks and what is asked are this test's alone: other tests share the log, and the refusals of an hour are counted.
     first, second = 7_001_415_926, 7_002_535_897
-    with house.http(house.book.add("sought", "analyst")) as client:
+    with live.http(live.book.add("sought", "analyst")) as client:
         for number in (first, second):
             path, body = question(number)
             client.post(path, json=body)
         client.post(path, json=body | {"epsilon": 100_000.0})
-    with house.http(tokens["auditor"]) as auditor:
+    with live.http(tokens["auditor"]) as auditor:
         one = auditor.get("/audit", params={"text": str(second)}).text
         texts = re.findall(r'data-name="Text"><code>([^<]*)</code>', one)
         assert texts
@@ -347,12 +347,12 @@ def test_an_auditor_finds_a_question_by_filters_and_takes_the_log_along(house, t
         assert auditor.get("/audit?before=-1").status_code == 422
 
 
-def test_openapi_describes_what_happens(house, tokens):
+def test_openapi_describes_what_happens(live, tokens):
     schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed")
     import hypothesis
 
     headers = {"authorization": f"Bearer {tokens['analyst']}"}
-    described = schemathesis.openapi.from_url(f"{house.url}/api/v1/openapi.json")
+    described = schemathesis.openapi.from_url(f"{live.url}/api/v1/openapi.json")
     checked = set()
 
     for found in described.get_all_operations():
@@ -363,7 +363,7 @@ def test_openapi_describes_what_happens(house, tokens):
         )
         @hypothesis.given(case=operation.as_strategy())
         def fits(case):
-            got = case.call(base_url=house.url, headers=headers)
+            got = case.call(base_url=live.url, headers=headers)
             case.validate_response(
                 got,
                 checks=[
@@ -387,8 +387,8 @@ OPERATIONS = (
 )
 
 
-def test_every_operation_has_a_name_that_stays_and_a_typed_answer(house):
-    described = httpx.get(f"{house.url}/api/v1/openapi.json").json()
+def test_every_operation_has_a_name_that_stays_and_a_typed_answer(live):
+    described = httpx.get(f"{live.url}/api/v1/openapi.json").json()
     operations = [each for path in described["paths"].values() for each in path.values()]
     assert set(OPERATIONS.split()) <= {each["operationId"] for each in operations}  # others may join
     assert len({each["operationId"] for each in operations}) == len(operations)
@@ -405,11 +405,11 @@ def test_every_operation_has_a_name_that_stays_and_a_typed_answer(house):
     assert "cost" not in keyed
 
 
-def test_the_ledger_of_all_this_verifies(house):
-    ledger = Ledger(house.folder / "ledger.db")
+def test_the_ledger_of_all_this_verifies(live):
+    ledger = Ledger(live.folder / "ledger.db")
     assert ledger.verify().holds
     ledger.close()
-    assert isinstance(httpx.get(f"{house.url}/health").json()["version"], str)
+    assert isinstance(httpx.get(f"{live.url}/health").json()["version"], str)
 
 
 def test_slots_and_a_least_epsilon_are_on_by_default():

@@ -5,8 +5,8 @@ from __future__ import annotations
 from .conftest import no_violations, sign_in, watched, width_of
 
 
-def test_a_wrong_token_stays_outside(page, house, tokens):
-    page.goto(house.url)
+def test_a_wrong_token_stays_outside(page, live, tokens):
+    page.goto(live.url)
     page.get_by_label("Your token").fill("shoal-no-no")
     page.get_by_role("button", name="Sign in").click()
     assert "not known" in page.get_by_role("alert").inner_text()
@@ -21,10 +21,10 @@ def well_shown(page):
         assert width_of(page) <= width
 
 
-def test_publishing_step_by_step(browser, house, tokens):
+def test_publishing_step_by_step(browser, live, tokens):
     context = browser.new_context(viewport={"width": 1200, "height": 800}, accept_downloads=True)
     page = watched(context)
-    sign_in(page, house, tokens["owner"])
+    sign_in(page, live, tokens["owner"])
     page.get_by_role("link", name="Publish").click()
     well_shown(page)
     page.get_by_role("button", name="bundled survey").click()
@@ -53,10 +53,10 @@ def test_publishing_step_by_step(browser, house, tokens):
     context.close()
 
 
-def test_publishing_by_keyboard_alone_and_without_javascript(browser, house, tokens):
+def test_publishing_by_keyboard_alone_and_without_javascript(browser, live, tokens):
     context = browser.new_context(java_script_enabled=False)
     page = watched(context)
-    sign_in(page, house, tokens["owner"])
+    sign_in(page, live, tokens["owner"])
 
     def press(found):
         found.focus()
@@ -88,12 +88,12 @@ def test_publishing_by_keyboard_alone_and_without_javascript(browser, house, tok
     context.close()
 
 
-def test_an_owner_gives_out_and_revokes_a_token_and_an_auditor_reads_the_log(page, house, tokens):
-    sign_in(page, house, tokens["owner"])
+def test_an_owner_gives_out_and_revokes_a_token_and_an_auditor_reads_the_log(page, live, tokens):
+    sign_in(page, live, tokens["owner"])
     page.get_by_label("Name").fill("newcomer")
     page.get_by_role("button", name="Add").click()
     token = page.locator("code.token").inner_text()
-    assert house.book.find(token).name == "newcomer"
+    assert live.book.find(token).name == "newcomer"
     page.reload()  # repeats nothing, and shows it to nobody else
     assert token not in page.content()
     page.get_by_role("link", name="Back to the users").click()
@@ -101,13 +101,13 @@ def test_an_owner_gives_out_and_revokes_a_token_and_an_auditor_reads_the_log(pag
     assert "stays spent" in page.inner_text("main")
     page.get_by_role("button", name="Yes, revoke newcomer").click()
     page.wait_for_load_state()
-    assert house.book.list()[-1].revoked
+    assert live.book.list()[-1].revoked
     page.get_by_role("button", name="Sign out").click()
-    sign_in(page, house, tokens["auditor"])
+    sign_in(page, live, tokens["auditor"])
     assert "The chain holds" in page.get_by_role("status").inner_text()
 
 
-def test_a_phone_needs_no_sideways_scrolling(browser, house, tokens):
+def test_a_phone_needs_no_sideways_scrolling(browser, live, tokens):
     context = browser.new_context(viewport={"width": 360, "height": 740})
     phone = context.new_page()
     for role, paths in (
@@ -116,9 +116,9 @@ def test_a_phone_needs_no_sideways_scrolling(browser, house, tokens):
         ("auditor", ["/audit"]),
     ):
         context.clear_cookies()
-        sign_in(phone, house, tokens[role])
+        sign_in(phone, live, tokens[role])
         for path in paths:
-            phone.goto(house.url + path)
+            phone.goto(live.url + path)
             for scheme in ("light", "dark"):
                 phone.emulate_media(color_scheme=scheme)
                 assert width_of(phone) <= 360, (path, scheme)

@@ -10,21 +10,21 @@ from .conftest import no_violations, sign_in, watched, width_of
 
 
 @pytest.fixture(scope="module")
-def analyst(house):
-    return house.book.add("browsing", "analyst")
+def analyst(live):
+    return live.book.add("browsing", "analyst")
 
 
-def ready(page, house, token) -> None:
-    sign_in(page, house, token)
-    page.goto(f"{house.url}/ask/survey")
+def ready(page, live, token) -> None:
+    sign_in(page, live, token)
+    page.goto(f"{live.url}/ask/survey")
     page.wait_for_selector("body[data-ready=ask]")
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
-def test_a_chart_with_error_bars_without_writing_sql(browser, house, scheme, width):
+def test_a_chart_with_error_bars_without_writing_sql(browser, live, scheme, width):
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
     page = watched(context)
-    ready(page, house, house.book.add(f"{scheme}-{width}", "analyst"))
+    ready(page, live, live.book.add(f"{scheme}-{width}", "analyst"))
     form = page.locator("#build")
     form.get_by_label("What").select_option("count")
     form.get_by_label("for each", exact=True).select_option("region")
@@ -56,8 +56,8 @@ def test_a_chart_with_error_bars_without_writing_sql(browser, house, scheme, wid
     context.close()
 
 
-def test_by_keyboard_alone_from_the_question_to_its_name_and_back(page, house):
-    ready(page, house, house.book.add("typing", "analyst"))
+def test_by_keyboard_alone_from_the_question_to_its_name_and_back(page, live):
+    ready(page, live, live.book.add("typing", "analyst"))
     page.keyboard.press("Tab")  # to the content
     page.get_by_label("What").focus()
     page.keyboard.type("Average")
@@ -92,8 +92,8 @@ def test_by_keyboard_alone_from_the_question_to_its_name_and_back(page, house):
     assert page.problems == []
 
 
-def test_the_editor_completes_at_the_caret_and_never_on_tab(page, house, analyst):
-    ready(page, house, analyst)
+def test_the_editor_completes_at_the_caret_and_never_on_tab(page, live, analyst):
+    ready(page, live, analyst)
     page.locator("summary", has_text="Write SQL").click()
     box, options = page.get_by_label("Query"), page.locator("#words li")
     box.press_sequentially("SELECT COUNT(*) FROM t WHERE inco")
@@ -135,11 +135,11 @@ def test_the_editor_completes_at_the_caret_and_never_on_tab(page, house, analyst
     assert page.problems == []
 
 
-def test_without_javascript_a_question_is_put_together_priced_and_asked(browser, house, analyst):
+def test_without_javascript_a_question_is_put_together_priced_and_asked(browser, live, analyst):
     context = browser.new_context(java_script_enabled=False)
     page = context.new_page()
-    sign_in(page, house, analyst)
-    page.goto(f"{house.url}/ask/survey")
+    sign_in(page, live, analyst)
+    page.goto(f"{live.url}/ask/survey")
     form = page.locator("#build")
     form.get_by_label("Column of condition 1").select_option("region")
     form.get_by_label("Comparison of condition 1").select_option("is one of")
@@ -155,9 +155,9 @@ def test_without_javascript_a_question_is_put_together_priced_and_asked(browser,
     context.close()
 
 
-def test_a_refused_query_and_a_budget_that_is_gone(page, house):
-    sign_in(page, house, house.book.add("spender", "analyst"))
-    page.goto(f"{house.url}/ask/gone")
+def test_a_refused_query_and_a_budget_that_is_gone(page, live):
+    sign_in(page, live, live.book.add("spender", "analyst"))
+    page.goto(f"{live.url}/ask/gone")
     page.locator("summary", has_text="Write SQL").click()
     form = page.locator("#ask")
 

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from .conftest import House, no_violations, sign_in, watched, width_of
+from .conftest import LiveServer, no_violations, sign_in, watched, width_of
 
 TABLE = "kind,age\n" + "".join(f"{('cat', 'dog')[place % 2]},{place % 29}\n" for place in range(800))
 
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
-    house = House(tmp_path_factory.mktemp("owners")).start()
-    house.owner, house.auditor = house.book.add("olga", "owner"), house.book.add("aud", "auditor")
-    house.ann = house.book.add("ann", "analyst")
-    (house.folder / "pets.csv").write_text(TABLE)
-    yield house
-    house.stop()
+    live = LiveServer(tmp_path_factory.mktemp("owners")).start()
+    live.owner, live.auditor = live.book.add("olga", "owner"), live.book.add("aud", "auditor")
+    live.ann = live.book.add("ann", "analyst")
+    (live.folder / "pets.csv").write_text(TABLE)
+    yield live
+    live.stop()
 
 
 def looks_right(page, width) -> None:

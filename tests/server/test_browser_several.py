@@ -27,10 +27,10 @@ def is_well(page, width, name) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), SIZES)
-def test_a_stream_is_opened_filled_and_read(browser, house, scheme, width):
+def test_a_stream_is_opened_filled_and_read(browser, live, scheme, width):
     page = opened(browser, scheme, width)
-    sign_in(page, house, house.book.add(f"streaming-{width}", "analyst"))
-    page.goto(f"{house.url}/ask/survey")
+    sign_in(page, live, live.book.add(f"streaming-{width}", "analyst"))
+    page.goto(f"{live.url}/ask/survey")
     page.get_by_role("link", name="Streams").first.click()
     page.get_by_label("One COUNT or SUM").fill(
         "SELECT sex, COUNT(*) AS n FROM survey WHERE age >= 40 GROUP BY sex"
@@ -42,10 +42,10 @@ def test_a_stream_is_opened_filled_and_read(browser, house, scheme, width):
     page.get_by_text("No period was added yet.").first.wait_for()
     is_well(page, width, "stream-opened")
     owner = opened(browser, scheme, width)
-    sign_in(owner, house, house.book.add(f"filling-{width}", "owner"))
-    owner.goto(f"{house.url}/owner/streams/survey")
+    sign_in(owner, live, live.book.add(f"filling-{width}", "owner"))
+    owner.goto(f"{live.url}/owner/streams/survey")
     mine = owner.get_by_label(f"Stream weekly {width}", exact=True)
-    mine.get_by_label("Rows of period 1").set_input_files(str(house.folder / "survey.csv"))
+    mine.get_by_label("Rows of period 1").set_input_files(str(live.folder / "survey.csv"))
     mine.get_by_role("button", name="Add the period").click()
     mine.get_by_label("Rows of period 2").wait_for()
     is_well(owner, width, "stream-owner")
@@ -59,10 +59,10 @@ def test_a_stream_is_opened_filled_and_read(browser, house, scheme, width):
 
 
 @pytest.mark.parametrize(("scheme", "width"), SIZES)
-def test_questions_asked_together_and_found_again(browser, house, scheme, width):
+def test_questions_asked_together_and_found_again(browser, live, scheme, width):
     page = opened(browser, scheme, width)
-    sign_in(page, house, house.book.add(f"together-{width}", "analyst"))
-    page.goto(f"{house.url}/ask/survey")
+    sign_in(page, live, live.book.add(f"together-{width}", "analyst"))
+    page.goto(f"{live.url}/ask/survey")
     page.wait_for_selector("body[data-ready=ask]")
     page.locator("textarea[name=sql]").first.evaluate(
         "(e) => { const d = e.closest('details'); if (d) d.open = true; }"

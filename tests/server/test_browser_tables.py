@@ -14,13 +14,13 @@ def looks_right(page, width) -> None:
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
-def test_a_table_is_bought_taken_along_and_asked(browser, house, tmp_path, scheme, width):
+def test_a_table_is_bought_taken_along_and_asked(browser, live, tmp_path, scheme, width):
     context = browser.new_context(
         color_scheme=scheme, viewport={"width": width, "height": 800}, accept_downloads=True
     )
     page = watched(context)
-    sign_in(page, house, house.book.add(f"tables-{scheme}-{width}", "analyst"))
-    page.goto(f"{house.url}/ask/survey")
+    sign_in(page, live, live.book.add(f"tables-{scheme}-{width}", "analyst"))
+    page.goto(f"{live.url}/ask/survey")
     page.get_by_role("link", name="Private tables").click()
     page.get_by_text("You have bought no table").wait_for()
     looks_right(page, width)
@@ -63,11 +63,11 @@ def test_a_table_is_bought_taken_along_and_asked(browser, house, tmp_path, schem
     context.close()
 
 
-def test_by_keyboard_and_without_javascript(browser, house):
+def test_by_keyboard_and_without_javascript(browser, live):
     context = browser.new_context(java_script_enabled=False)
     page = watched(context)
-    sign_in(page, house, house.book.add("tables-plain", "analyst"))
-    page.goto(f"{house.url}/ask/survey/tables")
+    sign_in(page, live, live.book.add("tables-plain", "analyst"))
+    page.goto(f"{live.url}/ask/survey/tables")
     page.get_by_label("Epsilon to spend").focus()
     page.keyboard.press("Control+A")
     page.keyboard.type("3")

@@ -13,7 +13,7 @@ from shoal.dp.mechanisms.currency import Currency
 from shoal.errors import BudgetError, ParameterError, ShoalError
 from shoal.server.budgets import amount_named
 
-from .conftest import House, no_violations, sign_in, watched
+from .conftest import LiveServer, no_violations, sign_in, watched
 
 RHO = Currency("zcdp", 1e-6)
 CAP, OWN = RHO.millionths(4.0) / 1e6, RHO.millionths(2.0) / 1e6
@@ -22,22 +22,22 @@ AT = "/api/v1/datasets/zsurvey"
 
 
 @pytest.fixture(scope="module")
-def rho_house(tmp_path_factory):
+def live_rho(tmp_path_factory):
     datasets = {"zsurvey": (4.0, 2.0), "survey": (50.0, 2.0)}
-    house = House(
+    live = LiveServer(
         tmp_path_factory.mktemp("rho"),
         "metrics = true",
         datasets,
         counted_in_rho=frozenset({"zsurvey"}),
     ).start()
     people = {"ann": "analyst", "ben": "analyst", "olga": "owner", "aud": "auditor"}
-    house.tokens = {name: house.book.add(name, role) for name, role in people.items()}
-    yield house
-    house.stop()
+    live.tokens = {name: live.book.add(name, role) for name, role in people.items()}
+    yield live
+    live.stop()
 
 
-def test_caps_costs_answers_and_what_is_left_are_in_rho(rho_house):
-    with Client(rho_house.url, rho_house.tokens["ann"], "zsurvey") as ann:
+def test_caps_costs_answers_and_what_is_left_are_in_rho(live_rho):
+    with Client(live_rho.url, live_rho.tokens["ann"], "zsurvey") as ann:
         facts = ann.budget()
         assert (facts["currency"], facts["counted_in"], facts["delta"]) == ("zcdp", "rho", 1e-6)
         assert (facts["cap"], facts["spent"], facts["remaining"]) == (OWN, 0.0, OWN)
@@ -70,10 +70,10 @@ def test_caps_costs_answers_and_what_is_left_are_in_rho(rho_house):
         assert found[-1]["answer"]["value"] == answer.value
 
 
-def test_files_and_python_to_take_along_name_rho(rho_house):
-    with Client(rho_house.url, rho_house.tokens["ann"], "zsurvey") as ann:
+def test_files_and_python_to_take_along_name_rho(live_rho):
+    with Client(live_rho.url, live_rho.tokens["ann"], "zsurvey") as ann:
         entry = ann.ask(SQL, rho=0.002).entry
-    with rho_house.signed_in(rho_house.tokens["ann"]) as ann:
+    with live_rho.signed_in(live_rho.tokens["ann"]) as ann:
         row = next(csv.DictReader(io.StringIO(ann.get(f"/ask/zsurvey/answers/{entry}.csv").text)))
         assert (float(row["rho"]), "epsilon" in row) == (0.002, False)
         rows = list(csv.DictReader(io.StringIO(ann.get("/ask/zsurvey/answers/all.csv").text)))
@@ -89,8 +89,8 @@ def test_files_and_python_to_take_along_name_rho(rho_house):
         assert re.search(r'name="rho"[^>]*value="0.002"', again)
 
 
-def test_a_form_without_scripts_asks_in_rho(rho_house):
-    with rho_house.signed_in(rho_house.tokens["ben"]) as ben:
+def test_a_form_without_scripts_asks_in_rho(live_rho):
+    with live_rho.signed_in(live_rho.tokens["ben"]) as ben:
         page = ben.get("/ask/zsurvey").text
         assert 'name="epsilon"' not in page
         assert f"of {OWN:g} rho left" in page
@@ -102,8 +102,8 @@ def test_a_form_without_scripts_asks_in_rho(rho_house):
         assert ben.post("/ask/zsurvey", data=form | {"rho": "much", "do": "ask"}).status_code == 400
 
 
-def test_rights_requests_and_grants_are_in_rho(rho_house):
-    with rho_house.http(rho_house.tokens["olga"]) as olga, rho_house.http(rho_house.tokens["ben"]) as ben:
+def test_rights_requests_and_grants_are_in_rho(live_rho):
+    with live_rho.http(live_rho.tokens["olga"]) as olga, live_rho.http(live_rho.tokens["ben"]) as ben:
         spent = ben.get(f"{AT}/budget").json()["spent"]
         told = olga.put(f"{AT}/access", json={"people": {"ben": 0.02}, "why": "less"})
         assert told.json()["counted_in"] == "rho"
@@ -112,7 +112,7 @@ def test_rights_requests_and_grants_are_in_rho(rho_house):
         assert "counted in rho" in wrong.json()["error"]
         made = ben.post(f"{AT}/requests", json={"rho": 0.03, "reason": "a table"}).json()
         assert (made["rho"], made["counted_in"], "epsilon" in made) == (0.03, "rho", False)
-        with rho_house.signed_in(rho_house.tokens["olga"]) as page:
+        with live_rho.signed_in(live_rho.tokens["olga"]) as page:
             said = page.get("/requests").text
             assert "ben: rho 0.03 more on zsurvey" in said
             assert "Grant rho" in said
@@ -121,16 +121,16 @@ def test_rights_requests_and_grants_are_in_rho(rho_house):
         facts = ben.get(f"{AT}/budget").json()
         assert facts["cap"] == pytest.approx(0.03)
         assert facts["remaining"] == pytest.approx(0.03 - spent)
-        with rho_house.signed_in(rho_house.tokens["ben"]) as page:
+        with live_rho.signed_in(live_rho.tokens["ben"]) as page:
             page.post("/requests", data={"dataset": "zsurvey", "amount": "0.05", "reason": "x"})
             assert "rho 0.05 more on zsurvey" in page.get("/requests").text
 
 
-def test_owner_auditor_and_metrics_name_rho(rho_house):
-    with rho_house.http(rho_house.tokens["ann"]) as ann:
+def test_owner_auditor_and_metrics_name_rho(live_rho):
+    with live_rho.http(live_rho.tokens["ann"]) as ann:
         ann.post(f"{AT}/ask", json={"sql": SQL, "rho": 0.002})
         ann.post("/api/v1/datasets/survey/ask", json={"sql": SQL, "epsilon": 0.25})
-    with rho_house.http(rho_house.tokens["olga"]) as olga:
+    with live_rho.http(live_rho.tokens["olga"]) as olga:
         facts = olga.get(f"{AT}/spending").json()
         assert (facts["counted_in"], facts["cap"]) == ("rho", CAP)
         assert facts["meaning"].endswith("1e-06)-DP")
@@ -138,7 +138,7 @@ def test_owner_auditor_and_metrics_name_rho(rho_house):
         assert f'shoal_rho_cap{{dataset="zsurvey"}} {CAP}' in text
         assert 'shoal_epsilon_cap{dataset="survey"} 50.0' in text
         assert 'epsilon_spent{dataset="zsurvey"}' not in text
-    with rho_house.http(rho_house.tokens["aud"]) as auditor:
+    with live_rho.http(live_rho.tokens["aud"]) as auditor:
         rows = auditor.get("/api/v1/log/questions", params={"state": "answered"}).json()["rows"]
         assert {(each["dataset"], each["counted_in"]) for each in rows} == {
             ("survey", "epsilon"),
@@ -146,11 +146,11 @@ def test_owner_auditor_and_metrics_name_rho(rho_house):
         }
         entries = auditor.get("/api/v1/log", params={"last": 1000}).json()
         assert all("epsilon" not in each for each in entries if each["dataset"] == "zsurvey")
-    with rho_house.signed_in(rho_house.tokens["aud"]) as auditor:
+    with live_rho.signed_in(live_rho.tokens["aud"]) as auditor:
         rows = list(csv.DictReader(io.StringIO(auditor.get("/audit/log.csv").text)))
         assert {each["counted_in"] for each in rows if each["dataset"] == "zsurvey"} == {"rho"}
         assert f"budget rho {CAP:g}, per analyst rho {OWN:g}" in auditor.get("/audit").text
-    with rho_house.signed_in(rho_house.tokens["olga"]) as olga:
+    with live_rho.signed_in(live_rho.tokens["olga"]) as olga:
         page = olga.get("/owner/access/zsurvey").text
         assert "psilon" not in page
         assert f"each up to rho {OWN:g}" in page
@@ -161,11 +161,11 @@ def test_agents_spend_what_their_epsilon_comes_to_in_rho(tmp_path):
     from shoal.server.config import Config
     from shoal.server.service import Service
 
-    house = House(
+    live = LiveServer(
         tmp_path / "agents", datasets={"zsurvey": (4.0, 2.0)}, counted_in_rho=frozenset({"zsurvey"})
     )
-    house.book.close()
-    service = Service(Config.from_toml(house.path), most=0.5)
+    live.book.close()
+    service = Service(Config.from_toml(live.path), most=0.5)
     assert service.budget("zsurvey", "robot").cap.millionths == RHO.millionths(0.5)
     with pytest.raises(BudgetError, match="rho"):
         service.ask("zsurvey", SQL, 0.6, None, "robot")
@@ -181,11 +181,11 @@ def test_an_amount_under_the_other_name_is_refused():
 
 
 @pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
-def test_pages_of_analyst_and_owner_in_a_browser(browser, rho_house, tmp_path, scheme, width):
+def test_pages_of_analyst_and_owner_in_a_browser(browser, live_rho, tmp_path, scheme, width):
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     page = watched(context)
-    sign_in(page, rho_house, rho_house.book.add(f"eyes-{scheme}", "analyst"))
-    page.goto(f"{rho_house.url}/ask/zsurvey")
+    sign_in(page, live_rho, live_rho.book.add(f"eyes-{scheme}", "analyst"))
+    page.goto(f"{live_rho.url}/ask/zsurvey")
     page.wait_for_selector("body[data-ready=ask]")
     form = page.locator("#build")
     form.get_by_label("rho to spend").fill("0.004")
@@ -204,8 +204,8 @@ def test_pages_of_analyst_and_owner_in_a_browser(browser, rho_house, tmp_path, s
     context.close()
     context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 900})
     page = watched(context)
-    sign_in(page, rho_house, rho_house.tokens["olga"])
-    page.goto(f"{rho_house.url}/owner")
+    sign_in(page, live_rho, live_rho.tokens["olga"])
+    page.goto(f"{live_rho.url}/owner")
     card = page.locator("section.card", has=page.get_by_role("heading", name="zsurvey", exact=True))
     said = card.inner_text()
     assert "rho spent" in said
@@ -213,7 +213,7 @@ def test_pages_of_analyst_and_owner_in_a_browser(browser, rho_house, tmp_path, s
     assert "epsilon" not in said.lower()
     page.screenshot(path=tmp_path / f"owner-{scheme}.png", full_page=True)
     no_violations(page)
-    page.goto(f"{rho_house.url}/owner/access/zsurvey")
+    page.goto(f"{live_rho.url}/owner/access/zsurvey")
     page.screenshot(path=tmp_path / f"access-{scheme}.png", full_page=True)
     no_violations(page)
     assert page.problems == []

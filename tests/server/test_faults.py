@@ -11,7 +11,7 @@ import pytest
 
 from shoal.dp import Ledger
 
-from .conftest import House, question
+from .conftest import LiveServer, question
 from .pressure import (
     Pounders,
     full_disk,
@@ -32,23 +32,23 @@ def test_kill_nine_under_load_loses_no_charge(tmp_path):
     assert (found["answers without charge"], found["broken ledgers"]) == (0, 0)
 
 
-def test_analysts_racing_for_the_last_of_a_cap_never_overspend(house):
-    found = race([house], 20, house.folder / "ledger.db")
+def test_analysts_racing_for_the_last_of_a_cap_never_overspend(live):
+    found = race([live], 20, live.folder / "ledger.db")
     assert (found["answered"], found["other"]) == (9, 0)  # 0.01 / 0.0011, rounded down
     assert found["micro-epsilon spent of 1000000"] == 990_000 + 9 * 1100
     assert found["ledger holds"]
 
 
-def test_five_seconds_of_load_are_answered_and_charged(house):
-    found = load(house, 8, 5)
+def test_five_seconds_of_load_are_answered_and_charged(live):
+    found = load(live, 8, 5)
     print(found)
     assert found["answers"] > 20
     assert (found["answers without charge"], found["refused"]) == (0, {})
     assert found["ledger holds"]
 
 
-def test_slow_and_malformed_clients_do_not_stop_others(house):
-    found = slow_clients(house, 140, 1)
+def test_slow_and_malformed_clients_do_not_stop_others(live):
+    found = slow_clients(live, 140, 1)
     assert (
         found["answers/s beset"] > 0.1 * found["answers/s alone"]
     )  # the clock is a poor judge, so only roughly
@@ -56,31 +56,33 @@ def test_slow_and_malformed_clients_do_not_stop_others(house):
 
 
 def test_two_servers_with_two_workers_share_one_postgresql_and_outlive_its_crash(tmp_path, postgres, cluster):
-    houses = [House(tmp_path / name, ledger=postgres, datasets=CAPS, workers=2) for name in ("one", "two")]
+    servers = [
+        LiveServer(tmp_path / name, ledger=postgres, datasets=CAPS, workers=2) for name in ("one", "two")
+    ]
     try:
-        houses[0].start()
+        servers[0].start()
         # Servers of one ledger share its secret; one without it ends at once and says so.
         with pytest.raises(RuntimeError, match=r"ledger's secret .* is missing"):
-            houses[1].start()
-        shutil.copy(houses[0].folder / "ledger.secret", houses[1].folder)
-        houses[1].start()
-        found = race(houses, 8, postgres)
+            servers[1].start()
+        shutil.copy(servers[0].folder / "ledger.secret", servers[1].folder)
+        servers[1].start()
+        found = race(servers, 8, postgres)
         assert (found["answered"], found["other"]) == (9, 0)
         assert found["micro-epsilon spent of 1000000"] == 990_000 + 9 * 1100
-        found = restarted_under_load(houses, cluster.crash, cluster.start, postgres, 1)
+        found = restarted_under_load(servers, cluster.crash, cluster.start, postgres, 1)
         assert found["answers before"] > 0
         assert found["answers after"] >= 20
         assert set(found["refused"]) <= {503}
         assert found["answers without charge"] == 0
         assert found["ledger holds"]
     finally:
-        for each in houses:
+        for each in servers:
             if each.process is not None:
                 each.kill()
 
 
 def test_a_full_disk_refuses_and_loses_nothing(tmp_path):
-    found = full_disk(House(tmp_path / "h"), 0.5)
+    found = full_disk(LiveServer(tmp_path / "h"), 0.5)
     assert found["answers after"] >= 10
     assert set(found["refused"]) == {503}
     assert found["answers without charge"] == 0
@@ -89,26 +91,26 @@ def test_a_full_disk_refuses_and_loses_nothing(tmp_path):
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_a_server_told_to_stop_ends_quietly_and_its_answers_are_charged(tmp_path, workers):
-    house = House(tmp_path / "h", workers=workers).start()
-    pounders = Pounders([house], 4)
+    live = LiveServer(tmp_path / "h", workers=workers).start()
+    pounders = Pounders([live], 4)
     pounders.begin()
     while len(pounders.answered) < 10:
         time.sleep(0.05)
-    house.process.send_signal(signal.SIGTERM)
-    assert house.process.wait(timeout=60) in (0, -signal.SIGTERM)
+    live.process.send_signal(signal.SIGTERM)
+    assert live.process.wait(timeout=60) in (0, -signal.SIGTERM)
     pounders.end()
-    lost, check = uncharged(house.folder / "ledger.db", pounders.answered)
+    lost, check = uncharged(live.folder / "ledger.db", pounders.answered)
     assert (lost, check.holds) == (0, True)
-    assert "Traceback" not in house.log
+    assert "Traceback" not in live.log
 
 
-def test_the_same_question_by_many_at_once_is_charged_to_the_data_set_at_most_once_each(house):
-    tokens = [house.book.add(f"same-{i}", "analyst") for i in range(6)]
+def test_the_same_question_by_many_at_once_is_charged_to_the_data_set_at_most_once_each(live):
+    tokens = [live.book.add(f"same-{i}", "analyst") for i in range(6)]
     values: list = []
 
     def ask(token: str) -> None:
         path, body = question(987_654_321, 0.01)
-        with house.http(token) as client:
+        with live.http(token) as client:
             got = client.post(path, json=body)
             assert got.status_code == 200
             values.append(client.post(path, json=body).json())
@@ -119,6 +121,6 @@ def test_the_same_question_by_many_at_once_is_charged_to_the_data_set_at_most_on
     for each in threads:
         each.join()
     assert {each["epsilon"] for each in values} == {0}
-    ledger = Ledger(house.folder / "ledger.db")
+    ledger = Ledger(live.folder / "ledger.db")
     assert all(ledger.spent("survey", f"same-{i}") == 10_000 for i in range(6))
     ledger.close()

@@ -13,22 +13,22 @@ from shoal.server import once
 from shoal.server.accounts import Accounts
 from shoal.server.once import IdempotencyKeys, Kept, Turn
 
-from .conftest import NOTHING, House, question
+from .conftest import NOTHING, LiveServer, question
 
 
 def keyed(key: str | None = None) -> dict[str, str]:
     return {"idempotency-key": key or str(uuid.uuid4())}
 
 
-def spent(house, name="the-analyst") -> int:
-    with Ledger(house.folder / "ledger.db") as ledger:
+def spent(live, name="the-analyst") -> int:
+    with Ledger(live.folder / "ledger.db") as ledger:
         return ledger.spent("survey", name)
 
 
-def test_the_same_key_gives_the_same_answer_and_one_charge(house, tokens):
+def test_the_same_key_gives_the_same_answer_and_one_charge(live, tokens):
     path, body = question(31_001, 0.01)
-    before, headers = spent(house), keyed()
-    with house.http(tokens["analyst"]) as client:
+    before, headers = spent(live), keyed()
+    with live.http(tokens["analyst"]) as client:
         first = client.post(path, json=body, headers=headers)
         again = client.post(path, json=body, headers=headers)
         assert (first.status_code, again.status_code) == (200, 200)
@@ -41,22 +41,22 @@ def test_the_same_key_gives_the_same_answer_and_one_charge(house, tokens):
         elsewhere = client.post(path.replace("survey", "last"), json=body, headers=headers)
         assert elsewhere.status_code == 422
         assert client.post(path, json=body, headers=keyed("short")).status_code == 400
-    assert spent(house) - before == 10_000
-    second = house.book.add("second-analyst", "analyst")
-    with house.http(second) as client:  # a key is its account's own
+    assert spent(live) - before == 10_000
+    second = live.book.add("second-analyst", "analyst")
+    with live.http(second) as client:  # a key is its account's own
         assert client.post(path, json=body, headers=headers).status_code == 200
-    assert spent(house, "second-analyst") == 10_000
+    assert spent(live, "second-analyst") == 10_000
 
 
-def test_a_refusal_is_given_again_and_adds_no_second_entry(house, tokens):
+def test_a_refusal_is_given_again_and_adds_no_second_entry(live, tokens):
     path, body = question(31_002, 99_000.0)
     headers = keyed()
 
     def refusals() -> int:
-        with Ledger(house.folder / "ledger.db") as ledger:
+        with Ledger(live.folder / "ledger.db") as ledger:
             return sum(each.kind == "refusal" for each in ledger.entries())
 
-    with house.http(tokens["analyst"]) as client:
+    with live.http(tokens["analyst"]) as client:
         first = client.post(path, json=body, headers=headers)
         count = refusals()
         again = client.post(path, json=body, headers=headers)
@@ -67,14 +67,14 @@ def test_a_refusal_is_given_again_and_adds_no_second_entry(house, tokens):
 
 
 def test_requests_that_race_under_one_key_are_done_once(tmp_path):
-    house = House(tmp_path / "h", workers=2).start()
+    live = LiveServer(tmp_path / "h", workers=2).start()
     try:
-        token = house.book.add("ann", "analyst")
+        token = live.book.add("ann", "analyst")
         path, body = question(5, 0.5)
         headers = keyed()
 
         def ask(_):
-            with house.http(token) as client:  # a connection of its own goes to any worker
+            with live.http(token) as client:  # a connection of its own goes to any worker
                 return client.post(path, json=body, headers=headers)
 
         with ThreadPoolExecutor(16) as pool:
@@ -82,75 +82,75 @@ def test_requests_that_race_under_one_key_are_done_once(tmp_path):
         assert {each.status_code for each in answers} == {200}
         assert len({each.content for each in answers}) == 1
         assert sum("idempotency-replayed" in each.headers for each in answers) == 31
-        assert spent(house, "ann") == 500_000
-        owner = house.book.add("olga", "owner")
+        assert spent(live, "ann") == 500_000
+        owner = live.book.add("olga", "owner")
 
         def make(_):
-            with house.http(owner) as client:
+            with live.http(owner) as client:
                 return client.post("/api/v1/users", json={"name": "ben", "role": "analyst"}, headers=headers)
 
         with ThreadPoolExecutor(8) as pool:
             made = list(pool.map(make, range(8)))
         assert {each.status_code for each in made} == {200}
         assert len({each.json()["token"] for each in made}) == 1
-        assert [each.name for each in house.book.list()].count("ben") == 1
-        house.kill()
-        house.start()
-        with house.http(token) as client:  # after a crash as well
+        assert [each.name for each in live.book.list()].count("ben") == 1
+        live.kill()
+        live.start()
+        with live.http(token) as client:  # after a crash as well
             assert client.post(path, json=body, headers=headers).content == answers[0].content
-        with house.http(owner) as client:
+        with live.http(owner) as client:
             again = client.post("/api/v1/users", json={"name": "ben", "role": "analyst"}, headers=headers)
         assert again.content == made[0].content
-        assert house.book.find(again.json()["token"]).name == "ben"
-        kept = (house.folder / "accounts.db").read_bytes()
+        assert live.book.find(again.json()["token"]).name == "ben"
+        kept = (live.folder / "accounts.db").read_bytes()
         assert made[0].json()["token"].encode() not in kept  # encrypted under a key that only the client has
         assert headers["idempotency-key"].encode() not in kept
         assert b'"value"' not in kept
     finally:
-        house.kill()
+        live.kill()
 
 
-def broken_off(house, account, key, path, body, monkeypatch) -> None:
+def broken_off(live, account, key, path, body, monkeypatch) -> None:
     """A row as a server leaves it that was killed at work, long enough ago to be given up."""
     import hashlib
 
     import httpx
 
-    sent = httpx.Request("POST", f"{house.url}{path}", json=body)
+    sent = httpx.Request("POST", f"{live.url}{path}", json=body)
     asked = hashlib.sha256(f"POST {path}\n".encode() + sent.content).digest()
-    book = Accounts(house.folder / "accounts.db")
+    book = Accounts(live.folder / "accounts.db")
     monkeypatch.setattr(once, "LEASE_SECONDS", -1.0)
     assert IdempotencyKeys(book.engine).begin(account, key, asked) == Turn()
     monkeypatch.undo()
     book.close()
 
 
-def test_what_was_broken_off_before_its_charge_is_asked_and_charged_once(house, tokens, monkeypatch):
+def test_what_was_broken_off_before_its_charge_is_asked_and_charged_once(live, tokens, monkeypatch):
     path, body = question(31_003, 0.01)
-    key, before = str(uuid.uuid4()), spent(house)
-    broken_off(house, "the-analyst", key, path, body, monkeypatch)
-    with house.http(tokens["analyst"]) as client:
+    key, before = str(uuid.uuid4()), spent(live)
+    broken_off(live, "the-analyst", key, path, body, monkeypatch)
+    with live.http(tokens["analyst"]) as client:
         first = client.post(path, json=body, headers=keyed(key))
         assert first.status_code == 200
         assert client.post(path, json=body, headers=keyed(key)).content == first.content
-    assert spent(house) - before == 10_000
+    assert spent(live) - before == 10_000
 
 
-def test_what_was_broken_off_after_its_answer_was_stored_costs_nothing_more(house, tokens, monkeypatch):
+def test_what_was_broken_off_after_its_answer_was_stored_costs_nothing_more(live, tokens, monkeypatch):
     path, body = question(31_004, 0.01)
-    key, before = str(uuid.uuid4()), spent(house)
-    with house.http(tokens["analyst"]) as client:
+    key, before = str(uuid.uuid4()), spent(live)
+    with live.http(tokens["analyst"]) as client:
         first = client.post(path, json=body)
-        broken_off(house, "the-analyst", key, path, body, monkeypatch)
+        broken_off(live, "the-analyst", key, path, body, monkeypatch)
         again = client.post(path, json=body, headers=keyed(key))
     assert again.json()["value"] == first.json()["value"]
-    assert spent(house) - before == 10_000
+    assert spent(live) - before == 10_000
 
 
 def test_a_charge_whose_answer_was_lost_is_not_made_twice_under_one_key(tmp_path, monkeypatch):
     """The server dies between the charge and the answer, as a real process that kills itself there."""
-    house = House(tmp_path / "h")
-    start = house.folder / "dies.py"
+    live = LiveServer(tmp_path / "h")
+    start = live.folder / "dies.py"
     start.write_text(
         "import os, sys\n"
         "from shoal.dp.ledger.ledger import Ledger\n"
@@ -171,12 +171,12 @@ def test_a_charge_whose_answer_was_lost_is_not_made_twice_under_one_key(tmp_path
 
     import httpx
 
-    token = house.book.add("ann", "analyst")
+    token = live.book.add("ann", "analyst")
     path, body = question(5, 0.5)
     headers = keyed()
-    with (house.folder / "log").open("ab") as log:
-        house.process = subprocess.Popen(
-            [sys.executable, str(start), str(house.path), str(house.port)],
+    with (live.folder / "log").open("ab") as log:
+        live.process = subprocess.Popen(
+            [sys.executable, str(start), str(live.path), str(live.port)],
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -184,30 +184,30 @@ def test_a_charge_whose_answer_was_lost_is_not_made_twice_under_one_key(tmp_path
     try:
         for _ in range(600):
             try:
-                httpx.get(f"{house.url}/health/live", timeout=5, verify=NOTHING)
+                httpx.get(f"{live.url}/health/live", timeout=5, verify=NOTHING)
                 break
             except httpx.TransportError:
                 time.sleep(0.1)
-        with house.http(token) as client, pytest.raises(httpx.TransportError):
+        with live.http(token) as client, pytest.raises(httpx.TransportError):
             client.post(path, json=body, headers=headers)
-        house.process.wait(timeout=60)
-        assert spent(house, "ann") == 500_000
-        book = Accounts(house.folder / "accounts.db")
+        live.process.wait(timeout=60)
+        assert spent(live, "ann") == 500_000
+        book = Accounts(live.folder / "accounts.db")
         with book.engine.begin() as connection:  # as if the lease had run out
             connection.execute(sa.text("UPDATE shoal_idempotency SET until = 0"))
         book.close()
-        house.start()
-        with house.http(token) as client:
+        live.start()
+        with live.http(token) as client:
             for _ in range(2):
                 told = client.post(path, json=body, headers=headers)
                 assert told.status_code == 409, told.text
                 assert "stays charged" in told.json()["error"]
-            assert spent(house, "ann") == 500_000
+            assert spent(live, "ann") == 500_000
             fresh = client.post(path, json=body, headers=keyed())  # a new key is a new question
             assert fresh.status_code == 200
-        assert spent(house, "ann") == 1_000_000
+        assert spent(live, "ann") == 1_000_000
     finally:
-        house.kill()
+        live.kill()
 
 
 def test_keys_in_the_book(monkeypatch):

@@ -10,7 +10,7 @@ import pytest
 from shoal.errors import QueryError
 from shoal.server.limits import Buckets, LargeQuestions, TooOftenError
 
-from .abuse import beside, wide_house
+from .abuse import beside, wide_server
 
 
 def test_a_bucket_with_a_slow_pace_keeps_more_turns_than_a_minute_gives():
@@ -50,12 +50,12 @@ def test_large_questions_wait_for_one_another_and_small_ones_do_not():
 
 @pytest.fixture(scope="module")
 def wide(tmp_path_factory):
-    house = wide_house(
+    live = wide_server(
         tmp_path_factory.mktemp("wide"),
         "refusals_per_hour = 6\nsign_ins_per_hour = 15\nmemory_megabytes = 6000",
     ).start()
-    yield house
-    house.stop()
+    yield live
+    live.stop()
 
 
 def test_too_many_groups_are_refused_before_anything_is_charged(wide):

@@ -10,7 +10,7 @@ from shoal import Client
 from shoal.errors import ParameterError, ShoalError
 from shoal.server.config import Config
 
-from .conftest import House
+from .conftest import LiveServer
 
 PEOPLE = """
 [table]
@@ -88,12 +88,12 @@ def write(folder, **names):
 
 @pytest.fixture(scope="module")
 def linked(tmp_path_factory):
-    house = House(tmp_path_factory.mktemp("linked"))
-    house.tables = write(house.folder)
-    house.start()
-    house.token = house.book.add("ann", "analyst")
-    yield house
-    house.stop()
+    live = LiveServer(tmp_path_factory.mktemp("linked"))
+    live.tables = write(live.folder)
+    live.start()
+    live.token = live.book.add("ann", "analyst")
+    yield live
+    live.stop()
 
 
 def test_joins_and_sums_per_household_over_http(linked):

@@ -9,7 +9,7 @@ import pytest
 from shoal.errors import ParameterError
 from shoal.server.config import Config
 
-from .conftest import House, question
+from .conftest import LiveServer, question
 
 SECRET = "a-token-for-the-scraper-only"
 
@@ -17,9 +17,9 @@ SECRET = "a-token-for-the-scraper-only"
 @pytest.fixture(scope="module")
 def watched(tmp_path_factory):
     extra = f'metrics = true\nmetrics_token = "{SECRET}"\ntrusted_proxies = ["127.0.0.0/8"]'
-    house = House(tmp_path_factory.mktemp("watched"), extra).start()
-    yield house
-    house.stop()
+    live = LiveServer(tmp_path_factory.mktemp("watched"), extra).start()
+    yield live
+    live.stop()
 
 
 def values(text):
@@ -92,13 +92,13 @@ def test_a_trusted_proxy_names_the_client_and_adds_tls(watched):
     assert line["address"] == "203.0.113.9"
 
 
-def test_an_untrusted_client_cannot_name_another_address(house):
-    with house.http(headers={"x-forwarded-for": "203.0.113.9", "x-forwarded-proto": "https"}) as client:
+def test_an_untrusted_client_cannot_name_another_address(live):
+    with live.http(headers={"x-forwarded-for": "203.0.113.9", "x-forwarded-proto": "https"}) as client:
         page = client.get("/sign-in")
         assert "strict-transport-security" not in page.headers
         assert client.get("/metrics").status_code == 404
         identity = page.headers["x-request-id"]
-    lines = [json.loads(line) for line in house.log.splitlines() if line.startswith("{")]
+    lines = [json.loads(line) for line in live.log.splitlines() if line.startswith("{")]
     assert {each["address"] for each in lines if each.get("id") == identity} == {"127.0.0.1"}
 
 

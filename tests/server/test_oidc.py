@@ -19,7 +19,7 @@ from shoal.errors import ParameterError
 from shoal.server.accounts import Accounts
 from shoal.server.config import Config
 
-from .conftest import House, free_port
+from .conftest import LiveServer, free_port
 
 pytest.importorskip("oidc_provider_mock", reason="oidc-provider-mock is not installed")
 USERS = {
@@ -58,17 +58,17 @@ def provider():
 
 @pytest.fixture(scope="module")
 def joined(tmp_path_factory, provider):
-    house = House(tmp_path_factory.mktemp("joined"))
-    text = house.path.read_text()
+    live = LiveServer(tmp_path_factory.mktemp("joined"))
+    text = live.path.read_text()
     lines = ["[oidc]", f'issuer = "{provider}"', 'client_id = "shoal"', 'client_secret_file = "secret.txt"']
-    lines += [f'redirect_url = "{house.url}/oidc/back"', 'roles = {owners = "owner", analysts = "analyst"}']
+    lines += [f'redirect_url = "{live.url}/oidc/back"', 'roles = {owners = "owner", analysts = "analyst"}']
     lines += ['scopes = ["openid", "profile", "email", "groups"]']
-    house.path.write_text(text + "\n".join(lines) + "\n")
-    (house.folder / "secret.txt").write_text("not told to anybody\n")
-    house.book.add("taken", "analyst")
-    house.start()
-    yield house
-    house.stop()
+    live.path.write_text(text + "\n".join(lines) + "\n")
+    (live.folder / "secret.txt").write_text("not told to anybody\n")
+    live.book.add("taken", "analyst")
+    live.start()
+    yield live
+    live.stop()
 
 
 def begin(client):
@@ -85,7 +85,7 @@ def at_provider(url, sub):
     return done.headers["location"]
 
 
-def came(house, client, back):
+def came(live, client, back):
     parts = urlsplit(back)
     return client.get(f"{parts.path}?{parts.query}")
 

@@ -23,7 +23,7 @@ from shoal.server.folders import JOBS, TABLES, PrivateFolder, sweep
 from shoal.server.service import Service
 from shoal.server.shown import table_of
 
-from .conftest import NOTHING, House, free_port, question
+from .conftest import NOTHING, LiveServer, free_port, question
 
 
 def shoal(*words: object, **more) -> subprocess.CompletedProcess:
@@ -48,11 +48,11 @@ def certificate(tmp_path) -> Path:
 
 def test_with_a_certificate_the_server_speaks_tls_and_its_cookies_are_secure(tmp_path, certificate):
     extra = f'certificate = "{certificate}"\ncertificate_key = "{certificate.with_name("key.pem")}"'
-    house = House(tmp_path / "h", extra, certificate=certificate)
-    token = house.book.add("ann", "analyst")
-    house.start()
+    live = LiveServer(tmp_path / "h", extra, certificate=certificate)
+    token = live.book.add("ann", "analyst")
+    live.start()
     try:
-        with house.http() as client:
+        with live.http() as client:
             page = client.get("/sign-in")
             assert "; secure" in page.headers["set-cookie"].lower()
             assert page.headers["strict-transport-security"] == "max-age=31536000"
@@ -60,24 +60,24 @@ def test_with_a_certificate_the_server_speaks_tls_and_its_cookies_are_secure(tmp
             entered = client.post("/sign-in", data=form)
             assert "shoal_visit" in entered.headers["set-cookie"]
             assert "; secure" in entered.headers["set-cookie"].lower()
-        with house.http(token) as client:
+        with live.http(token) as client:
             path, body = question(1)
             assert client.post(path, json=body).status_code == 200
         with pytest.raises(httpx.ConnectError):  # a stranger's certificate is not trusted
-            httpx.get(f"{house.url}/health")
+            httpx.get(f"{live.url}/health")
         with pytest.raises(httpx.HTTPError):  # and nothing is said in the clear
-            httpx.get(f"http://127.0.0.1:{house.port}/health", timeout=5)
+            httpx.get(f"http://127.0.0.1:{live.port}/health", timeout=5)
     finally:
-        house.kill()
+        live.kill()
 
 
 def test_a_public_address_is_refused_without_tls_or_a_proxy(tmp_path):
-    house = House(tmp_path / "h")
-    refused = shoal("serve", house.path, "--host", "0.0.0.0")
+    live = LiveServer(tmp_path / "h")
+    refused = shoal("serve", live.path, "--host", "0.0.0.0")
     assert refused.returncode != 0
     assert "--behind-proxy" in refused.stderr
     assert "Traceback" not in refused.stderr
-    checked = shoal("serve", house.path, "--host", "0.0.0.0", "--behind-proxy", "--check")
+    checked = shoal("serve", live.path, "--host", "0.0.0.0", "--behind-proxy", "--check")
     assert checked.returncode == 0, checked.stderr
 
 
@@ -117,36 +117,36 @@ def test_a_folder_is_known_by_its_lock_where_numbers_of_processes_come_again(tmp
 def test_a_killed_server_leaves_an_upload_that_its_successor_removes(tmp_path, monkeypatch):
     monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
     (tmp_path / "tmp").mkdir()
-    house = House(tmp_path / "h")
-    token = house.book.add("olga", "owner")
-    house.start()
-    with house.signed_in(token) as client:
+    live = LiveServer(tmp_path / "h")
+    token = live.book.add("olga", "owner")
+    live.start()
+    with live.signed_in(token) as client:
         table = ("t.csv", b"a,b\n" + b"1,2\n" * 20, "text/csv")
         client.post("/publish", data={"csrf": client.headers["x-csrf-token"]}, files={"table": table})
-    house.kill()
+    live.kill()
     tables = list((tmp_path / "tmp").glob("shoal-jobs-*/*/table.csv"))
     assert [each.stat().st_mode & 0o077 for each in tables] == [0]
     assert [each.parent.parent.stat().st_mode & 0o077 for each in tables] == [0]
-    house.start()
+    live.start()
     try:
         assert not tables[0].exists()
     finally:
-        assert house.stop() in (0, -signal.SIGTERM)
+        assert live.stop() in (0, -signal.SIGTERM)
     assert list((tmp_path / "tmp").glob("shoal-jobs-*")) == []
 
 
 def test_the_log_is_json_and_holds_no_data_no_query_and_no_token(tmp_path):
-    house = House(tmp_path / "h")
-    token, owner = house.book.add("ann", "analyst"), house.book.add("olga", "owner")
-    house.start()
+    live = LiveServer(tmp_path / "h")
+    token, owner = live.book.add("ann", "analyst"), live.book.add("olga", "owner")
+    live.start()
     try:
-        with house.http(token) as client:
+        with live.http(token) as client:
             path, body = question(31_337)
             value = client.post(path, json=body).json()["value"]
             client.post(path, json={"sql": "SELECT secretword FROM t", "epsilon": 0.1})
             client.get("/ask/secretword/answers/secretword.csv?secretword=1")
             client.post(path, content=b"{secretword", headers={"content-type": "application/json"})
-        with house.signed_in(owner) as client:
+        with live.signed_in(owner) as client:
             data = "town,secretword\n" + "".join(f"{i},secretvalue{i}\n" for i in range(30))
             table = ("secretfile.csv", data.encode(), "text/csv")
             page = client.post(
@@ -154,23 +154,23 @@ def test_the_log_is_json_and_holds_no_data_no_query_and_no_token(tmp_path):
             )
             assert page.status_code == 200
     finally:
-        house.stop()
-    events = [json.loads(line) for line in house.log.splitlines() if "serving" not in line]
+        live.stop()
+    events = [json.loads(line) for line in live.log.splitlines() if "serving" not in line]
     requests = [each for each in events if each["event"] == "request"]
     assert {"time", "level", "id", "method", "route", "status", "ms", "account"} <= set(requests[0])
     assert "/api/v1/datasets/{dataset:path}/ask" in {each["route"] for each in requests}
     assert {each["event"] for each in events} >= {"start", "request", "stop"}
     for word in ("secret", "31337", token, owner, "income", f'"{value}"'):
-        assert word not in house.log, word
+        assert word not in live.log, word
 
 
 def test_a_backup_taken_while_the_server_answers_is_restored_whole(tmp_path):
-    house = House(tmp_path / "h")
-    token = house.book.add("ann", "analyst")
-    house.start()
-    ledger, saved, fresh = house.folder / "ledger.db", tmp_path / "saved.jsonl", tmp_path / "fresh.db"
+    live = LiveServer(tmp_path / "h")
+    token = live.book.add("ann", "analyst")
+    live.start()
+    ledger, saved, fresh = live.folder / "ledger.db", tmp_path / "saved.jsonl", tmp_path / "fresh.db"
     try:
-        with house.http(token) as client:
+        with live.http(token) as client:
             path, body = question(1)
             first = client.post(path, json=body).json()
             taken = json.loads(shoal("ledger", "backup", ledger, saved, "--json").stdout)
@@ -178,7 +178,7 @@ def test_a_backup_taken_while_the_server_answers_is_restored_whole(tmp_path):
             path, later = question(2)
             assert client.post(path, json=later).status_code == 200
     finally:
-        house.kill()
+        live.kill()
     assert json.loads(shoal("ledger", "verify", ledger, "--json").stdout)["entries"] > taken["entries"]
     restored = json.loads(shoal("ledger", "restore", fresh, saved, "--json").stdout)
     assert (restored["entries"], restored["head"]) == (taken["entries"], taken["head"])
@@ -188,14 +188,14 @@ def test_a_backup_taken_while_the_server_answers_is_restored_whole(tmp_path):
     for ending in ("", "-wal", "-shm"):
         Path(f"{ledger}{ending}").unlink(missing_ok=True)
     shutil.copyfile(fresh, ledger)
-    house.start()
+    live.start()
     try:
-        with house.http(token) as client:
+        with live.http(token) as client:
             path, body = question(1)
             again = client.post(path, json=body).json()
             assert (again["value"], again["epsilon"]) == (first["value"], 0)
     finally:
-        house.kill()
+        live.kill()
 
 
 def test_the_restore_of_the_documentation_is_served_again(tmp_path):
@@ -203,26 +203,26 @@ def test_the_restore_of_the_documentation_is_served_again(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
     lines = page.split("To restore, stop the server")[1].split("```console\n")[1].split("```")[0].splitlines()
     commands = [each.removeprefix("$ ").partition("#")[0] for each in lines if each.startswith("$ ")]
-    house = House(tmp_path / "h")
-    token = house.book.add("ann", "analyst")
-    house.start()
+    live = LiveServer(tmp_path / "h")
+    token = live.book.add("ann", "analyst")
+    live.start()
     try:
-        with house.http(token) as client:
+        with live.http(token) as client:
             first = client.post(question(1)[0], json=question(1)[1]).json()
         saved = commands[-1].split()[-1]
-        assert shoal("ledger", "backup", house.folder / "ledger.db", house.folder / saved).returncode == 0
+        assert shoal("ledger", "backup", live.folder / "ledger.db", live.folder / saved).returncode == 0
     finally:
-        house.kill()
+        live.kill()
     env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     for each in commands:
-        subprocess.run(["/bin/sh", "-c", each], cwd=house.folder, env=env, check=True)
-    house.start()
+        subprocess.run(["/bin/sh", "-c", each], cwd=live.folder, env=env, check=True)
+    live.start()
     try:
-        with house.http(token) as client:
+        with live.http(token) as client:
             again = client.post(question(1)[0], json=question(1)[1]).json()
             assert (again["value"], again["epsilon"]) == (first["value"], 0)
     finally:
-        house.kill()
+        live.kill()
 
 
 def test_the_demo_prints_tokens_once_and_they_open_their_pages(tmp_path):
@@ -270,28 +270,28 @@ def test_the_demo_prints_tokens_once_and_they_open_their_pages(tmp_path):
 
 
 def test_health_says_when_the_ledger_is_gone(tmp_path, postgres, cluster):
-    house = House(tmp_path / "h", ledger=postgres).start()
+    live = LiveServer(tmp_path / "h", ledger=postgres).start()
     try:
-        assert httpx.get(f"{house.url}/health").json()["status"] == "ok"
+        assert httpx.get(f"{live.url}/health").json()["status"] == "ok"
         cluster.crash()
-        down = httpx.get(f"{house.url}/health")
+        down = httpx.get(f"{live.url}/health")
         assert down.status_code == 503
         assert down.headers["retry-after"] == "10"
         cluster.start()
         for _ in range(100):
-            if httpx.get(f"{house.url}/health").status_code == 200:
+            if httpx.get(f"{live.url}/health").status_code == 200:
                 break
             time.sleep(0.1)
-        assert httpx.get(f"{house.url}/health").status_code == 200
+        assert httpx.get(f"{live.url}/health").status_code == 200
     finally:
-        house.kill()
+        live.kill()
 
 
 def test_the_configuration_in_the_documentation_is_one_that_works(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "server.md").read_text()
-    house = House(tmp_path / "h")
-    house.path.write_text("[server]" + page.split("```toml\n[server]")[1].split("```")[0])
-    checked = shoal("serve", house.path, "--check")
+    live = LiveServer(tmp_path / "h")
+    live.path.write_text("[server]" + page.split("```toml\n[server]")[1].split("```")[0])
+    checked = shoal("serve", live.path, "--check")
     assert checked.returncode == 0, checked.stderr
 
 

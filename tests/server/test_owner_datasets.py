@@ -12,7 +12,7 @@ import pytest
 
 from shoal.server.dataset_files import DatasetFiles
 
-from .conftest import House
+from .conftest import LiveServer
 
 SCHEMA = """[table]
 id = "pets"
@@ -36,10 +36,10 @@ def growing(tmp_path_factory):
     (folder / "shelf").mkdir()
     (folder / "shelf" / "pets.csv").write_text(TABLE)
     (folder / "else.csv").write_text(TABLE)
-    house = House(folder, 'data_folders = ["shelf"]', workers=2).start()
-    house.owner, house.ann = house.book.add("olga", "owner"), house.book.add("ann", "analyst")
-    yield house
-    house.stop()
+    live = LiveServer(folder, 'data_folders = ["shelf"]', workers=2).start()
+    live.owner, live.ann = live.book.add("olga", "owner"), live.book.add("ann", "analyst")
+    yield live
+    live.stop()
 
 
 def begin(owner, text=TABLE, name="pets.csv"):
@@ -60,12 +60,12 @@ def status(got):
     return got.status_code
 
 
-def settled(house, dataset, read, in_a_row=12):
+def settled(live, dataset, read, in_a_row=12):
     """What both workers say at last: the same so often in a row, each time on a connection of its own."""
     seen = []
 
     def again():
-        with house.http(house.ann) as client:  # goes to any worker
+        with live.http(live.ann) as client:  # goes to any worker
             seen.append(read(client.get(f"/api/v1/datasets/{dataset}")))
         return len(seen) >= in_a_row and len(set(seen[-in_a_row:])) == 1
 

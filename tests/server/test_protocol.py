@@ -13,11 +13,11 @@ import pytest
 from shoal import Client
 from shoal.errors import InputError
 
-from .conftest import House
+from .conftest import LiveServer
 
 
-def test_head_is_get_without_its_body(house, tokens):
-    with house.http(tokens["analyst"]) as client:
+def test_head_is_get_without_its_body(live, tokens):
+    with live.http(tokens["analyst"]) as client:
         for path in ("/health", "/api/v1/datasets", "/ask/survey", "/static/shoal.css"):
             got = client.head(path)
             assert got.status_code == 200, path
@@ -28,14 +28,14 @@ def test_head_is_get_without_its_body(house, tokens):
         assert client.get("/api/v1/datasets/nowhere").status_code == 404
 
 
-def test_two_hosts_are_refused(house):
-    with socket.create_connection(("127.0.0.1", house.port), timeout=30) as line:
+def test_two_hosts_are_refused(live):
+    with socket.create_connection(("127.0.0.1", live.port), timeout=30) as line:
         line.sendall(b"GET /health HTTP/1.1\r\nHost: a\r\nHost: b\r\nConnection: close\r\n\r\n")
         assert line.recv(4096).startswith(b"HTTP/1.1 400")
 
 
-def test_a_body_that_is_no_json_is_told_where_as_problem_details(house, tokens):
-    with house.http(tokens["analyst"]) as client:
+def test_a_body_that_is_no_json_is_told_where_as_problem_details(live, tokens):
+    with live.http(tokens["analyst"]) as client:
         got = client.post(
             "/api/v1/datasets/survey/ask", content=b'{"sql": ', headers={"content-type": "application/json"}
         )
@@ -47,24 +47,24 @@ def test_a_body_that_is_no_json_is_told_where_as_problem_details(house, tokens):
 
 def test_an_id_may_hold_what_addresses_are_made_of(tmp_path):
     name = 'a/b?c#d"e %'
-    house = House(tmp_path / "h", datasets={"survey": (10.0, 10.0)})
-    path = house.path.read_text().replace("[datasets.survey]", "[datasets.'" + name + "']")
-    house.path.write_text(path)
-    schema = house.folder / "survey.toml"
+    live = LiveServer(tmp_path / "h", datasets={"survey": (10.0, 10.0)})
+    path = live.path.read_text().replace("[datasets.survey]", "[datasets.'" + name + "']")
+    live.path.write_text(path)
+    schema = live.folder / "survey.toml"
     schema.write_text(schema.read_text().replace('id = "survey"', "id = '" + name + "'"))
-    house.start()
+    live.start()
     try:
-        token = house.book.add("ann", "analyst")
-        with Client(house.url, token, name) as client:
+        token = live.book.add("ann", "analyst")
+        with Client(live.url, token, name) as client:
             entry = client.ask("SELECT COUNT(*) FROM t", 0.5).entry
             assert client.answers()[0]["entry"] == entry
-        with house.signed_in(token) as browser:
+        with live.signed_in(token) as browser:
             page = browser.get("/ask").text  # straight on
             link = page.split('<form method="post" action="')[2].split('"')[0]
             assert browser.get(f"{link}/answers/{entry}").status_code == 200
             assert browser.get(f"{link}/answers/{entry}.csv").status_code == 200
             assert browser.get(f"{link}/words").status_code == 200
-        with house.signed_in(house.book.add("olga", "owner")) as owner:
+        with live.signed_in(live.book.add("olga", "owner")) as owner:
             page = owner.get("/owner").text
             # What was spent today is the pace of a day: of 10, half of 1 a day is left for 19 days.
             day = datetime.datetime.now(datetime.UTC).date() + datetime.timedelta(days=19)
@@ -77,7 +77,7 @@ def test_an_id_may_hold_what_addresses_are_made_of(tmp_path):
             assert forms
             assert all(each.startswith(f"/owner/access/{quote(name, safe='')}") for each in forms)
     finally:
-        house.stop()
+        live.stop()
 
 
 def test_the_client_retries_and_says_what_is_wrong(monkeypatch):

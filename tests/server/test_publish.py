@@ -26,7 +26,7 @@ from shoal.server.jobs import KEEP_SECONDS, MOST_AT_ONCE, MOST_STREAMS, Jobs, be
 from shoal.server.limits import TooOftenError
 from shoal.server.refusals import UnknownError
 
-from .conftest import House
+from .conftest import LiveServer
 
 TABLE = "age,income,town,note\n" + "".join(
     f"{20 + i % 40},{1000 + 37 * i},{'ab'[i % 2]},=1+{i}\n" for i in range(60)
@@ -34,8 +34,8 @@ TABLE = "age,income,town,note\n" + "".join(
 
 
 @pytest.fixture
-def owner(house, tokens):
-    with house.signed_in(tokens["owner"]) as client:
+def owner(live, tokens):
+    with live.signed_in(tokens["owner"]) as client:
         yield client
 
 
@@ -53,7 +53,7 @@ def wait(owner, path: str) -> str:
     raise AssertionError("the work does not end")
 
 
-def test_a_table_is_published_and_the_run_can_be_repeated(owner, house, tokens):
+def test_a_table_is_published_and_the_run_can_be_repeated(owner, live, tokens):
     page = upload(owner, "../../etc/passwd.csv", TABLE.encode())
     path = page.url.path
     assert "The roles are guesses" in page.text
@@ -83,7 +83,7 @@ def test_a_table_is_published_and_the_run_can_be_repeated(owner, house, tokens):
     )  # nothing may run but by the default, which is none
     for name in ("job.json", "..%2f..%2fledger.db", "table.csv", "wanted.json"):
         assert owner.get(f"{path}/files/{name}").status_code == 404
-    other = house.http(house.book.add("other-owner", "owner"))
+    other = live.http(live.book.add("other-owner", "owner"))
     assert other.get(path).status_code == 404  # another owner's job
     owner.post(f"{path}/forget")
     assert owner.get(path).status_code == 404
@@ -98,14 +98,14 @@ def test_work_can_be_cancelled(owner):
     assert owner.get(f"{path}/files/protected.csv").status_code == 404
 
 
-def test_a_job_that_is_begun_many_times_at_once_is_begun_once(owner, house, tokens):
+def test_a_job_that_is_begun_many_times_at_once_is_begun_once(owner, live, tokens):
     """Or the others would go on where nobody can cancel them."""
     path = owner.post("/publish", data={"example": "survey"}).url.path
     job = path.rpartition("/")[2]
     wish = {"settings": {"method": "anneal", "time_limit": 300, "k": 5, "on_missing": "impute"}}
 
     def run(_place):
-        with house.http(tokens["owner"]) as client:
+        with live.http(tokens["owner"]) as client:
             return client.post(f"/api/v1/publish/{job}/run", json=wish).status_code
 
     with ThreadPoolExecutor(6) as pool:
@@ -295,9 +295,9 @@ def test_a_k_that_no_table_has_is_refused_before_any_work(owner, k, says):
 
 
 def test_a_total_is_ended_only_when_its_name_was_typed_after_success(tmp_path):
-    house = House(tmp_path / "h", datasets={"survey": (10.0, 10.0)}).start()
+    live = LiveServer(tmp_path / "h", datasets={"survey": (10.0, 10.0)}).start()
     try:
-        with house.signed_in(house.book.add("own", "owner")) as owner:
+        with live.signed_in(live.book.add("own", "owner")) as owner:
             path = upload(owner, "t.csv", TABLE.encode()).url.path
             roles = {"role-0": "quasi", "role-1": "quasi", "role-2": "quasi", "role-3": "identifier"}
 
@@ -320,7 +320,7 @@ def test_a_total_is_ended_only_when_its_name_was_typed_after_success(tmp_path):
             assert ended()
             assert owner.get(f"{path}/files/protected.csv").status_code == 200
     finally:
-        house.stop()
+        live.stop()
 
 
 @pytest.mark.parametrize("jump", [-86_400.0, 86_400.0])

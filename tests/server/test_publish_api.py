@@ -32,8 +32,8 @@ def ended(client, job, state="running"):
 
 
 @pytest.fixture
-def owner(house, tokens):
-    with house.http(tokens["owner"]) as client:
+def owner(live, tokens):
+    with live.http(tokens["owner"]) as client:
         yield client
 
 
@@ -71,7 +71,7 @@ def test_a_table_goes_in_and_its_protected_copy_comes_out(owner):
     assert owner.get(at).status_code == 404
 
 
-def test_work_is_cancelled_and_wrong_wishes_are_refused(owner, house, tokens):
+def test_work_is_cancelled_and_wrong_wishes_are_refused(owner, live, tokens):
     job = upload(owner)["job"]
     at = f"/api/v1/publish/{job}"
     for wrong in (
@@ -90,10 +90,10 @@ def test_work_is_cancelled_and_wrong_wishes_are_refused(owner, house, tokens):
     assert (stopped["state"], stopped["result"]) == ("ready", None)
     assert "Cancelled" in stopped["error"]
     assert owner.get(f"{at}/files/protected.csv").status_code == 404
-    with house.http(tokens["analyst"]) as analyst:
+    with live.http(tokens["analyst"]) as analyst:
         assert analyst.get(at).status_code == 403
-    other = house.book.add("another-owner", "owner")
-    with house.http(other) as stranger:
+    other = live.book.add("another-owner", "owner")
+    with live.http(other) as stranger:
         assert stranger.get(at).status_code == 404
         stranger.delete(at)
     assert owner.delete(at).status_code == 200

@@ -8,9 +8,9 @@ RELEASES = "/api/v1/datasets/survey/releases"
 ASKED = {"sql": "SELECT COUNT(*) FROM survey WHERE sex = 'female'", "epsilon": 0.05}
 
 
-def test_a_table_is_bought_and_then_answers_for_nothing(house, tokens):
-    other = house.book.add("another", "analyst")
-    with house.http(tokens["analyst"]) as client:
+def test_a_table_is_bought_and_then_answers_for_nothing(live, tokens):
+    other = live.book.add("another", "analyst")
+    with live.http(tokens["analyst"]) as client:
         before = client.get("/api/v1/datasets/survey/budget").json()["spent"]
         wanted = {"epsilon": 50.0, "columns": ["age", "sex"], "marginals": 2, "bins": {"age": 11}, "rows": 40}
         done = client.post(RELEASES, json=wanted)
@@ -29,13 +29,13 @@ def test_a_table_is_bought_and_then_answers_for_nothing(house, tokens):
         assert client.post("/api/v1/datasets/survey/cost", json=ASKED).json()["epsilon"] == 0
         assert client.get("/api/v1/datasets/survey/budget").json()["spent"] == before + 50
         assert client.get("/api/v1/datasets/survey/answers").status_code == 200
-    with house.http(other) as client:
+    with live.http(other) as client:
         assert client.get(RELEASES).json() == []
         assert client.post("/api/v1/datasets/survey/ask", json=ASKED).json()["epsilon"] == 0.05
 
 
-def test_each_mistake_is_one_sentence_and_costs_nothing(house, tokens):
-    with house.http(tokens["analyst"]) as client:
+def test_each_mistake_is_one_sentence_and_costs_nothing(live, tokens):
+    with live.http(tokens["analyst"]) as client:
         before = client.get("/api/v1/datasets/survey/budget").json()["spent"]
         for wrong, status in (
             ({"epsilon": 1.0, "columns": ["nothing"]}, 400),
@@ -48,5 +48,5 @@ def test_each_mistake_is_one_sentence_and_costs_nothing(house, tokens):
             assert done.status_code == status, (wrong, done.text)
             assert done.json()["error"].endswith(".")
         assert client.get("/api/v1/datasets/survey/budget").json()["spent"] == before
-    with house.http(tokens["owner"]) as client:
+    with live.http(tokens["owner"]) as client:
         assert client.post(RELEASES, json={"epsilon": 1.0}).status_code == 403

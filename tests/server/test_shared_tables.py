@@ -10,25 +10,25 @@ from pathlib import Path
 
 import pytest
 
-from .conftest import House, question
+from .conftest import LiveServer, question
 
 
 @pytest.fixture
 def served(tmp_path):
     (tmp_path / "shm").mkdir()
-    house = House(tmp_path / "h", f'tables_folder = "{tmp_path / "shm"}"', workers=2)
-    house.ann = house.book.add("ann", "analyst")
-    house.start()
-    yield house
-    house.kill()
+    live = LiveServer(tmp_path / "h", f'tables_folder = "{tmp_path / "shm"}"', workers=2)
+    live.ann = live.book.add("ann", "analyst")
+    live.start()
+    yield live
+    live.kill()
 
 
-def mapped(house: House) -> dict[int, set[str]]:
+def mapped(live: LiveServer) -> dict[int, set[str]]:
     """The loaded tables that each process of a server has mapped."""
     found = {}
     for process in Path("/proc").glob("[0-9]*"):
         try:
-            if os.getpgid(int(process.name)) == house.process.pid:
+            if os.getpgid(int(process.name)) == live.process.pid:
                 files = set(re.findall(r"\S+\.arrow", (process / "maps").read_text()))
                 found |= {int(process.name): files} if files else {}
         except OSError:
@@ -36,13 +36,13 @@ def mapped(house: House) -> dict[int, set[str]]:
     return found
 
 
-def wait_for(house: House, wanted) -> dict[int, set[str]]:
+def wait_for(live: LiveServer, wanted) -> dict[int, set[str]]:
     for _ in range(1200):
-        found = mapped(house)
+        found = mapped(live)
         if wanted(found):
             return found
         time.sleep(0.1)
-    raise AssertionError(f"{found} {house.log}")
+    raise AssertionError(f"{found} {live.log}")
 
 
 def test_workers_map_one_copy_which_outlives_a_worker_and_goes_with_the_server(served, tmp_path):

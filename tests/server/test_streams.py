@@ -15,21 +15,21 @@ from shoal.server.refusals import UnknownError
 from shoal.server.service import Service
 from shoal.server.streams import NewStream, add_period, open_one, told_to
 
-from .conftest import House
+from .conftest import LiveServer
 
 SQL = "SELECT COUNT(*) FROM t WHERE age >= 40 GROUP BY sex"
 
 
 @pytest.fixture
 def served(tmp_path):
-    house = House(
-        tmp_path / "house",
+    live = LiveServer(
+        tmp_path / "live",
         "slot_seconds = 0",
         {"survey": (10.0, 2.0), "zsurvey": (10.0, 5.0)},
         counted_in_rho=frozenset({"zsurvey"}),
     )
-    service = Service(Config.from_toml(house.path))
-    yield house, service
+    service = Service(Config.from_toml(live.path))
+    yield live, service
     service.close()
 
 
@@ -38,12 +38,12 @@ def wanted(name="weekly", epsilon=1.0, **more):
 
 
 def test_one_charge_totals_for_who_paid_and_nobody_else(served):
-    house, service = served
+    live, service = served
     opened = open_one(service, "survey", wanted(), "ann")
     assert (opened.periods, opened.steps, opened.guarantee[:22]) == (4, (), "guarantee: epsilon-DP,")
     assert service.budget("survey", "ann").spent.millionths == 1_000_000
     for period in (1, 2):
-        told = add_period(service, "survey", opened.id, house.folder / "survey.csv", period, "olga")
+        told = add_period(service, "survey", opened.id, live.folder / "survey.csv", period, "olga")
     assert service.budget("survey", "ann").spent.millionths == 1_000_000  # nothing more
     assert [(each["period"], each["sex"]) for each in told.rows] == [
         (1, "female"), (1, "male"), (2, "female"), (2, "male"),
@@ -59,9 +59,9 @@ def test_one_charge_totals_for_who_paid_and_nobody_else(served):
     assert service.budget("survey", "ben").spent.millionths == 1_000_000
     assert service.ledger.spent("survey") == spent  # the data set was charged once
     with pytest.raises(ParameterError, match=r"next period .* is 3"):
-        add_period(service, "survey", opened.id, house.folder / "survey.csv", 2, "olga")
+        add_period(service, "survey", opened.id, live.folder / "survey.csv", 2, "olga")
     with pytest.raises(UnknownError):
-        add_period(service, "zsurvey", opened.id, house.folder / "survey.csv", None, "olga")
+        add_period(service, "zsurvey", opened.id, live.folder / "survey.csv", None, "olga")
     bodies = [each.body for each in service.ledger.entries() if each.kind == "event"]
     assert bodies == ["period 1 of stream 'weekly'", "period 2 of stream 'weekly'"]
     with pytest.raises(BudgetError):
@@ -70,11 +70,11 @@ def test_one_charge_totals_for_who_paid_and_nobody_else(served):
 
 
 def test_a_stream_in_rho(served):
-    house, service = served
+    live, service = served
     opened = open_one(service, "zsurvey", NewStream(name="w", sql=SQL, periods=3, rho=0.1), "ann")
     assert opened.to_dict()["rho"] == 0.1
     assert "rho-zCDP" in opened.guarantee
-    assert add_period(service, "zsurvey", opened.id, house.folder / "survey.csv", None, "olga").steps
+    assert add_period(service, "zsurvey", opened.id, live.folder / "survey.csv", None, "olga").steps
 
 
 CRASH = """
@@ -111,9 +111,9 @@ CRASH = """
     ],
 )
 def test_a_crash_between_charge_and_period(served, where, charged, known, steps):
-    house, service = served
+    live, service = served
     code = textwrap.dedent(CRASH).replace("SQL", repr(SQL), 1).replace("sql=SQL", f"sql={SQL!r}")
-    words = [sys.executable, "-c", code, where, str(house.path), str(house.folder / "survey.csv")]
+    words = [sys.executable, "-c", code, where, str(live.path), str(live.folder / "survey.csv")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 9, done.stderr
     assert service.ledger.verify().holds
@@ -126,44 +126,44 @@ def test_a_crash_between_charge_and_period(served, where, charged, known, steps)
         assert service.ledger.spent("survey") == 1_000_000  # nothing was charged twice
         if steps:
             with pytest.raises(ParameterError, match="next period"):
-                add_period(service, "survey", again.id, house.folder / "survey.csv", 1, "olga")
+                add_period(service, "survey", again.id, live.folder / "survey.csv", 1, "olga")
         else:
-            told = add_period(service, "survey", again.id, house.folder / "survey.csv", 1, "olga")
+            told = add_period(service, "survey", again.id, live.folder / "survey.csv", 1, "olga")
             assert len(told.steps) == 1
     else:
         open_one(service, "survey", wanted(), "ann")
         assert service.ledger.spent("survey") == 2_000_000
 
 
-def test_over_http_with_client_and_pages(house, tokens):
+def test_over_http_with_client_and_pages(live, tokens):
     with (
-        Client(house.url, tokens["analyst"], "survey") as analyst,
-        Client(house.url, tokens["owner"], "survey") as owner,
+        Client(live.url, tokens["analyst"], "survey") as analyst,
+        Client(live.url, tokens["owner"], "survey") as owner,
     ):
         opened = analyst.stream("over http", SQL, 5, 0.5)
         assert (opened["epsilon"], opened["steps"]) == (0.5, [])
         with pytest.raises(ShoalError, match="not for the role"):
-            analyst.add_period(opened["id"], house.folder / "survey.csv")
-        told = owner.add_period(opened["id"], house.folder / "survey.csv", 1)
+            analyst.add_period(opened["id"], live.folder / "survey.csv")
+        told = owner.add_period(opened["id"], live.folder / "survey.csv", 1)
         assert analyst.streams()[-1] == told
         assert {each["period"] for each in told["steps"]} == {1}
         with pytest.raises(ShoalError, match="next period"):
-            owner.add_period(opened["id"], house.folder / "survey.csv", 1)
-    with house.signed_in(tokens["owner"]) as owner:
+            owner.add_period(opened["id"], live.folder / "survey.csv", 1)
+    with live.signed_in(tokens["owner"]) as owner:
         page = owner.get("/owner/streams/survey").text
         assert "Rows of period 2" in page
         outside = owner.post(f"/owner/streams/survey/{opened['id']}/periods", data={"path": "/etc/passwd"})
         assert "data_folders" in outside.text
-        sent = {"table": ("week.csv", (house.folder / "survey.csv").read_bytes())}
+        sent = {"table": ("week.csv", (live.folder / "survey.csv").read_bytes())}
         done = owner.post(f"/owner/streams/survey/{opened['id']}/periods", files=sent, data={"period": "2"})
         assert "Rows of period 3" in done.text
-    with house.signed_in(tokens["analyst"]) as analyst:
+    with live.signed_in(tokens["analyst"]) as analyst:
         page = analyst.get("/ask/survey/streams").text
         assert "2 of 5 periods" in page
         form = {"name": "from the page", "sql": SQL, "periods": "2", "amount": "0.1", "mode": "dp"}
         assert "from the page" in analyst.post("/ask/survey/streams", data=form).text
         wrong = analyst.post("/ask/survey/streams", data=form | {"periods": "many"})
         assert "A stream needs a name" in wrong.text
-    stranger = house.book.add("stream-stranger", "analyst")
-    with Client(house.url, stranger, "survey") as other:
+    stranger = live.book.add("stream-stranger", "analyst")
+    with Client(live.url, stranger, "survey") as other:
         assert other.streams() == []

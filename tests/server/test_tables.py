@@ -36,9 +36,9 @@ def spent(client) -> float:
 
 
 @pytest.fixture(scope="module")
-def bought(house):
+def bought(live):
     """A client of an analyst who bought a table, its entry, and what stood in the budget before."""
-    with house.http(house.book.add("buyer", "analyst")) as client:
+    with live.http(live.book.add("buyer", "analyst")) as client:
         before = spent(client)
         begun = client.post(f"{RELEASES}/jobs", json=WANTED)
         assert begun.status_code == 200, begun.text
@@ -91,10 +91,10 @@ def test_questions_to_it_are_free_and_say_what_they_know(bought):
     assert spent(client) == before + 40
 
 
-def test_nobody_else_sees_the_job_the_rows_or_the_answers(bought, house):
+def test_nobody_else_sees_the_job_the_rows_or_the_answers(bought, live):
     client, entry, _ = bought
     job = client.post(f"{RELEASES}/jobs", json=WANTED).json()["job"]
-    with house.http(house.book.add("stranger", "analyst")) as other:
+    with live.http(live.book.add("stranger", "analyst")) as other:
         assert other.get(RELEASES).json() == []
         for path in (f"{RELEASES}/jobs/{job}", f"{RELEASES}/{entry}/rows", f"/ask/survey/tables/{entry}"):
             assert other.get(path).status_code == 404
@@ -106,8 +106,8 @@ def test_nobody_else_sees_the_job_the_rows_or_the_answers(bought, house):
     assert client.get(f"/api/v1/datasets/last/releases/{entry}/rows").status_code == 404
 
 
-def test_each_mistake_is_one_sentence_before_any_charge(house, tokens):
-    with house.http(tokens["analyst"]) as client:
+def test_each_mistake_is_one_sentence_before_any_charge(live, tokens):
+    with live.http(tokens["analyst"]) as client:
         before = spent(client)
         for wrong, status in (
             ({"epsilon": 1.0, "columns": ["nothing"]}, 400),
@@ -120,12 +120,12 @@ def test_each_mistake_is_one_sentence_before_any_charge(house, tokens):
             assert done.status_code == status, (wrong, done.text)
             assert done.json()["error"].endswith(".")
         assert spent(client) == before
-    with house.http(tokens["owner"]) as client:
+    with live.http(tokens["owner"]) as client:
         assert client.post(f"{RELEASES}/jobs", json={"epsilon": 1.0}).status_code == 403
 
 
-def test_what_the_budget_refuses_is_said_by_the_job(house, tokens):
-    with house.http(tokens["analyst"]) as client:
+def test_what_the_budget_refuses_is_said_by_the_job(live, tokens):
+    with live.http(tokens["analyst"]) as client:
         where = "/api/v1/datasets/gone/releases/jobs"
         job = client.post(where, json={"epsilon": 5.0, "columns": ["sex"]}).json()["job"]
         for _ in range(600):
@@ -138,8 +138,8 @@ def test_what_the_budget_refuses_is_said_by_the_job(house, tokens):
         assert facts["entry"] is None
 
 
-def test_the_client_buys_waits_and_asks(house):
-    with Client(house.url, house.book.add("pythonista", "analyst"), dataset="survey") as client:
+def test_the_client_buys_waits_and_asks(live):
+    with Client(live.url, live.book.add("pythonista", "analyst"), dataset="survey") as client:
         table = client.release(20.0, columns=["age", "sex"], marginals=2)
         assert table["epsilon"] == 20
         assert client.rows(table["entry"], 30).height == 30
@@ -209,13 +209,13 @@ def test_a_charged_job_is_finished(made):
     assert (JobState.read(job).state, charged) == ("done", ["someone"])
 
 
-def test_cancelling_over_http(bought, house):
+def test_cancelling_over_http(bought, live):
     client, entry, before = bought
     job = client.post(f"{RELEASES}/jobs", json=WANTED).json()["job"]
     finished(client, job)
     facts = client.post(f"{RELEASES}/jobs/{job}/cancel").json()
     assert (facts["state"], facts["entry"]) == ("done", entry)  # too late, and nothing is lost
-    with house.http(house.book.add("curious", "analyst")) as other:
+    with live.http(live.book.add("curious", "analyst")) as other:
         assert other.post(f"{RELEASES}/jobs/{job}/cancel").status_code == 404
     assert spent(client) == before + 40
 
@@ -235,9 +235,9 @@ def test_the_page_offers_the_columns_that_a_table_can_be_made_of(column, expecte
     assert tables.can_be_released(column) is expected
 
 
-def test_a_bought_table_stands_among_the_answers_and_leads_to_its_page(bought, house):
+def test_a_bought_table_stands_among_the_answers_and_leads_to_its_page(bought, live):
     _, entry, _ = bought
-    with house.signed_in(house.book.rotate("buyer")) as page:
+    with live.signed_in(live.book.rotate("buyer")) as page:
         listed = page.get("/ask/survey").text
         assert "A private table" in listed
         assert "RELEASE" not in listed

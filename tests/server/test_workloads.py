@@ -18,7 +18,7 @@ from shoal.server.config import Config
 from shoal.server.service import Service
 from shoal.server.workloads import Workload, answer_of, as_typed, forecast_of
 
-from .conftest import House
+from .conftest import LiveServer
 from .test_linked import linked  # noqa: F401 - a fixture
 
 RANGES = [f"SELECT COUNT(*) FROM t WHERE age >= {least}" for least in range(0, 100, 5)]
@@ -27,14 +27,14 @@ MARGINALS = ["SELECT COUNT(*) FROM t GROUP BY region", "SELECT COUNT(*) FROM t G
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    house = House(
+    live = LiveServer(
         tmp_path_factory.mktemp("together"),
         "slot_seconds = 0",
         {"survey": (1e4, 1e3), "zsurvey": (20.0, 10.0), "little": (0.5, 0.5)},
         counted_in_rho=frozenset({"zsurvey"}),
     )
-    service = Service(Config.from_toml(house.path))
-    yield house, service
+    service = Service(Config.from_toml(live.path))
+    yield live, service
     service.close()
 
 
@@ -112,8 +112,8 @@ def test_statements_are_parted_outside_quotes():
     ]
 
 
-def test_over_http_from_client_and_page(house, tokens):
-    with Client(house.url, tokens["analyst"], "survey") as client:
+def test_over_http_from_client_and_page(live, tokens):
+    with Client(live.url, tokens["analyst"], "survey") as client:
         before = client.remaining()
         cost = client.workload_cost(MARGINALS, 0.02)
         assert (cost["epsilon"], cost["counted_in"], len(cost["queries"])) == (0.02, "epsilon", 2)
@@ -123,7 +123,7 @@ def test_over_http_from_client_and_page(house, tokens):
         assert found.guarantee.startswith("guarantee: epsilon-DP")
         with pytest.raises(ShoalError, match="COUNT"):
             client.workload(["SELECT MAX(age) FROM t", MARGINALS[0]], 0.02)
-    with house.signed_in(tokens["analyst"]) as page:
+    with live.signed_in(tokens["analyst"]) as page:
         form = {"sql": ";\n".join(MARGINALS) + ";", "epsilon": "0.02", "error": "", "mode": "dp"}
         told = page.post(
             "/ask/survey", data=form | {"do": "price"}, headers={"accept": "application/json"}

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .conftest import House
+from .conftest import LiveServer
 
 FIGURES = ", ".join(f"QUANTILE(income, 0.{i}5)" for i in range(10))
 SCHEMA = """[table]
@@ -46,7 +46,7 @@ def timing_attack(
     together : int
         Times of so many questions are taken together for one guess.
     """
-    house = House(folder)
+    live = LiveServer(folder)
     rng = random.Random(7)
     rows = [(rng.randrange(18, 90), rng.randrange(1000, 99_000)) for _ in range(1000)]
     lines = ["[server]", 'ledger = "ledger.db"', 'accounts = "accounts.db"', "requests_per_minute = 60000"]
@@ -59,22 +59,22 @@ def timing_attack(
             (folder / f"{name}.csv").write_text(text)
             (folder / f"{name}.toml").write_text(SCHEMA.format(name=name))
             lines += [f'[datasets."{name}"]', f'file = "{name}.csv"', f'schema = "{name}.toml"']
-    house.path.write_text("\n".join(lines) + "\n")
-    token = house.book.add("mallory", "analyst")
-    house.start()
+    live.path.write_text("\n".join(lines) + "\n")
+    token = live.book.add("mallory", "analyst")
+    live.start()
     try:
-        times = _times(house, token, people, questions, rng)
+        times = _times(live, token, people, questions, rng)
     finally:
-        house.kill()
+        live.kill()
     return _judge(times, people, together) | {"slot_seconds": "default" if slot is None else slot}
 
 
 def _times(
-    house: House, token: str, people: int, questions: int, rng: random.Random
+    live: LiveServer, token: str, people: int, questions: int, rng: random.Random
 ) -> dict[tuple[int, int], list[float]]:
     times: dict[tuple[int, int], list[float]] = {}
     order = [(person, present) for person in range(people) for present in (0, 1)]
-    with house.http(token) as client:
+    with live.http(token) as client:
         for turn in range(questions + 2):
             rng.shuffle(order)
             for person, present in order:

@@ -1,7 +1,7 @@
 """Audits from the outside: two files that differ by one row or one person, and all that can be seen of them.
 
 What an analyst sees (answers, costs, what is left, refusals, times) and what an auditor sees (the log with its keys and
-hashes) is turned into numbers, and the distinguishing game is played on these. A `House` is how files become answers:
+hashes) is turned into numbers, and the distinguishing game is played on these. A `Deployment` says how files become answers:
 the product's own way unless it is told otherwise.
 """
 
@@ -37,7 +37,7 @@ _AT = 1_000_000.0  # hashes as numbers below this
 
 
 @dataclass(frozen=True)
-class House:
+class Deployment:
     """How a file becomes answers.
 
     Parameters
@@ -58,7 +58,7 @@ class House:
     own_caps: bool = False
 
     def ledger(self) -> Ledger:
-        """A ledger of this house, in memory."""
+        """A ledger for this deployment, in memory."""
         made = Ledger()
         if self.key_of is not None:
             made._secret.key_of = self.key_of  # type: ignore[method-assign,assignment]
@@ -144,14 +144,14 @@ FILES = (
 )
 
 
-def seen(pair: FilePair, house: House | None = None, epsilon: float = EPSILON) -> Mechanism:
+def seen(pair: FilePair, deployment: Deployment | None = None, epsilon: float = EPSILON) -> Mechanism:
     """The game on everything that a first question to a fresh ledger shows."""
-    house = house or House()
-    tables = [_read(house, data, pair.schema) for data in (pair.before, pair.after)]
+    deployment = deployment or Deployment()
+    tables = [_read(deployment, data, pair.schema) for data in (pair.before, pair.after)]
 
     def once(side: int) -> list[float]:
-        with house.ledger() as ledger:
-            session = house.session(tables[side], pair.schema, ledger, 2 * epsilon)
+        with deployment.ledger() as ledger:
+            session = deployment.session(tables[side], pair.schema, ledger, 2 * epsilon)
             shown = [_cost(session, pair.sql, epsilon)]
             answer = session.ask(pair.sql, epsilon)
             shown += [answer.epsilon or 0.0, answer.remaining or 0.0, _cost(session, pair.sql, epsilon)]
@@ -161,41 +161,41 @@ def seen(pair: FilePair, house: House | None = None, epsilon: float = EPSILON) -
             facts = [as_number(str((each.kind, each.body, each.micro, each.unit))) for each in log[-2:]]
             return [*_figures(answer.value), *shown, *keys, *facts]
 
-    width = len(_figures(_first(house, tables[0], pair)))
+    width = len(_figures(_first(deployment, tables[0], pair)))
     names = [f"figure {each}" for each in range(width)]
     names += ["cost before", "charged", "remaining", "cost after", "refusal"]
     names += ["key of the answer", "key of the refusal", "entry of the answer", "entry of the refusal"]
     return _mechanism(pair.name, epsilon, once, names)
 
 
-def yesterday(pair: FilePair, house: House | None = None, epsilon: float = EPSILON) -> Mechanism:
+def yesterday(pair: FilePair, deployment: Deployment | None = None, epsilon: float = EPSILON) -> Mechanism:
     """The game on what a later `cost` shows, free of charge, about whether the table has changed."""
-    house = house or House()
-    tables = [_read(house, data, pair.schema) for data in (pair.before, pair.after)]
+    deployment = deployment or Deployment()
+    tables = [_read(deployment, data, pair.schema) for data in (pair.before, pair.after)]
 
     def once(side: int) -> list[float]:
-        with house.ledger() as ledger:
-            house.session(tables[0], pair.schema, ledger, 2 * epsilon).ask(pair.sql, epsilon)
-            session = house.session(tables[side], pair.schema, ledger, 2 * epsilon)
+        with deployment.ledger() as ledger:
+            deployment.session(tables[0], pair.schema, ledger, 2 * epsilon).ask(pair.sql, epsilon)
+            session = deployment.session(tables[side], pair.schema, ledger, 2 * epsilon)
             return [_cost(session, pair.sql, epsilon), session.remaining()]
 
     return _mechanism(f"the day after: {pair.name}", epsilon, once, ["cost", "remaining"])
 
 
-def beyond_the_cap(house: House | None = None, epsilon: float = EPSILON) -> Mechanism:
+def beyond_the_cap(deployment: Deployment | None = None, epsilon: float = EPSILON) -> Mechanism:
     """The game against a ledger that allows epsilon once, by somebody who opens sessions with ten times as much."""
-    house = house or House()
+    deployment = deployment or Deployment()
     schema = Schema({"x": Column("x", bounds=(0, 1))}, id="capped")
     tables = [pl.DataFrame({"x": ["1"] * rows}) for rows in (3, 4)]
 
     more = Query((Aggregate("count"),), Compare("x", ">=", -1))
 
     def once(side: int) -> list[float]:
-        with house.ledger() as ledger:
-            session = house.session(tables[side], schema, ledger, epsilon)
+        with deployment.ledger() as ledger:
+            session = deployment.session(tables[side], schema, ledger, epsilon)
             answer, refusal = float(session.ask("SELECT COUNT(*) FROM t", epsilon).value), ""
             try:
-                session = house.session(tables[side], schema, ledger, 10 * epsilon)
+                session = deployment.session(tables[side], schema, ledger, 10 * epsilon)
                 answer = float(session.ask(more, 8 * epsilon).value)
             except ShoalError as refused:
                 refusal = str(refused)
@@ -245,16 +245,16 @@ def _mechanism(name: str, epsilon: float, once: Callable[[int], list[float]], na
     return Mechanism(name, epsilon, sample, tuple(names))
 
 
-def _read(house: House, data: bytes, schema: Schema) -> Any:
+def _read(deployment: Deployment, data: bytes, schema: Schema) -> Any:
     with tempfile.TemporaryDirectory(prefix="shoal-audit-") as folder:
         path = Path(folder) / "table.csv"
         path.write_bytes(data)
-        return house.read(path, schema)
+        return deployment.read(path, schema)
 
 
-def _first(house: House, table: Any, pair: FilePair) -> Any:
-    with house.ledger() as ledger:
-        return house.session(table, pair.schema, ledger, EPSILON).ask(pair.sql, EPSILON).value
+def _first(deployment: Deployment, table: Any, pair: FilePair) -> Any:
+    with deployment.ledger() as ledger:
+        return deployment.session(table, pair.schema, ledger, EPSILON).ask(pair.sql, EPSILON).value
 
 
 def _cost(session: Session, sql: str, epsilon: float) -> float:

@@ -60,7 +60,7 @@ class Households:
         few = np.flatnonzero((self.differing > 0) & (self.differing <= NEARLY_OWN * self.table.height))
         return [
             f"{names[at]!r} differs within {self.differing[at]:,} of {self.table.height:,} households, so it was "
-            "protected among their members, not once for each household: mend these rows if it is the household's."
+            "protected among their members, not once for each household: correct these rows if it is the household's."
             for at in few.tolist()
         ]
 
