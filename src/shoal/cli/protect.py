@@ -117,19 +117,22 @@ def _in_parts(
     file: str, output: str, request: ProtectionRequest, tell: Callable[[str, float, float], None]
 ) -> Protection:
     """The table part by part; it is written by the run itself."""
+    from shoal import io
     from shoal.errors import StoppedError
-    from shoal.publish.calls import executor_for
+    from shoal.publish.calls import check_beside, executor_for
     from shoal.publish.pipeline import protect as run
 
+    check_beside(request)
     try:
-        result = run(
-            request, executor_for(file, output, request), tell, functools.partial(end_total, request)
-        )
+        with io.together():
+            result = run(
+                request, executor_for(file, output, request), tell, functools.partial(end_total, request)
+            ).placed(file, output)
+            _write_beside(result)
     except KeyboardInterrupt:
-        kept = "" if request.engine == "spark" else "; the parts already solved are kept for --resume"
+        waits = Path(output).with_name(f".{Path(output).name}.parts").exists()
+        kept = "; the parts already solved are kept for --resume" if waits else ""
         raise StoppedError(f"Interrupted; nothing was written{kept}.") from None
-    result = result.placed(file, output)
-    _write_reports(result)
     return result
 
 
@@ -139,17 +142,12 @@ def in_memory(
     """The table as a whole: read, protected, and all files of the run written together."""
     from shoal import io
     from shoal.engine.frame import Frame
+    from shoal.publish.calls import check_beside
     from shoal.publish.executors.memory import Memory
     from shoal.publish.pipeline import protect as run
 
     io.check_writable(output)
-    if request.labels is not None:
-        io.check_writable(request.labels)
-    for page in (request.report, request.public_report):
-        if page is not None:
-            io.check_page(page)
-    if request.save_run is not None:
-        io.check_folder(request.save_run)
+    check_beside(request)
     tell(f"reading {file}", 0, 0)
     source = io.read_source(file, request.file, request.untouched)
     result = run(request, Memory(source.frame, source.labelled()), tell)
@@ -166,27 +164,20 @@ def _write(result: Protection, source: Any) -> None:
 
     assert result.output is not None
     with io.together():
-        _write_reports(result)
+        _write_beside(result)
         io.write_table(result.frame, result.output, source)
         end_total(result.request)
 
 
-def _write_reports(result: Protection) -> None:
-    import polars as pl
+def _write_beside(result: Protection) -> None:
+    """The files that were asked for beside the table."""
+    from shoal.publish.calls import write_beside
 
-    from shoal import io
-
-    request = result.request
-    if request.labels is not None and result.labels is not None:
-        io.write_table(pl.DataFrame({"group": result.labels}), request.labels)
-    if request.report is not None:
-        result.report(request.report)
-    if request.public_report is not None:
-        result.report(request.public_report, public=True)
-    if request.save_run is not None:
+    write_beside(result)
+    if result.request.save_run is not None:
         from shoal.evidence import run_of_protection
 
-        run_of_protection(result).save(request.save_run)
+        run_of_protection(result).save(result.request.save_run)
 
 
 def end_total(request: ProtectionRequest) -> None:

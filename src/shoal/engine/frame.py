@@ -17,6 +17,7 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from shoal.engine.levels import as_before, bare
 from shoal.errors import InputError
 
 _KINDS = "a pandas, polars or pyarrow table, or another that gives itself as Arrow columns"
@@ -143,11 +144,17 @@ class Frame:
     def numbered(self) -> tuple[Frame, str]:
         """The frame with rows that only have numbers, and a word on the index that was left out; it may name people."""
         index = nw.maybe_get_index(self._nw)
-        if index is None or type(index).__name__ == "RangeIndex":
+        if index is None:
             return self, ""
+        if type(index).__name__ == "RangeIndex":
+            return self._like(nw.maybe_reset_index(self._nw)), ""
         named = ", ".join(repr(name) for name in index.names if name is not None)
         said = f"The index{f' ({named})' if named else ''} is left out, since it may name people: reset_index() makes it a column."
         return self._like(nw.maybe_reset_index(self._nw)), said
+
+    def bare(self) -> Any:
+        """The same kind of frame, its categories without levels that do not occur, without words beside the cells."""
+        return self._leave(nw.from_native(bare(self._nw.to_native()), eager_only=True))
 
     def in_order(self, order: np.ndarray) -> Any:
         """The same kind of frame with its rows in another order, which no index tells."""
@@ -169,11 +176,8 @@ class Frame:
         if backend.is_pyarrow():
             return nw.from_native(pa.chunked_array([values.to_arrow()]), series_only=True).alias(name)
         if backend.is_pandas():
-            series = nw.from_native(self._to_pandas(name, values), series_only=True)
-        else:
-            series = nw.new_series(name, values.to_list(), backend=backend)
-        before = self._nw.schema.get(name)
-        return series.cast(before) if isinstance(before, (nw.Categorical, nw.Enum)) else series
+            return nw.from_native(self._to_pandas(name, values), series_only=True)
+        return nw.new_series(name, values.to_list(), backend=backend)
 
     def _of_kind(self, name: str, values: pl.Series) -> pl.Series:
         """Texts as the categories they were, where these still hold all of them."""
@@ -189,6 +193,8 @@ class Frame:
         if type(before).__name__ == "ArrowDtype":
             return values.to_pandas(use_pyarrow_extension_array=True)
         native = values.to_pandas()
+        if type(before).__name__ == "CategoricalDtype":
+            return as_before(native, before)
         if isinstance(before, np.dtype):
             return native
         if values.dtype == pl.String:

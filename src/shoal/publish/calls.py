@@ -7,7 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from shoal.errors import UnknownOptionError
+import polars as pl
+
+from shoal import io
+from shoal.errors import ParameterError, UnknownOptionError
 from shoal.publish.executors import Executor, Progress, in_parts
 from shoal.publish.executors.memory import Memory
 from shoal.publish.pipeline import protect as run
@@ -88,7 +91,37 @@ def protect_file(
     (2, [21.0, 21.0, 21.0, 61.0, 61.0, 61.0])
     """
     request = _request(protect_file, k, fields)
-    return run(request, executor_for(path, output, request), progress).placed(str(path), str(output))
+    if request.save_run is not None:
+        raise ParameterError(
+            "'save_run' is of the command alone: shoal.evidence.run_of_protection(result).save(path) does the same here."
+        )
+    check_beside(request)
+    with io.together():
+        result = run(request, executor_for(path, output, request), progress).placed(str(path), str(output))
+        write_beside(result)
+    return result
+
+
+def check_beside(request: ProtectionRequest) -> None:
+    """Raise a sentence where a file that is wanted beside the table cannot be written, before any work is done."""
+    if request.labels is not None:
+        io.check_writable(request.labels)
+    for page in (request.report, request.public_report):
+        if page is not None:
+            io.check_page(page)
+    if request.save_run is not None:
+        io.check_folder(request.save_run)
+
+
+def write_beside(result: Protection) -> None:
+    """Write the labels and the reports that were asked for."""
+    request = result.request
+    if request.labels is not None and result.labels is not None:
+        io.write_table(pl.DataFrame({"group": result.labels}), request.labels)
+    if request.report is not None:
+        result.report(request.report)
+    if request.public_report is not None:
+        result.report(request.public_report, public=True)
 
 
 def _request(function: Callable[..., Protection], k: int, fields: Keywords) -> ProtectionRequest:

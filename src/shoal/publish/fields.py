@@ -13,6 +13,8 @@ from shoal.errors import ParameterError
 from shoal.params import AnyOf, Constraint, Instance, Options, Unset
 
 METADATA = "option"
+# Fields that name files written beside the table: what is published does not depend on them.
+BESIDE = ("labels", "report", "public_report", "save_run")
 _NAME = re.compile(r'\s*"((?:[^"]|"")+)"\s*(?=,|$)|([^,]+)')  # in double quotes, or as far as the next comma
 
 

@@ -172,7 +172,7 @@ class MemoryRows:
         """The same kind of frame as came in."""
         frame = self.given.taken(self.table[ROW].to_numpy())
         frame = frame.without(hidden(decided.roles) if decided.request.identifiers == "drop" else [])
-        made, labels = frame.replaced(self.new), self.labels
+        made, labels = Frame(frame.replaced(self.new)).bare(), self.labels
         if decided.request.order == "shuffle":
             order = shuffled(Frame(made).to_polars())
             made, labels = Frame(made).in_order(order), labels[order]

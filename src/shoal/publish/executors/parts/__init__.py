@@ -21,7 +21,7 @@ from shoal.publish.earlier import RowClasses, with_earlier_classes
 from shoal.publish.executors import Draft, GivenOut, Progress, ReplacedDraft, Replacement
 from shoal.publish.executors.parts import pool, replacing, resuming, spilling, writing
 from shoal.publish.executors.parts.source import BatchFiles, in_threads, open_source
-from shoal.publish.fields import bytes_of
+from shoal.publish.fields import BESIDE, bytes_of
 from shoal.publish.recoding import CHANGING
 from shoal.publish.request import ProtectionRequest, refuse_fields
 from shoal.publish.stages import check
@@ -76,11 +76,6 @@ class Parts:
     def open(self, request: ProtectionRequest, tell: Progress) -> Iterator[PartsRows]:
         """Open the file; what waits on disk is kept where the run is interrupted, else removed."""
         io.check_writable(self.output)
-        if request.labels is not None:
-            io.check_folder(request.labels)
-        for page in (request.report, request.public_report):
-            if page is not None:
-                io.check_page(page)
         with (
             resuming.work_folder(self.output, request.resume) as folder,
             contextlib.ExitStack() as held,
@@ -137,16 +132,16 @@ class PartsRows:
         """The plan of an interrupted run of the same request on the same files."""
         asked = sorted((name, repr(value)) for name, value in self.request.given().items())
         self.mark = resuming.fingerprint(
-            [(str(file), file.stat().st_size) for file in self.source.files],
+            [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in self.source.files],
             self.place.path.stat().st_mtime_ns, roles, self.workers,
-            [each for each in asked if each[0] not in ("resume", "schema", "key", "labels", "report", "public_report")],
+            [each for each in asked if each[0] not in ("resume", "schema", "key", *BESIDE)],
         )  # fmt: skip
         known = resuming.recall(self.folder, self.mark) if self.request.resume else None
         if known is None:
             resuming.forget(self.folder)
             return None
         plan, self.sizes = known
-        return plan
+        return replace(plan, request=self.request)  # which may ask for other files beside the table
 
     def fold(self, look: Callable[[pl.DataFrame], T]) -> Iterator[T]:
         """What a function makes of each decoded batch, by a thread for each core."""

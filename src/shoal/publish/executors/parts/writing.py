@@ -16,6 +16,7 @@ import pyarrow.parquet as pq
 
 from shoal import io
 from shoal.engine.compile import kernel
+from shoal.engine.levels import texts
 from shoal.errors import InputError
 from shoal.publish.earlier import RowClasses
 from shoal.publish.executors import Progress
@@ -67,7 +68,7 @@ class BatchWriter:
                 self._sink = self._path.open("wb")
             self._sink.write(self._text.bytes_of(batch))
             return
-        table = batch.to_arrow(compat_level=pl.CompatLevel.oldest())
+        table = texts(batch).to_arrow(compat_level=pl.CompatLevel.oldest())
         if self._sink is None:
             self._schema = table.schema
             if self._kind == ".parquet":

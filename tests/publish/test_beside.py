@@ -1,0 +1,83 @@
+"""Files beside a table that is taken in parts, and runs of it that are resumed."""
+
+import numpy as np
+import polars as pl
+import pytest
+from typer.testing import CliRunner
+
+from shoal.cli import app
+from shoal.errors import InputError, ShoalError
+from shoal.publish import protect_file
+from shoal.publish.executors import parts
+
+
+def numbers(n: int) -> pl.DataFrame:
+    rng = np.random.default_rng(0)
+    return pl.DataFrame({name: rng.normal(size=n) for name in ("a", "b", "c")})
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Parts of a few hundred rows."""
+    monkeypatch.setattr(parts, "part_rows", lambda *_: 400)
+
+
+def _stop_at_writing(stage, _done, _of):
+    if stage.startswith("writing"):
+        raise KeyboardInterrupt
+
+
+def test_files_asked_for_when_a_run_is_resumed_are_written(small_parts, tmp_path):
+    numbers(1_000).write_parquet(tmp_path / "in.parquet")
+    asked = {"method": "mdav", "k": 3, "n_jobs": 1}
+    with pytest.raises(KeyboardInterrupt):
+        protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", **asked, progress=_stop_at_writing)
+    asked["labels"] = tmp_path / "labels.csv"
+    found = protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", **asked, resume=True)
+    assert found.labels.size == 1_000
+
+
+def test_files_beside_the_table_are_written_with_it(small_parts, tmp_path):
+    numbers(1_000).write_parquet(tmp_path / "in.parquet")
+    asked = {"method": "mdav", "k": 3, "n_jobs": 1}
+    asked |= {
+        "labels": tmp_path / "labels.csv",
+        "report": tmp_path / "r.html",
+        "public_report": tmp_path / "p.html",
+    }
+    protect_file(tmp_path / "in.parquet", tmp_path / "out.parquet", **asked)
+    assert pl.read_csv(tmp_path / "labels.csv").height == 1_000
+    assert "<html" in (tmp_path / "r.html").read_text()
+    assert "<html" in (tmp_path / "p.html").read_text()
+
+
+@pytest.mark.parametrize("name", ["labels", "report", "public_report", "save_run"])
+def test_no_table_is_written_where_a_file_beside_it_cannot_be(small_parts, tmp_path, name):
+    numbers(1_000).write_parquet(tmp_path / "in.parquet")
+    ending = {"labels": "csv", "save_run": "json"}.get(name, "html")
+    flag = f"--{name.replace('_', '-')}"
+    words = f"protect {tmp_path}/in.parquet -k 3 -o {tmp_path}/out.parquet --method mdav --memory 100MB --jobs 1 {flag}"
+    said = CliRunner().invoke(app, [*words.split(), str(tmp_path / "absent" / f"it.{ending}")])
+    assert isinstance(said.exception, InputError)
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["in.parquet"]
+    with pytest.raises(ShoalError, match=name if name == "save_run" else "does not exist"):
+        protect_file(
+            tmp_path / "in.parquet", tmp_path / "out.parquet", **{name: tmp_path / "absent" / f"it.{ending}"}
+        )
+
+
+def test_a_folder_whose_file_was_written_again_starts_anew(small_parts, tmp_path):
+    (tmp_path / "in").mkdir()
+    numbers(1_000).write_ipc(tmp_path / "in" / "a.arrow", compression="uncompressed")
+    asked = {"method": "mdav", "k": 3, "n_jobs": 1}
+    with pytest.raises(KeyboardInterrupt):
+        protect_file(tmp_path / "in", tmp_path / "out.parquet", **asked, progress=_stop_at_writing)
+    other = numbers(1_000).with_columns(pl.selectors.numeric() + 1000)
+    with (tmp_path / "in" / "a.arrow").open("r+b") as file:  # the same size, and no new name in the folder
+        other.write_ipc(file, compression="uncompressed")
+    protect_file(tmp_path / "in", tmp_path / "out.parquet", **asked, resume=True)
+    means = [
+        each.select(pl.selectors.numeric()).mean().row(0)
+        for each in (pl.read_parquet(tmp_path / "out.parquet"), other)
+    ]
+    assert means[0] == pytest.approx(means[1])
