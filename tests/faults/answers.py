@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from shoal.audit import Mechanism
-from shoal.audit._cases import RHO, AuditCase, case_named, mechanism, with_releases
+from shoal.audit._cases import CASES, RHO, AuditCase, mechanism
 from shoal.audit._declared import COPIES as COPIES_DECLARED
 from shoal.audit._declared import CROWDED
 from shoal.audit._keys import MOST_KEYS, OWN_KEYS, SHARED_KEYS, key_game
@@ -33,6 +33,16 @@ def _fault(name: str) -> Callable[[Callable[[float], Mechanism]], Callable[[floa
         return make
 
     return keep
+
+
+def case_named(mode: str, name: str) -> AuditCase:
+    """The case of a mode with this name."""
+    return next(case for case in CASES[mode] if case.name == name)
+
+
+def with_releases(plan: Plan, **changes: Any) -> Plan:
+    """A plan in which every release is changed alike."""
+    return replace(plan, releases=tuple(replace(each, **changes) for each in plan.releases))
 
 
 @_fault("scale-halved")

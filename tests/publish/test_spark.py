@@ -28,7 +28,6 @@ from shoal.publish import ProtectionRequest, protect_file
 from shoal.publish.executors import parts
 from shoal.publish.executors import spark as executor
 from shoal.publish.executors.parts import Parts
-from shoal.publish.executors.parts.queries import query_file
 from shoal.publish.stages.roles import settle_roles
 from shoal.publish.stages.routing import merged_parts, route
 from shoal.publish.stages.solve import solve_part
@@ -221,22 +220,6 @@ def test_bad_tables_are_one_sentence(spark, tmp_path):
                          schema=shoal.schema.Schema({"person": shoal.schema.Column("person", "leave", "category")}))  # fmt: skip
         assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
-
-
-def test_queries_are_combined_on_the_driver(spark, tmp_path):
-    frame = table()
-    frame.write_parquet(tmp_path / "in.parquet")
-
-    def partial(part):
-        return part.group_by("job").agg(pl.len().cast(pl.Int64).alias("n"), pl.col("z").sum().alias("s"))
-
-    def combine(parts):
-        return pl.concat(parts).group_by("job").agg(pl.col("n").sum(), pl.col("s").sum())
-
-    expected = partial(frame).sort("job")
-    rows = executor.read_rows(spark, tmp_path / "in.parquet")
-    assert executor.query_rows(rows.repartition(3), partial, combine).sort("job").equals(expected)
-    assert query_file(tmp_path / "in.parquet", partial, combine, rows=700).sort("job").equals(expected)
 
 
 CLUSTER = """

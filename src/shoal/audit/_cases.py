@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -388,13 +388,3 @@ CASES: dict[str, tuple[AuditCase, ...]] = {
     "zcdp": _CONCENTRATED,
 }
 RHO = Currency("zcdp", 1e-6)
-
-
-def case_named(mode: str, name: str) -> AuditCase:
-    """The case of a mode with this name."""
-    return next(case for case in CASES[mode] if case.name == name)
-
-
-def with_releases(plan: Plan, **changes: Any) -> Plan:
-    """A plan in which every release is changed alike."""
-    return replace(plan, releases=tuple(replace(each, **changes) for each in plan.releases))

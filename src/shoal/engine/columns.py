@@ -7,7 +7,6 @@ their levels, ordered kinds keep the order of the levels, dates are days since 1
 from __future__ import annotations
 
 import datetime
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -204,8 +203,3 @@ def _text_or_value(level: Any, dtype: Any) -> Any:
     if dtype == pl.String and not isinstance(level, (datetime.date, datetime.datetime)):
         return str(level)
     return level
-
-
-def missing_counts(columns: Iterable[TypedColumn]) -> dict[str, int]:
-    """Number of missing cells in each column that has any."""
-    return {column.name: int(column.missing.sum()) for column in columns if column.missing.any()}

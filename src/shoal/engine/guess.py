@@ -73,11 +73,6 @@ def labelled_columns(names: Collection[str]) -> dict[str, Column]:
     }
 
 
-def looks_like_identifier(column: Column) -> bool:
-    """Whether a guessed column was taken for an identifier."""
-    return column.role == "identifier" and column.reason != ""
-
-
 def can_aggregate(dtype: pl.DataType) -> bool:
     """Whether cells of this type can be read as numbers, levels or dates."""
     known = (pl.Boolean, pl.String, pl.Categorical, pl.Enum, pl.Null, pl.Date, pl.Datetime)

@@ -1,4 +1,4 @@
-"""Missing cells: refuse, drop, keep as a category, or fill from the nearest complete records."""
+"""Missing cells filled from the nearest complete records."""
 
 from __future__ import annotations
 
@@ -7,31 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from shoal.engine.columns import TypedColumn, missing_counts
+from shoal.engine.columns import TypedColumn
 from shoal.engine.encode import Encoder
-from shoal.errors import InputError
 
 NEIGHBOURS = 5
-
-
-def refuse_missing(columns: Sequence[TypedColumn]) -> None:
-    """Raise a sentence that names the columns with missing cells whose policy is to refuse them."""
-    counts = missing_counts(column for column in columns if column.facts.on_missing == "error")
-    if counts:
-        listed = ", ".join(f"{name!r} ({count})" for name, count in list(counts.items())[:8])
-        raise InputError(
-            "Missing cells need a policy (impute, category or drop; for all columns by 'missing', or by column in "
-            f"the schema). Got missing cells in {listed}."
-        )
-
-
-def rows_to_keep(columns: Sequence[TypedColumn]) -> np.ndarray:
-    """Rows without a missing cell in any column whose policy is to drop them."""
-    keep = np.ones(columns[0].values.size if columns else 0, dtype=bool)
-    for column in columns:
-        if column.facts.on_missing == "drop":
-            keep &= ~column.missing
-    return np.flatnonzero(keep)
 
 
 def impute(columns: Sequence[TypedColumn]) -> list[TypedColumn]:

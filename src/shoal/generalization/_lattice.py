@@ -225,12 +225,3 @@ def number_classes(tuples, rows, m, node, up, keys, slots, places, seen, ids):
     for j in range(classes):
         slots[places[j]] = -1
     return classes
-
-
-@kernel()
-def node_cost(tuples, i, node, up, cost):
-    """What record i costs at a node."""
-    total = 0.0
-    for c in range(tuples.shape[1]):
-        total += cost[c, up[c, node[c], tuples[i, c]]]
-    return total

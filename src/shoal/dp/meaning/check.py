@@ -258,12 +258,6 @@ def level_code(column: Column, value: Any) -> int:
         ) from None
 
 
-def level_codes(column: Column, values: tuple[Any, ...]) -> list[int]:
-    """Positions of checked constants among the declared levels, in one pass."""
-    places = {text: place for place, text in reversed(list(enumerate(_level_texts(column))))}
-    return [places[level_text(each)] for each in values]
-
-
 def _level_texts(column: Column) -> list[str]:
     return [level_text(each) for each in levels(column) or ()]
 

@@ -7,7 +7,7 @@ wide costs noise and one that is too narrow clamps: neither touches the guarante
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -199,17 +199,6 @@ def _over(x: float, y: float) -> float:
         return x / y
     except OverflowError:
         return math.copysign(INF, x) * math.copysign(1, y)
-
-
-def monotone(kind: Number, function: Callable[[float], float]) -> tuple[float, float]:
-    """Bounds of a rising function."""
-    ends = []
-    for each in (kind.low, kind.high):
-        try:
-            ends.append(function(each))
-        except (OverflowError, ValueError):
-            ends.append(INF if each > 0 else -INF)
-    return ends[0], ends[1]
 
 
 def wanted(found: Typed, kind: type, what: str) -> Any:

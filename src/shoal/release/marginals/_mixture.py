@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,13 +52,6 @@ class Mixture:
         last = self.column(key[-1]) if key else weight
         shape = [self.starts[at + 1] - self.starts[at] for at in key]
         return (weight.T @ last).reshape(shape).astype(np.float64) / len(self.shares)
-
-    def expectation(self, factors: Mapping[int, np.ndarray]) -> float:
-        """The mean of a product of functions, one for each of some columns."""
-        weight = np.ones(len(self.shares))
-        for at, each in factors.items():
-            weight = weight * (self.column(at) @ each)
-        return float(weight.mean())
 
 
 def fit(

@@ -10,10 +10,10 @@ from __future__ import annotations
 import contextlib
 import pickle
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import polars as pl
@@ -341,17 +341,3 @@ def _merged(rows: DataFrame, plan: PublishPlan) -> np.ndarray:
         sizes += found
         spread += values
     return merged_parts(sizes, plan, added_spread(spread) if spread else None)
-
-
-def query_rows(
-    rows: DataFrame, partial: Callable[[pl.DataFrame], Any], combine: Callable[[Sequence[Any]], Any]
-) -> Any:
-    """Combine the partial results of all batches of a table, for queries: no noise is drawn on the cluster."""
-
-    def look(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        found = [partial(frame_of(batch)) for batch in batches]
-        if found:
-            yield pickled(combine(found))
-
-    with sentences():
-        return combine(list(collected(rows, look)))
