@@ -7,6 +7,8 @@ FULL := $(VENV)/.full
 # The versions that development uses; `make setup CONSTRAINTS=` takes the newest that pyproject.toml allows.
 CONSTRAINTS ?= constraints.txt
 PINNED := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
+# Python compiles a file when it is first imported; compiling them all is a large part of an installation's time.
+INSTALL := $(BIN)/pip install --quiet --no-compile $(PINNED)
 LOWEST := .venv-lowest
 EXTRAS ?= all
 
@@ -17,11 +19,11 @@ help:  ## list the targets
 
 $(CORE): pyproject.toml $(CONSTRAINTS)
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet $(PINNED) -e .
+	$(INSTALL) -e .
 	touch $(CORE)
 
 $(FULL): $(CORE)
-	$(BIN)/pip install --quiet $(PINNED) -e '.[all,test,lint,docs]'
+	$(INSTALL) -e '.[all,test,lint,docs]'
 	touch $(FULL)
 
 setup: $(FULL)  ## install everything into .venv

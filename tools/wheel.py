@@ -31,7 +31,7 @@ def main() -> None:
         constraints = ROOT / "constraints.txt"
         pinned = ["--constraint", str(constraints)] if constraints.exists() else []
         before = time.perf_counter()
-        _run(str(binaries / "pip"), "install", "--quiet", *pinned, str(wheel))
+        _run(str(binaries / "pip"), "install", "--quiet", "--no-compile", *pinned, str(wheel))
         installed = time.perf_counter()
         _run(str(binaries / "shoal"), "--help", where=folder)
         _run(str(binaries / "shoal"), "demo", "--output", "demo", where=folder)

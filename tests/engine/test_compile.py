@@ -8,6 +8,9 @@ import subprocess
 import sys
 
 import numba
+import numpy as np
+
+from shoal.engine.compile import kernel
 
 INNER = """
 from shoal.engine.compile import kernel
@@ -93,3 +96,23 @@ def test_what_another_process_compiles_is_waited_for(tmp_path):
     both = [subprocess.Popen(**python(tmp_path, TWO), stdout=subprocess.PIPE) for _ in range(2)]
     assert sorted(each.communicate(timeout=300)[0].strip() for each in both) == ["0", "1"]
     assert not list((tmp_path / "__pycache__").glob("*.lock"))
+
+
+@kernel()
+def entry(values, place):
+    return values[place]
+
+
+@kernel()
+def entries(values, places):
+    return entry(values, places[0]) + entry(values, 1) + entry(values, places.size)
+
+
+def test_kernels_called_with_small_or_constant_whole_numbers_are_compiled_once():
+    values, types = np.array([1.0, 20.0, 300.0]), numba.types
+    compiled = entry.build()
+    for place in (types.int8, types.int16, types.int32, types.int64, types.literal(1)):
+        compiled.get_call_template((types.float64[::1], place), {})  # as when another kernel calls it
+    assert compiled.signatures == [(types.float64[::1], types.int64)]
+    assert entries(values, np.array([2], np.int32)) == 340.0
+    assert entries(values, np.array([0, 0], np.int16)) == 321.0

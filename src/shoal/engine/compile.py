@@ -74,7 +74,7 @@ class Kernel:
                 return self._built
             import numba
 
-            built = numba.njit(
+            built: Any = numba.njit(
                 nogil=True,
                 parallel=self.parallel,
                 error_model="numpy",
@@ -85,6 +85,7 @@ class Kernel:
                 from shoal.engine.kept import KeptCode
 
                 built._cache = KeptCode(self, _said)  # noqa: SLF001 - numba has no public way to name a cache
+                built.get_call_template = _with_wide_whole_numbers(built)
             for names, name, value in _named(self.py_func):
                 if isinstance(value, Kernel):
                     names[name] = value.build()
@@ -131,6 +132,28 @@ class Kernel:
                 yield f"{name} = {value._fields}"
         cells = function.__closure__ or ()
         yield from (repr(cell.cell_contents) for cell in cells if not callable(cell.cell_contents))
+
+
+def _with_wide_whole_numbers(built: Any) -> Callable[..., Any]:
+    """How other kernels call a kernel: with int64 where they have a smaller whole number or a constant one.
+
+    numba would compile a kernel anew for each of them, and with it all that it calls. numba itself widens whole
+    numbers in arithmetic, so the results are the same.
+    """
+    from numba import types
+
+    kept = built.get_call_template
+
+    def template(arguments: Any, named: Any) -> Any:
+        wide = tuple(_widened(each, types) for each in arguments)
+        return kept(wide, named)
+
+    return template
+
+
+def _widened(given: Any, types: Any) -> Any:
+    plain = types.unliteral(given) if isinstance(given, types.IntegerLiteral) else given
+    return types.int64 if plain in (types.int8, types.int16, types.int32) else plain
 
 
 def siblings(module: str) -> list[Kernel]:

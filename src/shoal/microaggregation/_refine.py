@@ -142,14 +142,18 @@ def _exchange(
     reach = known.shape[1]
     near = np.empty(reach, np.int64)
     near_d = np.empty(reach, np.float32)
-    most = np.max(np.diff(starts))
+    p, most = G.shape[1], 0
+    for g in range(starts.size - 1):
+        most = max(most, starts[g + 1] - starts[g])
     scratch = np.empty((2, most))
-    between = np.empty((2, G.shape[1]))
+    between = np.empty((2, p))
     for block in range(edges.size - 1):
         inside = groups[edges[block] : edges[block + 1]]
         # Neighbours need not be exact: half the digits, twice as many at a time.
-        rows = centres[inside].astype(np.float32)
-        columns = np.ascontiguousarray(rows.T)
+        rows, columns = np.empty((inside.size, p), np.float32), np.empty((p, inside.size), np.float32)
+        for at_g in range(inside.size):
+            for c in range(p):
+                rows[at_g, c] = columns[c, at_g] = centres[inside[at_g], c]
         low = np.empty((inside.size + 3) // 4, np.float32)
         ds = np.full(4 * low.size, np.inf, np.float32)
         for at_g in range(inside.size):
@@ -180,7 +184,8 @@ def _exchange(
                     made += 1
                     changed[g] = clock
                     changed[h] = clock
-            known[g, :filled] = near[:filled]
+            for j in range(filled):
+                known[g, j] = near[j]
             looked[g] = clock
     return made
 
