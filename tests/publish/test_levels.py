@@ -104,3 +104,28 @@ def test_files_list_no_other_levels(tmp_path, ending, method, memory):
     data = out.read_bytes()
     assert b"Farville" not in data
     assert b"rare" not in data
+
+
+@pytest.mark.parametrize("ending", ["sav", "dta"])
+@pytest.mark.parametrize("method", ["mdav", "suppress"])
+def test_labels_of_values_that_are_gone_are_not_written(tmp_path, ending, method):
+    """Stata's `encode` makes a label of every text that occurs."""
+    pyreadstat = pytest.importorskip("pyreadstat")
+    codes = {
+        name: pd.Categorical(cells()[name], categories=levels).codes
+        for name, levels in (("town", TOWNS), ("ill", ILLS))
+    }
+    frame = pd.DataFrame(cells()).assign(**codes)
+    labels = {name: dict(enumerate(levels)) for name, levels in (("town", TOWNS), ("ill", ILLS))}
+    write = {"sav": pyreadstat.write_sav, "dta": pyreadstat.write_dta}[ending]
+    write(frame, str(tmp_path / f"in.{ending}"), variable_value_labels=labels)
+    out = tmp_path / f"out.{ending}"
+    words = f"protect {tmp_path}/in.{ending} -k 4 -o {out} --method {method} --sensitive ill --on-missing drop --accept-risk"
+    said = CliRunner().invoke(app, words.split())
+    assert said.exit_code == 0, said.output
+    read = {"sav": pyreadstat.read_sav, "dta": pyreadstat.read_dta}[ending]
+    found, meta = read(str(out))
+    assert meta.variable_value_labels["ill"] == {0: "cold", 1: "flu"}
+    assert set(meta.variable_value_labels["town"]) == set(found["town"].dropna())
+    assert "Labels of values that occur in no row are not written" in said.output
+    assert b"Farville" not in out.read_bytes()

@@ -181,6 +181,13 @@ def lost_in(frame: pl.DataFrame, ending: str, labels: Mapping[str, Any]) -> tupl
             said.append(f"A {ending} file cannot hold {words}: those of {', '.join(gone)} are not written.")
         elif gone:
             said.append(f"The cells of {', '.join(gone)} are no longer numbers: {words} are not written.")
+    fewer = [
+        name
+        for name, each in kept["variable_value_labels"].items()
+        if len(each) < len(labels["variable_value_labels"][name])
+    ]
+    if fewer and ending in _HOLDS["variable_value_labels"]:
+        said.append(f"Labels of values that occur in no row are not written: some of {', '.join(fewer)}.")
     if ending not in (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".por"):
         return tuple(said)
     for name, dtype in frame.schema.items():
@@ -213,12 +220,24 @@ def _fitting(frame: pl.DataFrame, labels: Mapping[str, Any], key: str, ending: s
             if text and ending in (".sav", ".zsav") and (worded := _text_labels(frame[name], each)):
                 found[name] = worded
             continue
+        if key == "variable_value_labels":
+            each = _present(frame[name], each, labels.get("missing_ranges", {}).get(name, []))
         if key == "missing_ranges" and any(isinstance(part["lo"], str) != text for part in each):
             continue
         if key == "measures" and text and each == "scale":
             continue
         found[name] = each
     return found
+
+
+def _present(
+    cells: pl.Series, labels: Mapping[Any, str], ranges: Iterable[Mapping[str, Any]]
+) -> dict[Any, str]:
+    """Labels of values that occur, and of codes declared as missing: others may tell what was protected."""
+    present = set(cells.unique().to_list())
+    return {
+        code: label for code, label in labels.items() if code in present or _is_declared(code, ranges, set())
+    }
 
 
 def _text_labels(cells: pl.Series, labels: Mapping[Any, str]) -> dict[str, str]:
