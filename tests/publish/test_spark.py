@@ -323,3 +323,23 @@ def test_a_killed_worker_changes_nothing(tmp_path, monkeypatch):
         rows = np.flatnonzero(into == part)
         solved = solve_part(numbered[rows], plan)
         np.testing.assert_array_equal(out["x"].to_numpy()[rows], solved.values[solved.labels, 0])
+
+
+def test_an_interrupted_write_leaves_nothing(tmp_path, monkeypatch):
+    from pyspark.sql.readwriter import DataFrameWriter
+
+    table(300).write_parquet(tmp_path / "in.parquet")
+    write, seen = DataFrameWriter.parquet, []
+
+    def stopped(self, path, *rest, **options):
+        write(self, path, *rest, **options)
+        seen.append((Path(path), (tmp_path / ".out.waiting").stat().st_mode & 0o777))
+        if len(seen) == 2:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(DataFrameWriter, "parquet", stopped)
+    asked = {"k": 4, "method": "mdav", "engine": "spark", "schema": SCHEMA}
+    with pytest.raises(KeyboardInterrupt):
+        protect_file(tmp_path / "in.parquet", tmp_path / "out", **asked)
+    assert [each.name for each in tmp_path.iterdir()] == ["in.parquet"]
+    assert {mode for _, mode in seen} == {0o700}

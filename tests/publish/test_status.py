@@ -312,3 +312,18 @@ def test_identifiers_that_are_no_texts_are_dropped_and_never_hashed(cells, metho
     assert shoal.protect(frame, 3, schema=schema, method=method).frame.columns == ["x"]
     with pytest.raises(InputError, match="must be a text or a number to be hashed. Column 'key'"):
         shoal.protect(frame, 3, schema=schema, method=method, identifiers="hash", accept_risk=True)
+
+
+def test_a_zero_written_with_a_minus_tells_its_record_apart(tmp_path):
+    rng = np.random.default_rng(0)
+    zero = np.zeros(60)
+    zero[3] = -0.0
+    frame = pl.DataFrame({"age": rng.integers(20, 60, 60).astype(float), "debt": zero})
+    result = shoal.protect(frame, 5, method="mdav", leave="debt", accept_risk=True)
+    assert "-0.0" in result.frame.write_csv()
+    assert result.status == "red"
+    frame.write_parquet(tmp_path / "in.parquet")
+    in_parts = protect_file(
+        tmp_path / "in.parquet", tmp_path / "out.csv", k=5, method="mdav", leave="debt", accept_risk=True, n_jobs=1
+    )
+    assert in_parts.figures.at_risk == result.figures.at_risk

@@ -344,3 +344,13 @@ def test_numbers_and_dates_that_became_intervals_are_drawn_as_values():
         assert "drawn as spread over its intervals" in each.caption
         assert abs(each.after.mean() - each.before.mean()) < 0.2 * np.ptp(each.before)
     assert job.levels
+
+
+def test_a_number_that_is_suppressed_as_a_whole_is_drawn(tmp_path):
+    """A text file tells an empty column's type no more: its cells are read as missing texts."""
+    before = pl.DataFrame({"pay": [float(each) for each in range(40)]})
+    after = pl.DataFrame({"pay": pl.Series([None] * 40, dtype=pl.String)})
+    schema = Schema({"pay": Column("pay", kind="number")})
+    (pay,) = compare_columns(before, after, schema, ["pay"], {"pay": 100.0})
+    assert pay.before.size == 40
+    assert pay.after.size == 0

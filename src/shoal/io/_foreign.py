@@ -220,13 +220,12 @@ def _fitting(frame: pl.DataFrame, labels: Mapping[str, Any], key: str, ending: s
             if text and ending in (".sav", ".zsav") and (worded := _text_labels(frame[name], each)):
                 found[name] = worded
             continue
-        if key == "variable_value_labels":
-            each = _present(frame[name], each, labels.get("missing_ranges", {}).get(name, []))
         if key == "missing_ranges" and any(isinstance(part["lo"], str) != text for part in each):
             continue
         if key == "measures" and text and each == "scale":
             continue
-        found[name] = each
+        missing = labels.get("missing_ranges", {}).get(name, [])
+        found[name] = _present(frame[name], each, missing) if key == "variable_value_labels" else each
     return found
 
 

@@ -167,7 +167,7 @@ def _intervals_apart(
         facts.name,
         facts.kind,
         present,
-        np.concatenate(spread),
+        np.concatenate([np.empty(0), *spread]),  # a column that is suppressed as a whole has none
         (),
         (*words, "drawn as spread over its intervals"),
     )

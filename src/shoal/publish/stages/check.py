@@ -62,13 +62,19 @@ def class_rows(
     ]
     rows = published.select(
         pl.struct(roles.known).hash(seed=7).alias(KNOWN),
-        pl.struct(roles.open).hash(seed=7).alias(OPEN),
+        pl.struct(*roles.open, *_minus_zeros(published, roles.left)).hash(seed=7).alias(OPEN),
         pl.any_horizontal(pl.col(roles.known).is_null()).alias(GAP),
         *sensitive,
         *home,
         *links,
     )
     return rows.group_by(pl.all()).len(ROWS).with_columns(pl.col(ROWS).cast(pl.Int64))
+
+
+def _minus_zeros(published: pl.DataFrame, names: Iterable[str]) -> list[pl.Expr]:
+    """Whether cells are zeros with a minus: equal to zero, so that they hash alike, but not written alike."""
+    floats = [name for name in names if published.schema[name].is_float()]
+    return [(1 / pl.col(name) == -float("inf")).alias(f"__minus__{name}") for name in floats]
 
 
 def _hashed(plan: DecidedRoles) -> list[str]:

@@ -252,7 +252,10 @@ class SparkRows:
         assert self.written is not None
         # Put in order only now: Spark looks at what it sorts before it does, which forms groups a second time
         # where they do not lie on disk yet. The published files hold neither row numbers nor parts.
-        self.written.orderBy(*self.by).drop(*OURS).write.parquet(str(self.output))
+        # It gets its name when it is whole: what is interrupted goes with the folder where it waits.
+        whole = self.waiting / "whole"
+        self.written.orderBy(*self.by).drop(*OURS).write.parquet(str(whole))
+        whole.rename(self.output)
         return GivenOut()
 
 
