@@ -1,5 +1,6 @@
 """Recoding beside plain enumeration, beside ARX on its own example, and what every release must hold."""
 
+import math
 import os
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from shoal.generalization._generalize import node_costs
 from shoal.generalization._global import best_node
 from shoal.generalization._lattice import Lattice
 from shoal.generalization._local import recode_locally
-from shoal.generalization._programme import solve
+from shoal.generalization._programme import _both, _Search, solve
+from shoal.generalization._relaxed import relax
 
 from .oracles import best_level, best_partition
 
@@ -48,6 +50,26 @@ def test_local_recoding_is_the_best_partition_and_bounds_hold(rows):
         np.ones(lattice.counts.size),
     ):
         assert lower_bound(lattice, 2, start, sweeps=2) <= best + 1e-9
+
+
+@settings(max_examples=40, deadline=None)
+@given(RECORDS)
+def test_looks_and_refutation_side_by_side_prove_the_same(rows):
+    lattice, costs = lattice_of(rows)
+    best = best_partition(np.array(rows), TREES, costs, 2) * len(rows)
+    facilities, counts = list_facilities(lattice, 2), lattice.counts.astype(float)
+    relaxation = relax(facilities, counts, 2, 1.0, None)
+    found = []
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("shoal.generalization._programme.SOLVED", -1)  # no look settles it alone
+        for _ in range(2):
+            search = _Search(lattice, facilities, counts, 2, relaxation, 0.0, None, 1.5 * best + 0.1)
+            seconds = _both(search, [0.0, math.inf], math.inf)
+            assert seconds > 0
+            found.append((search.best, search.bound, search.labels.tolist()))
+    assert found[0] == found[1]
+    assert found[0][0] == pytest.approx(best, abs=1e-6)
+    assert min(found[0][:2]) == pytest.approx(best, abs=1e-6)
 
 
 @settings(max_examples=40, deadline=None)

@@ -13,9 +13,9 @@ from shoal.generalization._lattice import Joined, Lattice
 from shoal.generalization._near import near_tuples
 
 # The temperature, in mean losses of a record that loses anything, at the start and at the end.
-HOT, COLD = 0.6, 0.06
+HOT, COLD = 0.5, 0.06
 # Above so many records the classes are shared out between two jobs, anew in each round; who moves is found anew too.
-SHARED, ROUNDS = 4_000, 12
+SHARED, ROUNDS = 4_000, 40
 # Classes times values that are counted in them; larger tables keep their first classes.
 MOST_COUNTS = 100_000_000
 

@@ -41,7 +41,9 @@ class PassTables(NamedTuple):
     starts: np.ndarray
     members: np.ndarray
     ids: np.ndarray
+    inside: np.ndarray
     hot: np.ndarray
+    marks: np.ndarray
 
 
 def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 0) -> float:
@@ -69,7 +71,8 @@ def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 0) -
     least = lattice.least_costs()
     nodes, rest = lattice.nodes_by(least, MOST_NODES, float(prices.max()) + 1e-12)
     cheapest = np.array([sum(least[c][level] for c, level in enumerate(node)) for node in nodes.tolist()])
-    counts, parts, room = lattice.counts, _parts(lattice, nodes), _workspace(lattice.counts.size)
+    parts = _parts(lattice, nodes)
+    counts, room = lattice.counts, _workspace(lattice.counts.size, parts.stride.size)
     fixed = counts >= k
     floor = np.minimum(prices, rest)
     floor[fixed] = 0.0
@@ -121,20 +124,20 @@ def _parts(lattice: Lattice, nodes: np.ndarray) -> ColumnParts:
     return ColumnParts(of_node, np.stack(ids), table, stride)
 
 
-def _workspace(n: int) -> PassTables:
-    whole = [np.zeros(n, np.int64) for _ in range(6)]
+def _workspace(n: int, parts: int) -> PassTables:
+    places, seen, sizes, members, ids, inside, hot = (np.zeros(n, np.int64) for _ in range(7))
     slots = np.full(1 << max(4, int(4 * n).bit_length()), -1, np.int64)
-    return PassTables(slots, whole[0], whole[1], np.zeros(n), whole[2], np.zeros(n + 1, np.int64), *whole[3:])
+    starts, marks = np.zeros(n + 1, np.int64), np.zeros((parts, n), np.uint8)
+    return PassTables(slots, places, seen, np.zeros(n), sizes, starts, members, ids, inside, hot, marks)
 
 
 # Kernels: distinct records, nodes by rising cost of their cheapest class; prices changed in place.
 
 
 @kernel()
-def _classes(a, counts, parts, alive, many, limit, share, room):  # noqa: C901, PLR0912 - one step of a compiled search, case by case
+def _classes(a, counts, parts, alive, many, limit, share, room):  # noqa: C901 - one step of a compiled search, case by case
     """Find the classes of node a in which a record's limit exceeds a share of the cost; their number."""
-    n, width = counts.shape[0], parts.stride.shape[0]
-    found = 0
+    width, found = parts.stride.shape[0], 0
     for t in range(many):
         i, price = alive[t], 0.0
         for h in range(width):
@@ -153,8 +156,10 @@ def _classes(a, counts, parts, alive, many, limit, share, room):  # noqa: C901, 
         key, price = np.int64(0), 0.0
         for h in range(width):
             at = parts.of_node[a, h]
-            key += parts.ids[at, room.hot[t]] * parts.stride[h]
-            price += parts.cost[at, parts.ids[at, room.hot[t]]]
+            part = parts.ids[at, room.hot[t]]
+            key += part * parts.stride[h]
+            price += parts.cost[at, part]
+            room.marks[h, part] = 1
         at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
         while room.slots[at] != -1 and room.seen[room.slots[at]] != key:
             at = (at + 1) & mask
@@ -163,31 +168,50 @@ def _classes(a, counts, parts, alive, many, limit, share, room):  # noqa: C901, 
             room.seen[classes], room.places[classes], room.price[classes] = key, at, price
             room.sizes[classes] = room.starts[classes] = 0
             classes += 1
-    for i in range(n):
-        key = np.int64(0)
-        for h in range(width):
-            key += parts.ids[parts.of_node[a, h], i] * parts.stride[h]
-        at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
-        while room.slots[at] != -1 and room.seen[room.slots[at]] != key:
-            at = (at + 1) & mask
-        j = room.slots[at]
-        room.ids[i] = j
-        if j >= 0:
-            room.sizes[j] += counts[i]
-            room.starts[j] += 1
+    matched = _members(a, counts, parts, mask, shift, room)
     for j in range(classes):
         room.slots[room.places[j]] = -1
+    for t in range(found):
+        for h in range(width):
+            room.marks[h, parts.ids[parts.of_node[a, h], room.hot[t]]] = 0
     total = 0
     for j in range(classes):
         total += room.starts[j]
         room.starts[j] = total
     room.starts[classes] = total
-    for i in range(n - 1, -1, -1):
-        j = room.ids[i]
-        if j >= 0:
-            room.starts[j] -= 1
-            room.members[room.starts[j]] = i
+    for t in range(matched - 1, -1, -1):
+        j = room.ids[t]
+        room.starts[j] -= 1
+        room.members[room.starts[j]] = room.inside[t]
     return classes
+
+
+@kernel()
+def _members(a, counts, parts, mask, shift, room):
+    """List the records of the classes in the table, with their class, and count them; their number."""
+    width, matched = parts.stride.shape[0], 0
+    first, marks = parts.ids[parts.of_node[a, 0]], room.marks[0]
+    for i in range(counts.shape[0]):
+        # Most records share no part of their class with a record in question: they are passed over at once.
+        if marks[np.uint32(first[i])] == 0:
+            continue
+        key, apart = first[i] * parts.stride[0], False
+        for h in range(1, width):
+            part = parts.ids[parts.of_node[a, h], i]
+            apart = apart or room.marks[h, part] == 0
+            key += part * parts.stride[h]
+        if apart:
+            continue
+        at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
+        while room.slots[at] != -1 and room.seen[room.slots[at]] != key:
+            at = (at + 1) & mask
+        j = room.slots[at]
+        if j >= 0:
+            room.sizes[j] += counts[i]
+            room.starts[j] += 1
+            room.ids[matched], room.inside[matched] = j, i
+            matched += 1
+    return matched
 
 
 @kernel()

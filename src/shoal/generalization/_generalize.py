@@ -58,7 +58,7 @@ class Generalize(Recoder):
     apart : str, optional
         A column, households for one, of which every class must hold k different values: k counts them instead of
         records. Give `columns` as well.
-    proposals : int, default 200
+    proposals : int, default 150
         Of the local search, for each record that is not released as it is.
     certify : bool or "full", default True
         Bound the loss of local recoding from below; "full" with more work for a higher bound.
@@ -139,7 +139,7 @@ class Generalize(Recoder):
         classes: str = "ancestors",
         columns: Sequence[str] | None = None,
         apart: str | None = None,
-        proposals: int = 200,
+        proposals: int = 150,
         certify: bool | str = True,
         time_limit: float | None = None,
         random_state: int = 0,

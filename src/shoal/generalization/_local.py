@@ -51,7 +51,7 @@ def recode_locally(
     lattice: Lattice,
     conditions: Conditions,
     *,
-    proposals: int = 200,
+    proposals: int = 150,
     unit: float = 0.0,
     certify: bool | str = True,
     time_limit: float | None = None,
@@ -63,7 +63,7 @@ def recode_locally(
     ----------
     lattice : Lattice
     conditions : Conditions
-    proposals : int, default 200
+    proposals : int, default 150
         For each record that is not released as it is.
     unit : float, default 0
         Total costs differ by at least this much, where that is known.
@@ -90,9 +90,7 @@ def recode_locally(
         if task is not None:
             bound, seconds = task.result()
     if facilities is not None:
-        began = time.thread_time()
-        labels, bound = _solved(lattice, conditions, facilities, labels, unit, time_limit, full=full)
-        seconds = time.thread_time() - began
+        labels, bound, seconds = _solved(lattice, conditions, facilities, labels, unit, time_limit, full=full)
     loss = mean_cost(lattice, labels)
     found = class_nodes(lattice.tuples[lattice.of_row], labels, int(labels.max()) + 1, lattice.joined)
     return LocalRecoding(labels, found, loss, None if bound is None else min(bound, loss), seconds)
@@ -101,8 +99,8 @@ def recode_locally(
 def _solved(
     lattice: Lattice, conditions: Conditions, facilities: Facilities, labels: np.ndarray, unit: float,
     time_limit: float | None, *, full: bool,
-) -> tuple[np.ndarray, float]:  # fmt: skip
-    """Better labels of a small table where its programme finds them, and a bound on the mean cost."""
+) -> tuple[np.ndarray, float, float]:  # fmt: skip
+    """Better labels of a small table where its programme finds them, a bound on the mean cost, and its seconds."""
     n, cost = lattice.n_records, mean_cost(lattice, labels)
     programme = solve(
         lattice, facilities, conditions.k, cost * n, unit=unit, time_limit=time_limit, full=full
@@ -110,7 +108,7 @@ def _solved(
     found = programme.labels
     if found is not None and bool(conditions.holds(found).all()) and mean_cost(lattice, found) < cost:
         labels = found
-    return labels, programme.bound / n
+    return labels, programme.bound / n, programme.seconds
 
 
 def _bounded(lattice: Lattice, k: int, first: np.ndarray, full: bool) -> tuple[float, float]:

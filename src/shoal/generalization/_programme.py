@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,10 +29,13 @@ class Programme:
         The class of each record; None where nothing better than what was known was found.
     bound : float
         No recoding costs less in all.
+    seconds : float
+        What it took of a processor.
     """
 
     labels: np.ndarray | None
     bound: float
+    seconds: float
 
 
 def solve(
@@ -67,21 +72,23 @@ def solve(
     membership that adds more to it than a cost allows is in no recoding of that cost: few are left to look at, and
     where none of them makes such a recoding, every recoding costs more.
     """
+    began = time.thread_time()
     counts = lattice.counts.astype(np.float64)
     scale = unit
     if unit <= 0:
         scale = float(np.median(facilities.cost[facilities.cost > 0])) if (facilities.cost > 0).any() else 0.0
     relaxation = relax(facilities, counts, k, scale, time_limit)
     if relaxation is None:
-        return Programme(None, 0.0)
+        return Programme(None, 0.0, time.thread_time() - began)
     search = _Search(lattice, facilities, counts, k, relaxation, unit, time_limit, labels_cost)
-    for step in SEARCHED:
-        if search.closed():
-            break
-        search.look(step * scale)
+    first, *others = SEARCHED
     if not search.closed():
-        search.refute(math.inf if full else PROVED)
-    return Programme(search.labels, min(search.best, _raised(search.bound, unit)))
+        search.look(first * scale)
+    beside = 0.0
+    if not search.closed():
+        beside = _both(search, [step * scale for step in others], math.inf if full else PROVED)
+    seconds = time.thread_time() - began + beside
+    return Programme(search.labels, min(search.best, _raised(search.bound, unit)), seconds)
 
 
 @dataclass
@@ -107,11 +114,16 @@ class _Search:
         close = 1e-6 * self.unit if self.unit else -1e-9 * max(1.0, self.best)
         return self.best - self.unit - _raised(self.bound, self.unit) < -close
 
+    def whole(self) -> bool:
+        """Whether so few memberships could be in a better recoding that one look at them all settles it."""
+        gap = self.best - self.unit - self.relaxation.bound
+        return int((self.relaxation.added <= gap + 1e-6).sum()) <= SOLVED
+
     def look(self, reach: float) -> None:
         """Look for a better recoding among memberships near the relaxation; among all that could be in one, if few."""
         base, added = self.relaxation.bound, self.relaxation.added
         gap = self.best - self.unit - base
-        if int((added <= gap + 1e-6).sum()) <= SOLVED:
+        if self.whole():
             reach = gap
         members = (added <= min(reach, gap) + 1e-6) | self.relaxation.used[self.facilities.facility]
         cutoff = self.best - (0.5 * self.unit if self.unit else 1e-9 * self.best)
@@ -152,6 +164,37 @@ class _Search:
         if done.values.size and done.objective < self.best - 1e-9:
             self.best, self.labels = done.objective, _labels(self.lattice, part, done.values)
         return done
+
+
+def _both(search: _Search, steps: list[float], most: float) -> float:
+    """Look further, and refute what lies below the best: side by side where a look alone cannot settle it.
+
+    Returns the seconds of a processor that the side took. Both start from the same recoding, whatever the other finds meanwhile, so that a run repeats.
+    """
+    if search.whole():
+        for step in steps:
+            if not search.closed():
+                search.look(step)
+        if not search.closed():
+            search.refute(most)
+        return 0.0
+    other = replace(search)
+
+    def refuted() -> float:
+        began = time.thread_time()
+        other.refute(most)
+        return time.thread_time() - began
+
+    with ThreadPoolExecutor(1) as beside:
+        task = beside.submit(refuted)
+        for step in steps:
+            if not search.closed():
+                search.look(step)
+        seconds = task.result()
+    search.bound = max(search.bound, other.bound)
+    if other.best < search.best - 1e-9:
+        search.best, search.labels = other.best, other.labels
+    return seconds
 
 
 def _raised(bound: float, unit: float) -> float:
