@@ -324,6 +324,12 @@ def test_a_zero_written_with_a_minus_tells_its_record_apart(tmp_path):
     assert result.status == "red"
     frame.write_parquet(tmp_path / "in.parquet")
     in_parts = protect_file(
-        tmp_path / "in.parquet", tmp_path / "out.csv", k=5, method="mdav", leave="debt", accept_risk=True, n_jobs=1
+        tmp_path / "in.parquet",
+        tmp_path / "out.csv",
+        k=5,
+        method="mdav",
+        leave="debt",
+        accept_risk=True,
+        n_jobs=1,
     )
     assert in_parts.figures.at_risk == result.figures.at_risk
