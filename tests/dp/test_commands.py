@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
 from importlib.resources import files
@@ -140,6 +141,17 @@ def test_groups_several_figures_and_cost(run):
     ]
     _, out, _ = run(*words, "--json", "--cost")
     assert json.loads(out)["epsilon"] == 0.0
+
+
+def test_the_cost_shows_the_accuracy_of_every_figure_that_public_facts_tell(run):
+    query = "SELECT AVG(income) AS a, MEDIAN(income) AS m, MAX(age) AS x, STDDEV(age) AS s FROM survey"
+    code, out, err = run("ask", "survey.csv", query, "--schema", "survey.toml", "--epsilon", 1, "--cost")
+    assert code == 0, err
+    lines = dict(line.split(" ", 1) for line in out.splitlines()[:4])
+    assert re.search(r"95 % within [\d.e+]+ with 1,000 rows$", lines["a"])
+    assert re.search(r"95 % within [\d,]+ ranks$", lines["m"])
+    assert re.search(r"95 % with at most [\d,]+ rows above it$", lines["x"])
+    assert re.search(r"its square 95 % within [\d.e+]+ with 1,000 rows$", lines["s"])
 
 
 def test_options_of_the_modes(run):

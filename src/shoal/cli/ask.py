@@ -27,6 +27,7 @@ from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
     from shoal.dp.answering.answer import Answer
+    from shoal.dp.answering.cost import CostPart
     from shoal.dp.ledger.ledger import Ledger
     from shoal.dp.session import Session
     from shoal.schema import Schema
@@ -314,6 +315,28 @@ def _number(value: Any) -> str:
     return f"{value:.8g}" if isinstance(value, float) else str(value)
 
 
+_IN_ROWS = {
+    "quantile": ", 95 % within {:,} ranks",
+    "min": ", 95 % with at most {:,} rows below it",
+    "max": ", 95 % with at most {:,} rows above it",
+    "mode": ", 95 % with no level {:,} rows more frequent",
+}
+
+
+def _accuracy(part: CostPart) -> str:
+    """The error to expect of one figure, as far as public facts tell it."""
+    said = f", noise scale {part['noise_scale']:.6g}" if "noise_scale" in part else ""
+    if "error" in part:
+        said += f", 95 % within {part['error']:.6g}"
+    elif "error_of_1000_rows" in part:
+        said += f", 95 % within {part['error_of_1000_rows']:.6g} with 1,000 rows"
+    elif "square_of_1000_rows" in part:
+        said += f", its square 95 % within {part['square_of_1000_rows']:.6g} with 1,000 rows"
+    elif "error_in_rows" in part:
+        said += _IN_ROWS.get(part["release"], "").format(part["error_in_rows"])
+    return said
+
+
 def _show_cost(session: Session, query: str, spend: dict[str, float | None], as_json: bool) -> None:
     cost, word = session.cost(query, **spend), session.currency.word  # type: ignore[arg-type]
     if as_json:
@@ -322,11 +345,8 @@ def _show_cost(session: Session, query: str, spend: dict[str, float | None], as_
         print_json(facts | ({} if cost.rho is None else {"rho": cost.rho}))
         return
     for part in cost.parts:
-        scale = f", noise scale {part['noise_scale']:.6g}" if "noise_scale" in part else ""
-        scale += f", 95 % within {part['error']:.6g}" if "error" in part else ""
-        typer.echo(
-            f"{part['figure']} ({part['release']}): {word} {part['rho'] if word == 'rho' else part['epsilon']}{scale}"
-        )
+        amount = part["rho"] if word == "rho" else part["epsilon"]
+        typer.echo(f"{part['figure']} ({part['release']}): {word} {amount}{_accuracy(part)}")
     more = "" if cost.questions_left is None else f", about {cost.questions_left:,} such questions"
     typer.echo(f"in all {word} {cost.spent}, remaining {cost.remaining}{more}")
 
