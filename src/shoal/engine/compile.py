@@ -135,7 +135,7 @@ class Kernel:
 
 
 def _with_wide_whole_numbers(built: Any) -> Callable[..., Any]:
-    """How other kernels call a kernel: with int64 where they have a smaller whole number or a constant one.
+    """How other kernels call a kernel: with int64 where they have a smaller whole number, and never with a constant.
 
     numba would compile a kernel anew for each of them, and with it all that it calls. numba itself widens whole
     numbers in arithmetic, so the results are the same.
@@ -152,7 +152,9 @@ def _with_wide_whole_numbers(built: Any) -> Callable[..., Any]:
 
 
 def _widened(given: Any, types: Any) -> Any:
-    plain = types.unliteral(given) if isinstance(given, types.IntegerLiteral) else given
+    plain = (
+        types.unliteral(given) if isinstance(given, types.IntegerLiteral | types.BooleanLiteral) else given
+    )
     return types.int64 if plain in (types.int8, types.int16, types.int32) else plain
 
 
