@@ -384,9 +384,11 @@ class Broken(Microaggregator):
         return labels
 
 
-def test_nothing_is_given_out_when_the_check_fails():
-    with pytest.raises(GuaranteeError, match="not given out"):
-        shoal.protect(pl.DataFrame({"x": np.arange(8.0)}), 3, method=Broken())
+@pytest.mark.parametrize("accepted", [False, True])
+def test_nothing_is_given_out_when_the_check_fails(accepted):
+    """Who accepts a risk does not accept a promise that is not kept."""
+    with pytest.raises(GuaranteeError, match="does not keep its promise, so it is not given out"):
+        shoal.protect(pl.DataFrame({"x": np.arange(8.0)}), 3, method=Broken(), accept_risk=accepted)
 
 
 @pytest.mark.parametrize(
