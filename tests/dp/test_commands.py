@@ -9,15 +9,19 @@ import sys
 from importlib.resources import files
 from pathlib import Path
 
+import polars as pl
 import pytest
 import typer
 
+import shoal
 import shoal.cli
 from shoal.cli import ask, audit, ledger, protect, release, workload
 from shoal.datasets import load_survey, load_survey_schema
 from shoal.dp.correlation import FrozenMixture, GivenDegrees, Groups, save_model
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.loading.load import load
+from shoal.errors import GuaranteeError
+from shoal.publish import protect_file
 
 DATA = Path(str(files("shoal.datasets"))) / "data"
 COUNT = "SELECT COUNT(*) FROM t WHERE age >= 40"
@@ -248,6 +252,24 @@ def test_a_protected_copy_ends_the_total_of_a_data_set_under_a_ledger(run):
     assert "the ledger total of this data set has ended" in run(*question)[1]
     entries = list(Ledger("survey.ledger.db").entries())
     assert [each.body for each in entries if each.kind == "end"] == ["protected copy"]
+
+
+@pytest.mark.parametrize("way", ["frame", "file"])
+def test_a_protected_copy_made_in_python_ends_the_total_too(run, way):
+    question = ["ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1]
+    assert "has ended" not in run(*question)[1]
+    asked = {"k": 5, "columns": ["age", "income"], "method": "mdav", "schema": "survey.toml"}
+
+    def make(**more):
+        if way == "frame":
+            return shoal.protect(pl.read_csv("survey.csv"), **asked, **more)
+        return protect_file("survey.csv", "out.csv", **asked, **more)
+
+    with pytest.raises(GuaranteeError):
+        make()
+    assert "has ended" not in run(*question)[1]  # refused, so nothing has left
+    make(accept_risk=True)
+    assert "the ledger total of this data set has ended" in run(*question)[1]
 
 
 def test_after_a_release_answers_count_double(run):

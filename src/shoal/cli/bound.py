@@ -49,9 +49,9 @@ def bound(
         table = table.select(chosen)
     given = None if labels is None else _read_labels(labels)
     loss = None if given is None else partition_loss(table, given, k)
-    width = len(Frame(table).numeric_columns())
-    plan = forecast(len(table), width, k, _as_effort(effort))
-    if width and len(table) >= k:
+    used = Frame(table).numeric_columns()
+    plan = forecast(len(table), len(used), k, _as_effort(effort))
+    if used and len(table) >= k:
         typer.echo(plan, err=True)
     with progress() as tell:
         tell("nearest neighbours")
@@ -62,7 +62,7 @@ def bound(
             labels=given,
             progress=lambda stage, value: tell(f"{stage}: at least {value:.4f} %"),
         )
-    facts = _facts(found, loss, k, len(table))
+    facts = {**_facts(found, loss, k, len(table)), "columns": list(used)}
     if json:
         print_json(facts)
     else:
@@ -99,6 +99,9 @@ def _words(facts: Json, *, given_partition: bool) -> str:
             lines.append("It is proven optimal.")
         else:
             lines.append(f"At most {facts['gap']:.3g} % of that could be saved by any other.")
+    lines.append(
+        f"Columns: {', '.join(facts['columns'])}; a loss that was measured on others is no match for this bound."
+    )
     lines.append(f"Method: {facts['method']}, {facts['seconds']:.1f} s.")
     if facts["note"]:
         lines.append(facts["note"])

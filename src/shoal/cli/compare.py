@@ -121,7 +121,7 @@ def _sizes(text: str) -> list[int]:
 def _write(result: Comparison, source: ReadTable, output: Path) -> None:
     """Protect as recommended; the table is written, and the data set's total ended, together."""
     from shoal import io
-    from shoal.cli.protect import end_total
+    from shoal.publish.calls import end_total
 
     made = result.protect(source.frame, labelled=source.labelled())
     with io.together():

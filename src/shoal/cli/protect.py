@@ -119,7 +119,7 @@ def _in_parts(
     """The table part by part; it is written by the run itself."""
     from shoal import io
     from shoal.errors import StoppedError
-    from shoal.publish.calls import check_beside, executor_for
+    from shoal.publish.calls import check_beside, end_total, executor_for
     from shoal.publish.pipeline import protect as run
 
     check_beside(request)
@@ -161,6 +161,7 @@ def in_memory(
 def _write(result: Protection, source: Any) -> None:
     """Everything that goes to disk, all or nothing; what is given out is noted in the ledger."""
     from shoal import io
+    from shoal.publish.calls import end_total
 
     assert result.output is not None
     with io.together():
@@ -178,22 +179,6 @@ def _write_beside(result: Protection) -> None:
         from shoal.evidence import run_of_protection
 
         run_of_protection(result).save(result.request.save_run)
-
-
-def end_total(request: ProtectionRequest) -> None:
-    """Note a protected copy, which tells about the table without any epsilon, in the ledger beside the schema."""
-    if request.schema is None or request.schema_file is None:
-        return
-    beside = Path(request.schema_file).with_suffix(".ledger.db")
-    if not beside.exists():
-        return
-    from shoal.dp.ledger.ledger import Ledger
-
-    ledger = Ledger(beside)
-    try:
-        ledger.end_total(request.schema.id, "protected copy")
-    finally:
-        ledger.close()
 
 
 def tell_result(result: Protection, *, json: bool) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
@@ -42,7 +43,8 @@ def protect(frame: Any, k: int = 5, *, progress: Progress | None = None, **field
     The guarantee is k-anonymity of the aggregated columns (and strata) taken as quasi-identifiers, and
     nothing about columns left as they are; `Protection.notes` names those. The same table, request and seed give the
     same result on any machine, unless `time_limit` asks for the clock. The index of a pandas frame is not published unless it
-    only numbers the rows.
+    only numbers the rows. Where the file of `schema` has a ledger of private answers beside it, the ledger's total ends:
+    a protected copy tells of the table without any epsilon.
 
     Examples
     --------
@@ -53,7 +55,8 @@ def protect(frame: Any, k: int = 5, *, progress: Progress | None = None, **field
     ('green', [21.0, 21.0, 21.0, 61.0, 61.0, 61.0])
     """
     labelled = fields.pop("labelled", ())
-    return run(_request(protect, k, fields), Memory(frame, labelled), progress)
+    request = _request(protect, k, fields)
+    return run(request, Memory(frame, labelled), progress, functools.partial(end_total, request))
 
 
 def protect_file(
@@ -97,9 +100,28 @@ def protect_file(
         )
     check_beside(request)
     with io.together():
-        result = run(request, executor_for(path, output, request), progress).placed(str(path), str(output))
+        noted = functools.partial(end_total, request)
+        result = run(request, executor_for(path, output, request), progress, noted).placed(
+            str(path), str(output)
+        )
         write_beside(result)
     return result
+
+
+def end_total(request: ProtectionRequest) -> None:
+    """Note a protected copy, which tells of the table without any epsilon, in the ledger beside the schema's file."""
+    if request.schema is None or request.schema_file is None:
+        return
+    beside = Path(request.schema_file).with_suffix(".ledger.db")
+    if not beside.exists():
+        return
+    from shoal.dp.ledger.ledger import Ledger
+
+    ledger = Ledger(beside)
+    try:
+        ledger.end_total(request.schema.id, "protected copy")
+    finally:
+        ledger.close()
 
 
 def check_beside(request: ProtectionRequest) -> None:
