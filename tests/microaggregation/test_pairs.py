@@ -185,11 +185,12 @@ def test_the_default_is_repeated_by_its_proposals():
 
 
 @pytest.mark.parametrize(("seed", "k"), [(5, 10), (6, 10), (7, 25)])
-def test_records_alike_are_not_lost_to_a_path(seed, k):
+@pytest.mark.parametrize("random_state", [0, 3])
+def test_records_alike_are_not_lost_to_a_path(seed, k, random_state):
     """Most records of a rounded table have more copies than a list has room for."""
     X = np.round(np.random.default_rng(seed).normal(size=(200, 2)))
     Z = (X - X.mean(axis=0)) / X.std(axis=0)
-    annealed = Anneal(k=k, max_proposals=10_000_000, random_state=0).fit(X).labels_
+    annealed = Anneal(k=k, max_proposals=10_000_000, random_state=random_state).fit(X).labels_
     path = PathExchange(k=k).fit(X).labels_
     assert sum_of_squares(Z, annealed) <= sum_of_squares(Z, path) + 1e-9
 

@@ -208,7 +208,7 @@ class Anneal(Microaggregator):
             if total > 0 and Z.shape[0] >= 2 * self.k:
                 search: Search | PairSearch | GlobalSearch | None = None
                 try:
-                    task = SearchTask(Z, self.k, labels, work, workers, rng, report)
+                    task = SearchTask(Z, self.k, labels, work, workers, rng, report, given)
                     if shape.by_pairs:
                         search = PairSearch(task)
                     else:

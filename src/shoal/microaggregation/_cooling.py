@@ -100,7 +100,7 @@ class CoolingSearch(ABC, Generic[State]):
     begun: float
 
     def __init__(self, task: SearchTask) -> None:
-        self.k, self.first, self.Z = task.k, task.labels, task.Z
+        self.k, self.first, self.given = task.k, task.labels, task.as_given
         self.work, self.workers, self.rng, self.report = task.work, task.workers, task.rng, task.report
         self.best: State | None = None
 
@@ -159,7 +159,7 @@ class CoolingSearch(ABC, Generic[State]):
         if per < 1 or self.begun <= 0 or self.work.over():
             return
         if self.shape.worth_a_path(per * n):
-            self.best = self._build(along_path(self.Z, self.k)[self.order])
+            self.best = self._build(along_path(self.given, self.k)[self.order])
         if len(self.states) > 1:
             self._rounds(per)
         else:

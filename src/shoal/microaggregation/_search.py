@@ -63,6 +63,7 @@ class Search:
 
     def __init__(self, task: SearchTask) -> None:
         self.Z, self.block, self.first = task.Z, Block.of(task.Z, task.k), task.labels
+        self.given = task.as_given
         self.work, self.workers, self.rng, self.report = task.work, task.workers, task.rng, task.report
         self.labels, self.sse = self.first, self.block.sse(self.first)
         self.scale = self.sse / self.first.size
@@ -84,7 +85,7 @@ class Search:
         self.anneal(self.first, HOT, length // (32 * CHAINS))  # soon something good, if interrupted
         # Where groups are large for the table the annealing is a third of all, or more.
         if shape.worth_a_path(4 * length):
-            self._offer(along_path(self.Z, k))
+            self._offer(along_path(self.given, k))
         several = length >= MANY * n and not (self.work.exact and self.block.even)
         runs = RUNS.get(k, CHAINS) if several else CHAINS
         for _ in range(runs // CHAINS):

@@ -25,6 +25,8 @@ class SearchTask:
     rng : numpy.random.Generator
     report : callable
         Called now and then with a function that gives the SSE.
+    given : array of float64, optional
+        The table as it was given, where `Z` is moved to its centre: there ties fall as in the methods themselves.
     """
 
     Z: np.ndarray
@@ -34,3 +36,9 @@ class SearchTask:
     workers: ThreadPoolExecutor
     rng: np.random.Generator
     report: Report
+    given: np.ndarray | None = None
+
+    @property
+    def as_given(self) -> np.ndarray:
+        """The table for methods that a search takes partitions from."""
+        return self.Z if self.given is None else self.given
