@@ -16,7 +16,7 @@ from shoal.engine.encode import standardise, sum_of_squares
 from shoal.engine.kernels import exchange
 from shoal.engine.kernels.distance import squared_distance
 from shoal.errors import InputError, ParameterError
-from shoal.microaggregation import MDAV, Anneal
+from shoal.microaggregation import MDAV, Anneal, PathExchange, refine
 from shoal.microaggregation import _anneal_kernels as kernels
 from shoal.microaggregation._regions import Block
 from shoal.microaggregation._work import Shape, Work
@@ -249,11 +249,30 @@ def test_the_clock_is_kept():
     assert fitted.information_loss_ <= fitted.start_loss_ * (1 + 1e-9)
 
 
-def test_no_time_gives_the_start():
+def test_no_time_gives_the_start_after_exchanges():
     X = wide()
     fitted = Anneal(k=4, time_limit=0, random_state=0).fit(X)
-    assert fitted.information_loss_ == pytest.approx(MDAV(k=4).fit(X).information_loss_)
+    start, Z = MDAV(k=4).fit(X), standardise(X)
+    assert fitted.start_loss_ == pytest.approx(start.information_loss_)
+    exchanged = 100 * sum_of_squares(Z, refine(Z, start.labels_, 6)) / np.sum(Z * Z)
+    assert fitted.information_loss_ == pytest.approx(exchanged)
     assert fitted.n_proposals_ == 0
+
+
+@pytest.mark.parametrize(("n", "k"), [(50, 5), (120, 10)])
+def test_five_hundred_columns_are_not_lost_to_path_and_exchange(n, k):
+    """All records are about equally far apart, so that what suits ten columns is far too hot."""
+    X = np.random.default_rng(n + k).normal(size=(n, 500))
+    found = Anneal(k=k, max_proposals=1_500_000, random_state=1).fit(X)
+    assert found.information_loss_ < 0.999 * PathExchange(k=k).fit(X).information_loss_
+
+
+def test_directions_are_counted_and_not_columns():
+    rng = np.random.default_rng(0)
+    few = rng.normal(size=(300, 4)) @ rng.normal(size=(4, 200))
+    assert Block.of(few, 5).cool == Block.of(few[:, :3], 5).cool == 1.0
+    assert Block.of(rng.normal(size=(300, 200)), 5).cool < 0.5
+    assert Block.of(np.repeat(rng.normal(size=(10, 200)), 30, axis=0), 5).cool == 1.0  # copies tell nothing
 
 
 def test_stops_when_nothing_improves():

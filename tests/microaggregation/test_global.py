@@ -514,3 +514,15 @@ def test_long_annealings_of_even_tables_look_at_fewer_groups_where_it_is_cold(
     assert (widths[-1] < 0.6 * widths[0]) == narrows
     assert len(set(widths)) == 1 or narrows
     assert set(rates) == {16 if narrows else 32}
+
+
+def test_a_long_annealing_of_a_skewed_table_is_cooled_as_a_small_one(monkeypatch):
+    """Cubes of normal data: as cold as for few sweeps, many more of them bring nothing."""
+    X = np.random.default_rng(11).normal(size=(6_200, 6)) ** 3
+    losses = []
+    for long in (400, 10**9):
+        monkeypatch.setattr(module, "LONG", long)
+        fitted = Anneal(k=5, max_proposals=500 * len(X), random_state=1).fit(X)
+        losses.append(fitted.information_loss_)
+        np.testing.assert_array_less(4, np.bincount(fitted.labels_))
+    assert losses[0] != losses[1]

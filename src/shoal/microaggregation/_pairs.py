@@ -20,7 +20,7 @@ from shoal.microaggregation._pair_kernels import (
     sum_pairs,
     sweep_pairs,
 )
-from shoal.microaggregation._regions import neighbours
+from shoal.microaggregation._regions import coolness, directions, neighbours
 from shoal.microaggregation._task import SearchTask
 from shoal.microaggregation._work import Shape
 
@@ -55,7 +55,7 @@ class PairSearch(CoolingSearch[PairGroups]):
         self.table = PairTable(squared_distances(X), lists, heat.astype(np.float32))
         self._begin()
         self.heats = ALIKE_HEATS if alike else self.heats
-        self.table.heat[:] *= np.float32(self.begun / n)
+        self.table.heat[:] *= np.float32(coolness(directions(X, near)) * self.begun / n)
 
     def _build(self, labels: np.ndarray) -> PairGroups:
         n, k = labels.size, self.k

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.kernels.axes import blocks_of
+from shoal.engine.kernels.axes import Each, blocks_of
 from shoal.engine.kernels.distance import squared_rows_by_four, squares_to
 from shoal.engine.kernels.nearest import sort_in
 
@@ -22,9 +22,12 @@ YIELD = 0.02
 LEARNED = 100
 # Groups whose centroids are compared with each other: the time for finding neighbours grows with it.
 BLOCK = 800
+# Blocks whose groups are exchanged by one job; a constant, so that threads do not matter. A job learns by itself which
+# pairs are worth a look, and what all have learned is added up for the next pass.
+LOT = 16
 
 
-def refine(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
+def refine(Z: np.ndarray, labels: np.ndarray, passes: int = 3, each: Each = map) -> np.ndarray:
     """Exchange records between neighbouring groups while that lowers the SSE.
 
     Parameters
@@ -34,6 +37,8 @@ def refine(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
         Groups 0..c-1.
     passes : int, default 3
         How often neighbours are looked up anew, each time in other blocks.
+    each : function, default map
+        Applies a function to all of its arguments, perhaps on several threads: the result is the same.
 
     Returns
     -------
@@ -64,32 +69,38 @@ def refine(Z: np.ndarray, labels: np.ndarray, passes: int = 3) -> np.ndarray:
     known = np.full((sizes.size, NEIGHBOURS), -1, np.int64)
     looked, changed = np.zeros(sizes.size, np.int64), np.zeros(sizes.size, np.int64)
     tried, paid = np.zeros(BINS, np.int64), np.zeros(BINS, np.int64)
+    state = G, order, starts, centres, away, wide
     for turn in range(passes):
-        blocks = blocks_of(centres, BLOCK, (0.38, 0.62, 0.5)[turn % 3])  # so that borders move
-        edges = np.cumsum([0, *(block.size for block in blocks)])
-        clock = 1 + turn * sizes.size
-        tried //= 2
-        paid //= 2
-        made = _exchange(
-            G,
-            order,
-            starts,
-            centres,
-            away,
-            wide,
-            np.concatenate(blocks),
-            edges,
-            known,
-            looked,
-            changed,
-            clock,
-            tried,
-            paid,
-        )
+        blocks = blocks_of(centres, BLOCK, (0.38, 0.62, 0.5)[turn % 3], each)  # so that borders move
+        memory = known, looked, changed, 1 + turn * sizes.size
+        made, tried, paid = _pass(blocks, state, memory, (tried // 2, paid // 2), each)
         if made == 0:
             break
     labels[order] = np.repeat(np.arange(sizes.size), sizes)
     return labels
+
+
+def _pass(
+    blocks: list[np.ndarray],
+    state: tuple[np.ndarray, ...],
+    memory: tuple[np.ndarray, np.ndarray, np.ndarray, int],
+    counts: tuple[np.ndarray, np.ndarray],
+    each: Each,
+) -> tuple[int, np.ndarray, np.ndarray]:
+    """Exchange within all blocks, some to a job: how many exchanges were made, and which pairs were tried and paid."""
+    edges = np.cumsum([0, *(block.size for block in blocks)])
+    groups, (known, looked, changed, clock) = np.concatenate(blocks), memory
+
+    def exchange(lot: int) -> tuple[int, np.ndarray, np.ndarray]:
+        own, (tried, paid) = edges[lot : lot + LOT + 1], (count.copy() for count in counts)
+        made = _exchange(*state, groups, own, known, looked, changed, clock + own[0], tried, paid)
+        return made, tried, paid
+
+    lots = list(each(exchange, range(0, len(blocks), LOT)))
+    tried, paid = (
+        before + sum(lot[at] - before for lot in lots) for at, before in enumerate(counts, start=1)
+    )
+    return sum(made for made, _, _ in lots), tried, paid
 
 
 # Kernels

@@ -15,6 +15,41 @@ HOT, COLD = 3.0, 0.02
 """First and last temperature of an annealing, in units of SSE per record."""
 
 
+LISTED, DIRECTIONS, MEASURED = 12, 12.0, 1_000
+"""Near records by which directions are counted, how many of these there may be before it is cooler, and the records
+from which they are counted."""
+
+
+def directions(X: np.ndarray, near: np.ndarray) -> float:
+    """In how many directions records spread, about; columns that go together count once, copies not at all.
+
+    The number of records within a distance grows by its power of the number of directions, which the nearest and the
+    twelfth nearest of some records tell.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> near = np.argsort(((X[:, None] - X) ** 2).sum(axis=2), axis=1)[:, 1:]
+    >>> 1.5 < directions(X, near) < 2.5
+    True
+    """
+    m = min(LISTED, near.shape[1])
+    if m < 2:
+        return 0.0
+    rows = np.arange(0, X.shape[0], max(1, X.shape[0] // MEASURED))
+    first, last = (np.square(X[rows].astype(np.float64) - X[near[rows, at]]).sum(axis=1) for at in (0, m - 1))
+    ratio = float(np.median(last / np.maximum(first, 1e-300)))
+    return float(2.0 * np.log(m) / np.log(ratio)) if ratio > 1.0 else 0.0
+
+
+def coolness(spread: float) -> float:
+    """What temperatures are to be multiplied by where records spread in so many directions: 1 up to twelve of them.
+
+    In more, all records are about equally far from each other, so that exchanges cost little beside what is lost.
+    """
+    return float(min(1.0, DIRECTIONS / max(spread, 1.0)) ** 0.75)
+
+
 @dataclass(frozen=True)
 class Reheating:
     """How a region is reheated."""
@@ -46,6 +81,7 @@ class Block:
     reach: np.ndarray
     heat: np.ndarray
     k: int
+    cool: float = 1.0
 
     @classmethod
     def of(cls, Z: np.ndarray, k: int) -> Block:
@@ -63,7 +99,8 @@ class Block:
         floor = np.quantile(spread, 0.05)
         spread = np.maximum(spread, floor if floor > 0 else spread.mean() * 1e-3)
         heat = np.sqrt(spread / spread.mean()) if spread.mean() > 0 else np.ones(n)
-        return cls(X, near, np.full(n, near.shape[1], np.int32), heat.astype(np.float32), k)
+        reach = np.full(n, near.shape[1], np.int32)
+        return cls(X, near, reach, heat.astype(np.float32), k, coolness(directions(X, near)))
 
     @property
     def even(self) -> bool:
@@ -89,7 +126,7 @@ class Block:
         before = part.sse(old)
         if before <= 0:
             return old, 0.0
-        scale = before / records.size
+        scale = self.cool * before / records.size
         hot, cold = settings.hot * scale, COLD * scale
         new = part.anneal(old, hot, cold, settings.proposals(records.size), seed)
         fall = before - part.sse(new)

@@ -66,7 +66,7 @@ class Search:
         self.given = task.as_given
         self.work, self.workers, self.rng, self.report = task.work, task.workers, task.rng, task.report
         self.labels, self.sse = self.first, self.block.sse(self.first)
-        self.scale = self.sse / self.first.size
+        self.scale = self.block.cool * self.sse / self.first.size
         self.prices: RecordPrices | None = None
         self.patience = 100_000 * self.first.size + 1_000_000
 

@@ -62,7 +62,7 @@ def alike_apart(Z: np.ndarray, k: int, workers: ThreadPoolExecutor) -> np.ndarra
     elif others.size:
         to_nearest_group(Z, labels, others, int(groups.sum()))
         labels = repair(Z, labels, k)
-    return refine(Z, labels, REFINING)
+    return refine(Z, labels, REFINING, workers.map)
 
 
 def _cells(Z: np.ndarray) -> np.ndarray:

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+from typing import Any
+
 import numpy as np
 
 from shoal.engine.compile import kernel
+
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Applies a function to each of some arguments, perhaps on several threads, and gives the results in their order: `map`."""
 
 SAMPLE = 500
 """Rows from which an axis is found."""
@@ -13,15 +19,28 @@ POWER = 12
 """Steps of the power method."""
 
 
-def blocks_of(Z: np.ndarray, most: int, share: float = 0.5) -> list[np.ndarray]:
+PARTS = 8
+"""Parts of the rows, about, that are cut further side by side."""
+
+
+def blocks_of(Z: np.ndarray, most: int, share: float = 0.5, each: Each = map) -> list[np.ndarray]:
     """Rows cut in two along the axis of largest spread until no block has more than `most`.
 
     Parameters
     ----------
     share : float, default 0.5
         Share of the rows on the lower side of each cut.
+    each : function, default map
+        Applies a function to all of its arguments, perhaps on several threads: the blocks are the same.
     """
-    waiting, blocks = [np.arange(Z.shape[0])], []
+    rows = np.arange(Z.shape[0])
+    parts = _cut(Z, rows, max(most, rows.size // PARTS), share)
+    return [block for blocks in each(lambda part: _cut(Z, part, most, share), parts) for block in blocks]
+
+
+def _cut(Z: np.ndarray, rows: np.ndarray, most: int, share: float) -> list[np.ndarray]:
+    """Blocks of some rows, from one end of the first axis to the other."""
+    waiting, blocks = [rows], []
     while waiting:
         rows = waiting.pop()
         if rows.size <= most:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.engine.kernels.axes import blocks_of
+from shoal.engine.kernels.axes import Each, blocks_of
 from shoal.engine.kernels.distance import squared_distance, squares_to
-
-Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Applies a function to each of some arguments, in any order: `map`, or that of an executor."""
 
 SHARES = (0.38, 0.62)
 """Share of the rows below each cut of the second and the third tree; that of the first is one half."""
