@@ -52,6 +52,8 @@ def main() -> None:
             continue
         title = (module.__doc__ or name).splitlines()[0].rstrip(".")
         run_pieces(Record(name, title, full=full), chosen, again=only in chosen)
+    if listing:
+        print("server: by itself, `make bench-server`, since it begins processes that listen")
 
 
 def run_pieces(record: Record, pieces: Pieces, *, again: bool) -> None:

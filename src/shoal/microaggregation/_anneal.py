@@ -84,7 +84,7 @@ class Anneal(Microaggregator):
     ten million proposals a second and core. Memory is O(n k). Group sizes are k..2k-1.
 
     The temperature at a record is in proportion to the root of the squared distance to its k-1 nearest
-    records (on large tables to the square itself, unless there are 6,000 sweeps or more, and to its power of 0.75 where
+    records (on large tables to the square itself, unless there are 4,500 sweeps or more, and to its power of 0.75 where
     records lie about equally far apart), which suits skewed tables without tuning. Where records spread in
     more than twelve directions it is lower: all are about equally far apart there, and exchanges cost little.
 

@@ -49,7 +49,7 @@ EVEN = 0.6
 have .35 to .41 and lose 0.1 to 0.4 % less with the gentler power; data in three columns, log-normal data and cubes of
 normal data have .77 to 2.2 and lose up to 1.7 % more with it."""
 
-LONG, MANY_DIRECTIONS = 6_000, 3.5
+LONG, MANY_DIRECTIONS = 4_500, 3.5
 """Sweeps from which a large table is cooled as a small one, from hotter and in proportion to the root, where its records do
 not lie equally far apart but in this many directions at least. At 8,000 sweeps that loses 1.4 % less of cubes of normal data
 in six columns, at 2,500 0.6 % more; in three columns of normal data it loses 1.8 % more."""
