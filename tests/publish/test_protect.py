@@ -435,3 +435,17 @@ def test_any_mixed_table_comes_out_k_anonymous(seed, n, k, policy):
         return
     result = shoal.protect(frame, k, columns=frame.columns, method="mdav", on_missing=policy)
     assert privacy.k_anonymity(result.frame, frame.columns).value >= k
+
+
+@pytest.mark.parametrize("descending", [False, True])
+def test_rows_sorted_by_a_protected_column_are_told(survey, descending):
+    """Within a group of like incomes the order of the rows still tells who has more."""
+    asked = {"columns": ["age", "income"], "method": "mdav", "accept_risk": True}
+
+    def told(frame, **more):
+        return any("sorted by 'income'" in note for note in shoal.protect(frame, 5, **asked, **more).notes)
+
+    by_income = survey.sort("income", descending=descending)
+    assert told(by_income)
+    assert not told(by_income, order="shuffle")
+    assert not told(survey)

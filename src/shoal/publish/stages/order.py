@@ -6,9 +6,14 @@ from collections.abc import Iterable
 
 import polars as pl
 
+SORTED = 20
+"""Rows from which a sorted column is no accident."""
 
-def order_notes(head: pl.DataFrame, hidden: Iterable[str]) -> tuple[str, ...]:
-    """Sentences on an order that tells what hidden columns would: rows that belong together, or identifiers ascending.
+
+def order_notes(head: pl.DataFrame, hidden: Iterable[str], protected: Iterable[str] = ()) -> tuple[str, ...]:
+    """Sentences on an order that tells what the cells no longer do.
+
+    Of hidden columns: which rows belong together, or identifiers ascending. Of protected ones: who has more than whom.
 
     Examples
     --------
@@ -36,4 +41,17 @@ def order_notes(head: pl.DataFrame, hidden: Iterable[str]) -> tuple[str, ...]:
                 f"The rows stand in the order of the identifier {name!r}, which tells who is who to whoever knows "
                 "that order. --order shuffle hides it."
             )
+    by = [name for name in protected if head.height >= SORTED and _is_sorted(head[name])]
+    if by:
+        said.append(
+            f"The rows are sorted by {', '.join(map(repr, by))}, so that their order tells who has more than whom within "
+            "a group. --order shuffle hides it."
+        )
     return tuple(said)
+
+
+def _is_sorted(cells: pl.Series) -> bool:
+    if cells.dtype == pl.Object or cells.dtype.is_nested() or cells.n_unique() < 3:
+        return False
+    present = cells.drop_nulls()
+    return present.is_sorted() or present.is_sorted(descending=True)

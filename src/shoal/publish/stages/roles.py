@@ -147,7 +147,7 @@ def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Colle
             if each.formula is not None:
                 check_formula(each, table)
     hidden = [*settled.names("identifier"), *settled.names("household")]
-    order = order_notes(table, hidden) if request.order == "keep" else ()
+    order = order_notes(table, hidden, names) if request.order == "keep" else ()
     return Roles(
         schema=settled,
         decoder=decoder,
