@@ -19,6 +19,7 @@ from shoal.errors import InputError, ParameterError
 from shoal.microaggregation import MDAV, Anneal, PathExchange, refine
 from shoal.microaggregation import _anneal_kernels as kernels
 from shoal.microaggregation._regions import Block
+from shoal.microaggregation._search import Search
 from shoal.microaggregation._work import Shape, Work
 
 
@@ -194,6 +195,22 @@ def test_regions_solved_against_the_clock_can_be_repeated():
     if first.search_plan_ < 50:  # too little time for it on a machine busy with other work
         first = Anneal(k=2, time_limit=15.0, random_state=2).fit(X)
     assert first.search_plan_ >= 50  # the plan says that regions are solved
+    assert_repeated(X, first)
+
+
+def test_a_clock_that_ends_while_records_are_priced_can_be_repeated(monkeypatch):
+    X = np.random.default_rng(4).normal(size=(300, 4))
+    priced, asked = Search.price, itertools.count()
+
+    def late(self, effort):
+        monkeypatch.setattr(Work, "stopped", lambda _: next(asked) >= 3)  # after some of the pricing is done
+        priced(self, effort)
+        monkeypatch.setattr(Work, "over", lambda _: True)
+
+    monkeypatch.setattr(Search, "price", late)
+    first = Anneal(k=2, time_limit=30.0, random_state=2).fit(X)
+    monkeypatch.undo()
+    assert first.search_plan_ >= 50
     assert_repeated(X, first)
 
 

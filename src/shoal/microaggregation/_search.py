@@ -106,7 +106,11 @@ class Search:
         if self.work.over():
             return
         job = self.workers.submit(RecordPrices, self.Z, self.block.k, self.labels, effort, self.work.stopped)
-        self.prices = job.result()
+        prices = job.result()
+        if self.work.stopped():  # not counted, so that a run with as many proposals ends before it too
+            self.work.end()
+            return
+        self.prices = prices
         self.work.proposals += round(self.prices.effort * NOMINAL) // STEP * STEP
         self.report(lambda: self.sse)
 
