@@ -10,7 +10,6 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 
 
 def bare(native: Any) -> Any:
@@ -64,6 +63,8 @@ def _of_enum(series: pl.Series) -> pl.Series:
 def _of_arrow(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_dictionary(column.type):
         return column
+    import pyarrow.compute as pc  # takes a while, and few tables have dictionaries
+
     kind = column.type
     whole = column.unify_dictionaries().combine_chunks()
     whole = whole.combine_chunks() if isinstance(whole, pa.ChunkedArray) else whole

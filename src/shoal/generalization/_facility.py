@@ -17,7 +17,7 @@ MOST_LISTED = 5_000
 # Nodes of the branching: the work of a run does not depend on the machine's load.
 BRANCHES = 40
 # Up to so many variables a proof is quicker without making the model smaller first.
-SMALL = 10_000
+SMALL = 40_000
 
 
 @dataclass(frozen=True)
