@@ -201,5 +201,6 @@ def no_violations(page) -> None:
     axe = pytest.importorskip(
         "axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed"
     )
+    page.wait_for_load_state()  # a page that has just come in anew may not have its style sheet yet
     found = axe.Axe().run(page)
     assert found.violations_count == 0, found.generate_report()
