@@ -13,7 +13,9 @@ from typer.testing import CliRunner
 
 from shoal import io
 from shoal.cli import app
+from shoal.cli.protect import in_memory
 from shoal.errors import InputError
+from shoal.publish import ProtectionRequest
 from shoal.publish.executors.parts.source import open_source
 from shoal.schema import FileFormat
 
@@ -137,13 +139,17 @@ CELLS = st.sampled_from(
     ends=st.sampled_from(["\n", "\r\n"]),
     declared=st.booleans(),
     decimal=st.sampled_from([".", ","]),
+    blank=st.integers(0, 2),
+    exact=st.sampled_from([(), ("b",)]),
 )
-def test_both_readers_read_any_text_alike(tmp_path_factory, rows, mark, encoding, ends, declared, decimal):
+def test_both_readers_read_any_text_alike(
+    tmp_path_factory, rows, mark, encoding, ends, declared, decimal, blank, exact
+):
     folder = tmp_path_factory.mktemp("cells")
     kept = [cell for row in rows for cell in row]
     if any(mark in cell and '"' not in cell for cell in kept):
         return
-    text = ends.join(mark.join(row) for row in [("a", "b"), *rows]) + ends
+    text = ends.join(mark.join(row) for row in [("a", "b"), *rows]) + ends * (1 + blank)
     (folder / "t.csv").write_bytes(text.encode(encoding))
     file = None
     if declared and mark != decimal:
@@ -152,10 +158,10 @@ def test_both_readers_read_any_text_alike(tmp_path_factory, rows, mark, encoding
     for where in ("memory", "parts"):
         try:
             if where == "memory":
-                source = io.read_source(folder / "t.csv", file)
+                source = io.read_source(folder / "t.csv", file, exact=exact)
                 found.append((source.frame, source.file, source.notes))
             else:
-                source = open_source(folder / "t.csv", folder, file)
+                source = open_source(folder / "t.csv", folder, file, exact)
                 found.append((pl.concat(source.batches()), source.file, source.notes))
         except InputError as error:
             found.append(str(error))
@@ -165,6 +171,70 @@ def test_both_readers_read_any_text_alike(tmp_path_factory, rows, mark, encoding
     assert found[0][0].equals(found[1][0])
     assert found[0][0].schema == found[1][0].schema
     assert found[0][1:] == found[1][1:]
+    assert found[0][0].height == len(rows)
+
+
+@pytest.mark.parametrize("where", ["memory", "parts"])
+def test_blank_lines_are_no_records(tmp_path, where):
+    """They would count as people, so that a class of five looked like one of seven."""
+    text = 'age,city\r\n20,"A\n\nB"\r\n\r\n21,B\r\n22,C\r\n\r\n\r\n'
+    (tmp_path / "t.csv").write_text(text, newline="")
+    table = (
+        io.read_table(tmp_path / "t.csv")
+        if where == "memory"
+        else pl.concat(open_source(tmp_path / "t.csv", tmp_path).batches())
+    )
+    assert table.rows() == [(20, "A\n\nB"), (21, "B"), (22, "C")]
+
+
+def repeated_in_python(source: str, output: str, **asked):
+    """What the Python says gives that repeats a run of the command."""
+    request = ProtectionRequest(k=3, method="mdav", **asked)
+    space: dict = {}
+    exec(in_memory(source, output, request, lambda *_: None).python(), space)
+    return space["protection"].frame
+
+
+EXACT = """
+[columns.icd]
+kind = "category"
+[columns.age]
+[columns.phone]
+role = "leave"
+"""
+
+
+def test_codes_and_columns_left_as_they_are_keep_their_texts(tmp_path, monkeypatch):
+    """250.10 and 250.1 are two diagnoses, and a column that is left as it is loses no sign and no zero."""
+    monkeypatch.chdir(tmp_path)
+    codes, phones = ("250.10", "250.1", "12"), ("+4917", "4917")
+    rows = [f"{codes[i % 3]},{20 + i},{phones[i % 2]},{i % 3}.10" for i in range(18)]
+    (tmp_path / "t.csv").write_text("\n".join(["icd,age,phone,version", *rows]) + "\n")
+    (tmp_path / "s.toml").write_text(EXACT)
+    asked = ["protect", "t.csv", "-k", "3", "--schema", "s.toml", "--method", "mdav", "--leave", "version"]
+    run(*asked, "--accept-risk", "-o", "memory.csv")
+    run(*asked, "--accept-risk", "-o", "parts.csv", "--jobs", "1")
+    assert (tmp_path / "memory.csv").read_bytes() == (tmp_path / "parts.csv").read_bytes()
+    made = pl.read_csv("memory.csv", infer_schema=False)
+    came = pl.read_csv("t.csv", infer_schema=False)
+    assert set(made["icd"]) == set(codes)
+    assert made.select("phone", "version").equals(came.select("phone", "version"))
+    repeated = repeated_in_python("t.csv", "again.csv", schema="s.toml", leave="version", accept_risk=True)
+    assert repeated.select(pl.all().cast(pl.String)).equals(made)
+    # Who reads the file sees three codes, not two numbers.
+    (tmp_path / "o.csv").write_text("icd\n" + "250.10\n" * 2 + "250.1\n" * 3)
+    assert json.loads(run("check", "o.csv", "--quasi", "icd", "--json").stdout)["k"] == 2
+
+
+def test_python_that_repeats_a_run_on_an_spss_file_takes_its_codes_as_the_command_does(tmp_path, monkeypatch):
+    pytest.importorskip("pyreadstat", reason="SPSS files need the extra 'stat'")
+    monkeypatch.chdir(tmp_path)
+    frame = pl.DataFrame({"job": [1.0 + i % 9 for i in range(18)], "age": [20.0 + i for i in range(18)]})
+    labels = {"variable_value_labels": {"job": {1.0 + i: f"job {i}" for i in range(9)}}}
+    io.write_table(frame, "t.sav", io.ReadTable(frame, ".sav", labels=labels))
+    repeated = repeated_in_python("t.sav", "o.sav")
+    assert repeated.equals(io.read_table("o.sav"))
+    assert repeated["job"].dtype == pl.Int64  # codes, not means of codes
 
 
 def test_a_column_has_one_type_over_all_files_of_a_folder(tmp_path):

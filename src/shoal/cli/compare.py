@@ -90,7 +90,7 @@ def compare(
             schema=schema, columns=names(columns), leave=names(leave), sensitive=names(sensitive),
             strata=names(strata), weights=weights, households=households, on_missing=on_missing, random_state=seed,
         )  # fmt: skip
-        source = io.read_source(file, request.file)
+        source = io.read_source(file, request.file, request.untouched, request.as_written)
         result = compared(
             source.frame, ks, request, methods=names(methods), fixed_k=fixed_k, risk_limit=risk_limit, aim=_aim(aim),
             time_limit=time_limit, search=search, labelled=source.labelled(), progress=tell,

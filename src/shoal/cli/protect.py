@@ -149,7 +149,7 @@ def in_memory(
     io.check_writable(output)
     check_beside(request)
     tell(f"reading {file}", 0, 0)
-    source = io.read_source(file, request.file, request.untouched)
+    source = io.read_source(file, request.file, request.untouched, request.as_written)
     result = run(request, Memory(source.frame, source.labelled()), tell)
     lost = io.lost_in_writing(Frame(result.frame).to_polars(), output, source) if output != "-" else ()
     result = result.placed(file, output, (*source.notes, *lost))

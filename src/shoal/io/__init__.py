@@ -24,6 +24,7 @@ from shoal.io._stored import read_stored
 from shoal.io._tables import (
     COMPRESSED,
     FORMATS,
+    STATISTICAL,
     TEXT,
     ReadTable,
     check_ending,
@@ -34,6 +35,7 @@ from shoal.io._tables import (
     write_table,
 )
 from shoal.io._text import (
+    BLANK,
     SAMPLE_BYTES,
     TextWriter,
     codec,
@@ -43,14 +45,18 @@ from shoal.io._text import (
     records_over_lines,
     refuse_compressed,
     refuse_ragged,
+    unreadable,
+    without_blank_lines,
     written_marks,
     wrong_encoding,
 )
 
 __all__ = [
+    "BLANK",
     "COMPRESSED",
     "FORMATS",
     "SAMPLE_BYTES",
+    "STATISTICAL",
     "TEXT",
     "CellKind",
     "ReadTable",
@@ -80,6 +86,8 @@ __all__ = [
     "remove_temporaries",
     "together",
     "typed",
+    "unreadable",
+    "without_blank_lines",
     "write_table",
     "write_text",
     "written_marks",

@@ -10,12 +10,16 @@ import polars as pl
 _WHOLE = r"^[+-]?\d+$"
 _LEADING_ZERO = r"^[+-]?0\d+$"
 _TRUTH = r"^(?i:true|false)$"
+_KINDS = frozenset({"whole", "number", "truth"})
+# Whole numbers and truth values as they are written.
+_WRITTEN = {"whole": r"^(0|-?[1-9]\d*)$", "truth": r"^(true|false)$"}
 
 
-def typed(texts: pl.Series, decimal: str = ".") -> pl.Series:
+def typed(texts: pl.Series, decimal: str = ".", *, exact: bool = False) -> pl.Series:
     """Cells of a text file as whole numbers, numbers or truth values where all of them are; else as texts.
 
-    Digits with a leading zero stay texts: a postcode or the code of a trade is no quantity, and 01067 is not 1067.
+    Digits with a leading zero stay texts: a postcode or the code of a trade is no quantity, and 01067 is not 1067. With
+    `exact` all cells stay texts where one of them would be written back otherwise: 250.10 as 250.1, +49 as 49.
 
     Examples
     --------
@@ -23,8 +27,10 @@ def typed(texts: pl.Series, decimal: str = ".") -> pl.Series:
     >>> from shoal.io import typed
     >>> typed(pl.Series(["7", None, "12"])).to_list(), typed(pl.Series(["07", "12"])).to_list()
     ([7, None, 12], ['07', '12'])
+    >>> typed(pl.Series(["1.5", "2.50"])).to_list(), typed(pl.Series(["1.5", "2.50"]), exact=True).to_list()
+    ([1.5, 2.5], ['1.5', '2.50'])
     """
-    return CellKind.of(texts, decimal).read(texts, decimal)
+    return CellKind.of(texts, decimal, exact=exact).read(texts, decimal)
 
 
 @dataclass(frozen=True)
@@ -41,6 +47,9 @@ class CellKind:
         Whether digits begin with a zero somewhere.
     fits : bool
         Whether whole numbers fit into 64 bits.
+    kept : frozenset of str
+        As which of "whole", "number" and "truth" the cells may be read: all, or where they must be exact those as which
+        each of them would be written back as it came.
 
     Examples
     --------
@@ -57,9 +66,10 @@ class CellKind:
     truth: bool
     zeros: bool
     fits: bool
+    kept: frozenset[str] = _KINDS
 
     @classmethod
-    def of(cls, texts: pl.Series, decimal: str = ".") -> Self:
+    def of(cls, texts: pl.Series, decimal: str = ".", *, exact: bool = False) -> Self:
         """What the cells of some rows are."""
         present = texts.drop_nulls()
         present = present.filter(present != "")
@@ -75,6 +85,7 @@ class CellKind:
             truth=not whole and present.str.contains(_TRUTH).all(),
             zeros=present.str.contains(_LEADING_ZERO).any(),
             fits=not whole or present.cast(pl.Int64, strict=False).null_count() == 0,
+            kept=_kept(present, decimal) if exact else _KINDS,
         )
 
     def joined(self, other: Self) -> Self:
@@ -86,12 +97,13 @@ class CellKind:
             truth=self.truth and other.truth,
             zeros=self.zeros or other.zeros,
             fits=self.fits and other.fits,
+            kept=self.kept & other.kept,
         )
 
     def read(self, texts: pl.Series, decimal: str = ".") -> pl.Series:
         """Texts of this kind as what they are."""
         kind = self._name()
-        if kind == "text":
+        if kind not in self.kept:
             return texts
         cells = texts.set(texts == "", None) if (texts == "").any() else texts
         if kind == "truth":
@@ -106,3 +118,11 @@ class CellKind:
         if self.whole:
             return "whole" if self.fits else "text"
         return "number" if self.number else "truth" if self.truth else "text"
+
+
+def _kept(present: pl.Series, decimal: str) -> frozenset[str]:
+    """As which kinds all cells would be written back as they came."""
+    points = present.str.replace(",", ".", literal=True) if decimal == "," else present
+    numbers = points.cast(pl.Float64, strict=False).cast(pl.String)
+    found = {kind for kind, pattern in _WRITTEN.items() if present.str.contains(pattern).all()}
+    return frozenset(found | ({"number"} if (numbers == points).all() else set()))

@@ -57,10 +57,12 @@ class ReadTable:
         return found
 
 
-def read_table(path: str | Path, file: FileFormat | None = None) -> pl.DataFrame:
+def read_table(
+    path: str | Path, file: FileFormat | None = None, coded: Collection[str] = (), exact: Collection[str] = ()
+) -> pl.DataFrame:
     r"""Read a table by its ending: CSV, Parquet, Arrow, Excel, SPSS, Stata or SAS; `-` is CSV on a pipe.
 
-    A folder of Parquet files, as Spark writes them, is one table.
+    A folder of Parquet files, as Spark writes them, is one table. `read_source` says what the arguments are.
 
     Examples
     --------
@@ -71,10 +73,12 @@ def read_table(path: str | Path, file: FileFormat | None = None) -> pl.DataFrame
     >>> read_table(path).shape
     (2, 2)
     """
-    return read_source(path, file).frame
+    return read_source(path, file, coded, exact).frame
 
 
-def read_source(path: str | Path, file: FileFormat | None = None, coded: Collection[str] = ()) -> ReadTable:
+def read_source(
+    path: str | Path, file: FileFormat | None = None, coded: Collection[str] = (), exact: Collection[str] = ()
+) -> ReadTable:
     """Read a table together with what is to be said about its file.
 
     Parameters
@@ -84,9 +88,11 @@ def read_source(path: str | Path, file: FileFormat | None = None, coded: Collect
         How the bytes of a text file are read, as a schema declares it; left open, it is found and said.
     coded : collection of str, optional
         Columns of an SPSS file that keep the codes which the file declares as missing; elsewhere these are missing cells.
+    exact : collection of str, optional
+        Columns of a text file that stay texts where a number would be written back otherwise: 250.10 as 250.1.
     """
     if str(path) == "-":
-        return _text(sys.stdin.buffer.read(), "on the standard input", ".csv", file)
+        return _text(sys.stdin.buffer.read(), "on the standard input", ".csv", file, exact)
     path = Path(path)
     ending = path.suffix.lower()
     if not path.exists():
@@ -96,7 +102,7 @@ def read_source(path: str | Path, file: FileFormat | None = None, coded: Collect
     check_ending(path)
     try:
         if ending in TEXT:
-            source = _text(path.read_bytes(), repr(str(path)), ending, file)
+            source = _text(path.read_bytes(), repr(str(path)), ending, file, exact)
         else:
             source = _read_binary(path, ending, coded)
     except PermissionError:
@@ -198,8 +204,10 @@ def check_writable(path: str | Path) -> None:
     check_folder(path)
 
 
-def _text(data: bytes, name: str, ending: str, declared: FileFormat | None) -> ReadTable:
-    frame, marks, notes = read_text(data, name, ending, declared)
+def _text(
+    data: bytes, name: str, ending: str, declared: FileFormat | None, exact: Collection[str]
+) -> ReadTable:
+    frame, marks, notes = read_text(data, name, ending, declared, exact)
     return ReadTable(frame, ending, notes, file=marks)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import polars as pl
 
@@ -16,6 +16,8 @@ from shoal.io._files import first_line
 from shoal.schema import FileFormat
 
 SAMPLE_BYTES = 1 << 16
+# What a text with blank lines holds somewhere.
+BLANK = ("\n\n", "\n\r\n")
 # The first bytes of compressed files.
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
@@ -27,9 +29,12 @@ _COMPRESSED = {
 
 
 def read_text(
-    data: bytes, name: str, ending: str, declared: FileFormat | None = None
+    data: bytes, name: str, ending: str, declared: FileFormat | None = None, exact: Collection[str] = ()
 ) -> tuple[pl.DataFrame, FileFormat, tuple[str, ...]]:
-    """A table, how its bytes were read, and what had to be guessed for it."""
+    """A table, how its bytes were read, and what had to be guessed for it.
+
+    The columns named in `exact` are texts where a number or truth value would be written back otherwise.
+    """
     if not data.strip():
         raise InputError(f"The file {name} is empty. A header line and rows were expected.")
     refuse_compressed(data, name)
@@ -43,18 +48,44 @@ def read_text(
         text = text.replace("\r", "\n")  # lines as old Macs ended them
     marks = declared or found_marks(text, encoding, ending, notes)
     names = header(text, marks.separator, name, notes)
+    if len(names) > 1 and any(blank in text for blank in BLANK):
+        text = "".join(without_blank_lines(io.StringIO(text, newline="\n")))
     _refuse_ragged(text, marks.separator, len(names), name)
     try:
         frame = pl.read_csv(
             io.BytesIO(text.encode()), separator=marks.separator, new_columns=names, infer_schema=False
         )
     except (pl.exceptions.PolarsError, ValueError) as error:
-        raise InputError(f"The file {name} cannot be read as a table: {first_line(error)}") from None
-    return (
-        frame.with_columns(typed(column, marks.decimal) for column in frame.iter_columns()),
-        marks,
-        tuple(notes),
-    )
+        raise unreadable(name, error) from None
+    cells = (typed(each, marks.decimal, exact=each.name in exact) for each in frame.iter_columns())
+    return frame.with_columns(cells), marks, tuple(notes)
+
+
+def unreadable(name: str, error: Exception) -> InputError:
+    """What is said of text that is no table; the library's own words for it speak of its inside."""
+    said = str(error)
+    if "malformed" in said or "more fields" in said:
+        return InputError(
+            f"The file {name} cannot be read as a table: a quotation mark inside a cell must be doubled and the cell quoted, "
+            "and lines must end alike."
+        )
+    return InputError(f"The file {name} cannot be read as a table: {first_line(error)}")
+
+
+def without_blank_lines(lines: Iterable[str]) -> Iterator[str]:
+    r"""Lines of a text file without the blank ones, which are no records; inside quotes they belong to a cell.
+
+    Examples
+    --------
+    >>> from shoal.io import without_blank_lines
+    >>> list(without_blank_lines(['a,b\n', '\n', '1,"x\n', '\n', 'y"\n']))
+    ['a,b\n', '1,"x\n', '\n', 'y"\n']
+    """
+    inside = False
+    for line in lines:
+        if inside or line not in ("\n", "\r\n"):
+            yield line
+        inside ^= line.count('"') % 2 == 1
 
 
 def refuse_compressed(head: bytes, name: str) -> None:
@@ -201,6 +232,10 @@ def header(text: str, separator: str, name: str, notes: list[str]) -> list[str]:
         if not each.strip():
             names[place - 1] = called = f"column_{place}"
             notes.append(f"Column {place} has no name; it is called {called!r}.")
+    if len(set(names)) < len(names):
+        raise InputError(
+            f"The column without a name is called {called!r}, and another has that name in {name}."
+        )
     return names
 
 

@@ -39,7 +39,7 @@ from shoal.typing import Json, Keywords
 
 if TYPE_CHECKING:
     from shoal.microaggregation import SearchWork
-    from shoal.schema import FileFormat, Schema
+    from shoal.schema import Column, FileFormat, Schema
 
 
 @dataclass(frozen=True)
@@ -306,6 +306,19 @@ class ProtectionRequest:
         stated = () if self.schema is None else self.schema.columns.values()
         return tuple({*self.leave, *(each.name for each in stated if each.role == "leave")})
 
+    @property
+    def as_written(self) -> tuple[str, ...]:
+        """The columns that are read as a text file has them, where numbers would be written back otherwise.
+
+        Categories, unless their levels are numbers, and columns left as they are, unless a rule, an indicator or a step may
+        compute with them.
+        """
+        schema = self.schema
+        stated = () if schema is None else schema.columns.values()
+        found = {each.name for each in stated if each.kind == "category" and not _has_numbers(each)}
+        computed = self.steps or (schema is not None and (schema.steps or schema.rules or schema.indicators))
+        return tuple(sorted(found if computed else found.union(self.untouched)))
+
     def given(self) -> Keywords:
         """The fields that differ from their default."""
         usual = {each.name: each.default for each in fields(self)} | {"method": self.default_method}
@@ -367,6 +380,11 @@ class ProtectionRequest:
         if self.time_limit is None or work is None or not isinstance(self.method, str):
             return self
         return replace(self, time_limit=None, max_proposals=work.proposals, search_plan=work.plan)
+
+
+def _has_numbers(column: Column) -> bool:
+    """Whether a category's declared levels are numbers."""
+    return any(isinstance(level, Real) for level in column.levels or ())
 
 
 def options() -> dict[str, Option]:

@@ -38,29 +38,44 @@ def command(request: ProtectionRequest, source: str, output: str) -> str:
 def python(request: ProtectionRequest, source: str) -> str:
     """Python that asks for the same; a text file is read as the schema declares."""
     arguments = {"k": _code(request.k), "method": _method_code(request.method, request.k)}
-    declared = request.file is not None
     schema = _code(request.schema_file or SCHEMA)
     for name, value in request.given().items():
         if name in ("k", "method", "key") or not options_of(request)[name].python:
             continue
-        arguments[name] = ("schema" if declared else schema) if name == "schema" else _code(plain(value))
-    read = [f"frame = read_table({_code(str(source))})"]
-    if declared:
-        read = [
-            f"schema = shoal.Schema.from_toml({schema})",
-            f"frame = read_table({_code(str(source))}, schema.file)",
-        ]
+        given = "schema" if request.file is not None else schema
+        arguments[name] = given if name == "schema" else _code(plain(value))
+    from shoal.io import STATISTICAL  # here, so that asking for help loads no polars
+
+    labelled = Path(source).suffix.lower() in STATISTICAL
+    if labelled:
+        arguments["labelled"] = "source.labelled()"
     lines = [
         "import shoal",
-        "from shoal.io import read_table",
+        f"from shoal.io import {'read_source' if labelled else 'read_table'}",
         "",
-        *read,
+        *([f"schema = shoal.Schema.from_toml({schema})"] if request.file is not None else []),
+        f"source = read_source({_read_by(request, source)})"
+        if labelled
+        else f"frame = read_table({_read_by(request, source)})",
         "protection = shoal.protect(",
-        "    frame,",
+        "    source.frame," if labelled else "    frame,",
         *(f"    {name}={code}," for name, code in arguments.items()),
         ")",
     ]
     return "\n".join(lines)
+
+
+def _read_by(request: ProtectionRequest, source: str) -> str:
+    """The arguments by which a file is read as the command reads it."""
+    from shoal.io import STATISTICAL, TEXT
+
+    ending = Path(source).suffix.lower()
+    told = [_code(str(source))] + ([] if request.file is None else ["schema.file"])
+    if ending in STATISTICAL and request.untouched:
+        told.append(f"coded={_code(sorted(request.untouched))}")
+    if ending in TEXT and request.as_written:
+        told.append(f"exact={_code(list(request.as_written))}")
+    return ", ".join(told)
 
 
 def plain(value: Any) -> Any:

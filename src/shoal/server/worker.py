@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from shoal.comparison import Cell
+    from shoal.publish.request import ProtectionRequest
     from shoal.server.models import Colour
 
 MAP_SECONDS = 1.0
@@ -218,12 +219,14 @@ def _saying(folder: Path) -> Iterator[Callable[[str, float, float], None]]:
 
 def _ready(folder: Path, wanted: WantedRun, tell: Callable[[str, float, float], None]) -> tuple[Any, Schema]:
     """The table, and its schema with the roles that the form gave."""
+    from shoal.publish.request import ProtectionRequest
+
     tell("reading the table", 0, 0)
     codebook = _codebook(folder)
-    left = [name for name, wish in wanted.columns.items() if wish.role == "leave"]
-    source = _read(folder, codebook, left)
-    schema = _schema(codebook, source)
-    return source, schema.with_columns(**{name: wish.said for name, wish in wanted.columns.items()})
+    wishes = {name: wish.said for name, wish in wanted.columns.items()}
+    schema = _schema(codebook, _read(folder, codebook)).with_columns(**wishes)
+    asked = ProtectionRequest.from_dict({**wanted.request, "schema": schema})
+    return _read(folder, codebook, asked), schema
 
 
 def _codebook(folder: Path) -> Schema | None:
@@ -265,13 +268,15 @@ def _escaped(frame: Any) -> Any:
     return headed.with_columns(pl.col(pl.String).map_elements(escape_cell, return_dtype=pl.String))
 
 
-def _read(folder: Path, codebook: Schema | None, coded: Collection[str] = ()) -> Any:
+def _read(folder: Path, codebook: Schema | None, asked: ProtectionRequest | None = None) -> Any:
+    """The table, with the cells of some columns as they stand in the file where it is known what is asked for."""
     from shoal import io
 
     table = folder / f"table{_ending(folder)}"
     if _unpacked(table) > UNPACKED_BYTES:
         raise InputError("The file unpacks to more than this server takes.")
-    return io.read_source(table, None if codebook is None else codebook.file, coded)
+    kept = ((), ()) if asked is None else (asked.untouched, asked.as_written)
+    return io.read_source(table, None if codebook is None else codebook.file, *kept)
 
 
 def _unpacked(table: Path) -> int:

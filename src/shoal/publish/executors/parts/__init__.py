@@ -81,7 +81,7 @@ class Parts:
             contextlib.ExitStack() as held,
         ):
             tell(f"opening {self.path}", 0, 0)
-            source = open_source(self.path, folder, request.file)
+            source = open_source(self.path, folder, request.file, request.as_written)
             yield PartsRows(self, request, source, folder, held, tell)
 
 

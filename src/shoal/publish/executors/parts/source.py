@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,7 +80,9 @@ class BatchFiles:
             start += batch.height
 
 
-def open_source(path: str | Path, work: Path, declared: FileFormat | None = None) -> BatchFiles:
+def open_source(
+    path: str | Path, work: Path, declared: FileFormat | None = None, exact: Collection[str] = ()
+) -> BatchFiles:
     """Open a file or a folder of files of one kind; text files are converted into the work folder.
 
     Text is read as `declared`, or as found in each file, and by the rules by which `io.read_source` reads it.
@@ -101,7 +103,7 @@ def open_source(path: str | Path, work: Path, declared: FileFormat | None = None
     notes: list[str] = []
     marks = None
     if endings & set(io.TEXT):
-        files, marks = converted(files, work, declared, notes)
+        files, marks = converted(files, work, declared, notes, exact)
     schema, n_rows = None, 0
     for file in files:
         try:

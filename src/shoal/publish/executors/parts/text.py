@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,7 +28,7 @@ class _Text:
 
 
 def converted(
-    files: list[Path], work: Path, declared: FileFormat | None, notes: list[str]
+    files: list[Path], work: Path, declared: FileFormat | None, notes: list[str], exact: Collection[str] = ()
 ) -> tuple[list[Path], FileFormat]:
     """Text files as Arrow files in the work folder, each column of one type over all of them."""
     cells, texts = [], []
@@ -45,7 +45,7 @@ def converted(
     for text, source in zip(texts, cells, strict=True):
         for batch in _batches(source):
             for name in batch.columns:
-                found = io.CellKind.of(batch[name], text.marks.decimal)
+                found = io.CellKind.of(batch[name], text.marks.decimal, exact=name in exact)
                 kinds[name] = kinds[name].joined(found) if name in kinds else found
     made = [work / f"input-{number:05d}.arrow" for number in range(len(files))]
     for text, source, target in zip(texts, cells, made, strict=True):
@@ -77,7 +77,31 @@ def _opened(file: Path, utf8: Path, declared: FileFormat | None, notes: list[str
         sample = lines.read(io.SAMPLE_BYTES)
         sample += lines.readline()
     marks = declared or io.found_marks(sample, encoding, file.suffix.lower(), notes)
-    return _Text(file, text, marks, tuple(io.header(sample, marks.separator, name, notes)))
+    names = tuple(io.header(sample, marks.separator, name, notes))
+    if len(names) > 1 and _has_blank_lines(text):
+        _without_blank_lines(text, utf8)
+        text = utf8
+    return _Text(file, text, marks, names)
+
+
+def _has_blank_lines(file: Path) -> bool:
+    before = b""
+    with file.open("rb") as handle:
+        while block := handle.read(BLOCK):
+            if any(blank.encode() in before + block for blank in io.BLANK):
+                return True
+            before = block[-2:]
+    return False
+
+
+def _without_blank_lines(file: Path, target: Path) -> None:
+    whole = target.with_suffix(".lines")
+    with (
+        file.open(encoding="utf-8-sig", newline="\n") as source,
+        whole.open("w", encoding="utf-8", newline="") as sink,
+    ):
+        sink.writelines(io.without_blank_lines(source))
+    whole.replace(target)
 
 
 def _head(file: Path) -> bytes:
@@ -127,9 +151,7 @@ def _write_cells(text: _Text, target: Path) -> None:
             text.utf8, separator=text.marks.separator, new_columns=list(text.names), infer_schema=False
         ).sink_ipc(target, compression="uncompressed")
     except (pl.exceptions.PolarsError, ValueError) as error:
-        raise InputError(
-            f"The file {str(text.file)!r} cannot be read as a table: {io.first_line(error)}"
-        ) from None
+        raise io.unreadable(repr(str(text.file)), error) from None
 
 
 def _write_typed(source: Path, target: Path, text: _Text, kinds: dict[str, io.CellKind]) -> None:
