@@ -93,7 +93,7 @@ def test_what_is_refused():
         shoal.protect(frame, method="mdav", recoding="local")
     with pytest.raises(InputError, match="at least that many"):
         shoal.protect(frame[:3], k=5, method="suppress")
-    with pytest.raises(InputError, match="strata"):
+    with pytest.raises(ParameterError, match="strata"):
         shoal.protect(frame, method="generalize", strata=["sex"])
 
 

@@ -55,6 +55,34 @@ def test_in_parts_as_in_memory(tmp_path, method, ending):
     assert parts.published.height == frame.height
 
 
+@pytest.mark.parametrize("reading", ["strict", "own"])
+def test_verdicts_tell_the_same_in_parts(tmp_path, reading):
+    """Missing cells by column, and who is at risk where k is not demanded."""
+    frame = survey().drop("home", "wage", "pension", "income")
+    source, output = files(tmp_path, frame)
+    asked = {"k": 3, "method": "suppress", "reading": reading, "accept_risk": True, **KEYS}
+    told = []
+    for found in (shoal.protect(frame, **asked), protect_file(source, output, n_jobs=1, **asked)):
+        verdicts = [each.to_dict() for each in found.verdicts]
+        told.append([{**each, "worst": (), "notes": ()} for each in verdicts])
+    assert told[0] == told[1]
+    cells = pl.read_parquet(output).select(KEYS["columns"]).null_count().row(0, named=True)
+    assert told[0][0]["missing"] == {name: count for name, count in cells.items() if count}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"method": "generalize", "suppress_at_most": 0.1}, "for global recoding"),
+        ({"method": "generalize", "strata": "sex"}, "'strata'"),
+        ({"method": "suppress", "subsets": 2}, "for the reading 'own'"),
+    ],
+)
+def test_options_that_exclude_each_other_are_refused_before_the_table_is_opened(tmp_path, asked, said):
+    with pytest.raises(ParameterError, match=said):
+        protect_file(tmp_path / "absent.parquet", tmp_path / "out.parquet", k=3, n_jobs=1, **asked)
+
+
 def test_steps_in_parts_as_in_memory(tmp_path):
     frame = survey()
     source, output = files(tmp_path, frame)

@@ -315,16 +315,25 @@ def test_no_limit_of_linkage_is_told_for_numbers_outside_the_groups():
     assert any("allow at most" in line for line in shoal.protect(survey(), k=3, schema=schema()).lines())
 
 
+SUPPRESSED = '[{method = "suppress", columns = ["sex", "age"]}]'
+
+
 @pytest.mark.parametrize(
     ("asked", "said"),
     [
         ({"leave": ["sex"]}, "'sex' cannot stay as it is"),
         ({"certify": True, "steps": '[{method = "mdav", columns = ["sex", "age"]}]'}, "Got neither"),
         ({"keep_best": True}, "gives nothing out"),
+        ({"columns": ["sex"]}, "treats 'age', which 'columns' does not name"),
+        ({"hierarchies": "nowhere"}, "'hierarchies' is for generalize"),
+        ({"integers": "round", "steps": SUPPRESSED}, "'integers' is for a method of groups"),
+        ({"on_missing": "impute", "steps": SUPPRESSED}, "'on_missing' impute is for a method of groups"),
+        ({"on_missing": "error", "steps": SUPPRESSED}, r"No cell may be missing .* 'age' \(1\)"),
+        ({"time_limit": 1, "steps": '[{method = "mdav", columns = ["sex", "age"]}]'}, "'time_limit' is for"),
     ],
 )
 def test_what_no_step_would_do_is_refused(asked, said):
-    frame = pl.DataFrame({"sex": list("fm") * 6, "age": range(12)})
+    frame = pl.DataFrame({"sex": list("fm") * 6, "age": [None, *range(0, 55, 5)]})
     steps = '[{method = "suppress", columns = ["sex"]}, {method = "mdav", columns = ["age"]}]'
     with pytest.raises(ShoalError, match=said):
         shoal.protect(frame, 3, **{"steps": steps, "accept_risk": True, **asked})

@@ -120,16 +120,9 @@ class Suppress(Recoder):
         self.proposals = proposals
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Self:
-        """Choose the cells to make missing.
-
-        Parameters
-        ----------
-        X : pandas.DataFrame, polars.DataFrame, pyarrow.Table or array
-        y : ignored
-        """
-        del y
-        table = self._opened(X)
+    def check(self) -> Self:
+        """Raise `ParameterError` for the first parameter that is not allowed, or for two that exclude each other."""
+        super().check()
         if self.subsets is not None and self.reading != "own":
             raise ParameterError(
                 "'subsets' of Suppress is for the reading 'own': under 'strict' whole combinations occur k times, "
@@ -140,6 +133,18 @@ class Suppress(Recoder):
                 "'apart' of Suppress is for the reading 'strict': others count records. "
                 f"Got the reading {self.reading!r}."
             )
+        return self
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Choose the cells to make missing.
+
+        Parameters
+        ----------
+        X : pandas.DataFrame, polars.DataFrame, pyarrow.Table or array
+        y : ignored
+        """
+        del y
+        table = self._opened(X)
         conditions = Conditions(self.k, apart=self._apart(X))
         weights = column_weights(self.importance, table.columns)
         lattice = masks_of(table, weights)

@@ -20,8 +20,8 @@ from shoal.publish.stages.release import hidden
 from shoal.publish.stages.roles import DecidedRoles
 from shoal.schema.steps import CONDITIONS
 
-# A class on the protected columns, on all that are not sensitive, a row's household, whether a protected cell is
-# missing, and rows; and a column for each identifier that is published as a hash.
+# A class on the protected columns, on all that are not sensitive, a row's household, which protected cells are
+# missing (their places, each with a comma), and rows; and a column for each identifier that is published as a hash.
 KNOWN, OPEN, HOME, GAP, ROWS = "__known__", "__open__", "__home__", "__gap__", "__rows__"
 LINK = "__link__"
 
@@ -63,12 +63,32 @@ def class_rows(
     rows = published.select(
         pl.struct(roles.known).hash(seed=7).alias(KNOWN),
         pl.struct(*roles.open, *_minus_zeros(published, roles.left)).hash(seed=7).alias(OPEN),
-        pl.any_horizontal(pl.col(roles.known).is_null()).alias(GAP),
+        _gaps(published, roles.known).alias(GAP),
         *sensitive,
         *home,
         *links,
     )
     return rows.group_by(pl.all()).len(ROWS).with_columns(pl.col(ROWS).cast(pl.Int64))
+
+
+def _gaps(published: pl.DataFrame, names: list[str]) -> pl.Expr:
+    """Which of the named cells of each row are missing."""
+    some = [(place, name) for place, name in enumerate(names) if published[name].null_count()]
+    each = [
+        pl.when(pl.col(name).is_null()).then(pl.lit(f"{place},")).otherwise(pl.lit(""))
+        for place, name in some
+    ]
+    return pl.concat_str(each) if each else pl.lit("")
+
+
+def _missing_cells(classes: pl.DataFrame, names: list[str]) -> dict[str, int]:
+    """Missing cells of each of the named columns that has any."""
+    gaps = classes.filter(pl.col(GAP) != "").group_by(GAP).agg(pl.col(ROWS).sum()).rows()
+    counts = dict.fromkeys(range(len(names)), 0)
+    for places, rows in gaps:
+        for place in places.split(",")[:-1]:
+            counts[int(place)] += rows
+    return {names[place]: count for place, count in counts.items() if count}
 
 
 def _minus_zeros(published: pl.DataFrame, names: Iterable[str]) -> list[pl.Expr]:
@@ -98,21 +118,24 @@ def verdicts_of(published: pl.DataFrame, classes: pl.DataFrame, plan: DecidedRol
     return (*found, *of_households(classes, plan))
 
 
-def verdicts_of_classes(classes: pl.DataFrame, plan: DecidedRoles) -> tuple[Verdict, ...]:
-    """The same on classes that were counted while batches were written."""
+def verdicts_of_classes(
+    classes: pl.DataFrame, plan: DecidedRoles, *, demanded: bool = True
+) -> tuple[Verdict, ...]:
+    """The same on classes that were counted while batches were written; k is only told where it is not demanded."""
     sensitive = list(plan.roles.sensitive)
     ground, levels = distances_of(plan.roles)
     by = classes.group_by(KNOWN, *sensitive).agg(pl.col(ROWS).sum())
     rows = by.select(KNOWN, *sensitive)[np.repeat(np.arange(by.height), by[ROWS].to_numpy())]
-    gaps = int(classes.filter(pl.col(GAP))[ROWS].sum())
+    gaps = int(classes.filter(pl.col(GAP) != "")[ROWS].sum())
+    missing = _missing_cells(classes, plan.roles.known)
     found = privacy.check(
-        rows, [KNOWN], sensitive, k=plan.request.k, **_demands(plan), ground=ground, levels=levels,
+        rows, [KNOWN], sensitive, k=plan.request.k if demanded else None, **_demands(plan), ground=ground, levels=levels,
     )  # fmt: skip
     note = "Counted while the rows were written, classes told apart by a 64-bit hash."
     named = (
         replace(
             each, quasi=tuple(plan.roles.known), worst=(), labels=None, classes_at_risk=None,
-            missing={name: count for name, count in each.missing.items() if name != KNOWN},
+            missing=missing | {name: count for name, count in each.missing.items() if name != KNOWN},
             missing_records=gaps, notes=(*each.notes, note),
         )
         for each in found

@@ -35,7 +35,7 @@ _CANNOT = {
     **dict.fromkeys(("max_proposals", "search_plan", "effort"), "it counts work by records"),
     "keep_best": "an interrupted run of it gives nothing out",
     "integers": "it averages nothing",
-    "small_strata": "it takes no strata",
+    **dict.fromkeys(("strata", "small_strata"), "it takes no strata"),
 }
 
 
@@ -67,6 +67,7 @@ class TruthfulTreatment:
                 f"The method {request.method_name!r} makes up no cells: 'on_missing' must be category (missing is a value "
                 "of its own), drop or error. Got 'impute'."
             )
+        _refuse_together(request)
         return cls()
 
     def make(self, run: PublishRun) -> Made:
@@ -78,7 +79,7 @@ class TruthfulTreatment:
             )
         table = run.columns({*roles.needed, *(name for edit in run.edits for name in edit.columns)})
         decided = DecidedChange(request, roles)
-        missing = _missing(table, decided)
+        missing = missing_notes(table, roles.quasi_names, request)
         counted = "" if request.count == "record" else " households"
         run.tell(f"changing cells until every combination has {request.k}{counted}", 0, 0)
         recoder = recoder_for(decided, table).fit(_keys(table, decided))
@@ -103,6 +104,20 @@ class TruthfulTreatment:
             red=_exposed(recoder),
             parameters=_parameters(recoder),
         )
+
+
+def _refuse_together(request: ProtectionRequest) -> None:
+    """Raise a sentence where two options exclude each other."""
+    if request.method_name == "suppress":
+        apart = "household" if request.count == "household" else None
+        Suppress(
+            k=request.k, reading=request.reading or "strict", subsets=request.subsets, apart=apart
+        ).check()
+        return
+    Generalize(
+        k=request.k, recoding=request.recoding or "local", suppress_at_most=request.suppress_at_most or 0.0,
+        objective=request.objective or "loss", classes=request.classes or "ancestors",
+    ).check()  # fmt: skip
 
 
 def recoder_for(decided: DecidedChange, table: pl.DataFrame) -> Recoder:
@@ -200,8 +215,7 @@ def _verdicts(
         )  # fmt: skip
     else:
         bare = classes.drop(check.HOME) if check.HOME in classes.columns else classes
-        found = check.verdicts_of_classes(bare, decided)
-        found = tuple(each if strict else replace(each, limit=None, holds=None) for each in found)
+        found = check.verdicts_of_classes(bare, decided, demanded=strict)
     homes = check.of_households(classes, decided)
     if request.count != "household":
         # Classes hold k records; how many households share them is told, not demanded.
@@ -267,11 +281,11 @@ def _figures(
     )
 
 
-def _missing(table: pl.DataFrame, decided: DecidedChange) -> list[str]:
-    """A sentence on missing cells; raises where none may be missing."""
-    counts = {name: table[name].null_count() for name in decided.roles.quasi_names}
+def missing_notes(table: pl.DataFrame, names: Collection[str], request: ProtectionRequest) -> list[str]:
+    """A sentence on missing cells of columns that are coarsened; raises where none may be missing."""
+    counts = {name: table[name].null_count() for name in names}
     listed = ", ".join(f"{name!r} ({count:,})" for name, count in counts.items() if count)
-    if listed and decided.request.on_missing == "error":
+    if listed and request.on_missing == "error":
         raise InputError(f"No cell may be missing ('on_missing' is error). Got missing cells in {listed}.")
     return [f"Missing cells stay missing and count as a value of their own: {listed}."] if listed else []
 

@@ -23,7 +23,8 @@ from shoal.publish.stages.roles import Roles
 from shoal.publish.treatments import Made, PublishRun
 from shoal.publish.treatments.steps.figures import DecidedSteps, figures_of
 from shoal.publish.treatments.steps.task import StepTask, Treated
-from shoal.publish.treatments.steps.treat import check_methods, treat
+from shoal.publish.treatments.steps.treat import check_methods, takes_time, treat
+from shoal.publish.treatments.truthful import missing_notes
 from shoal.schema import Column, Step
 from shoal.schema.steps import CONDITIONS
 
@@ -73,6 +74,8 @@ class StepTreatment:
         roles, edits = run.roles, run.edits
         refuse_untreated(roles, self.steps)
         table = run.columns(_named(roles, self.steps, edits))
+        coarsened = dict.fromkeys(name for step in self.steps if step.is_truthful for name in step.columns)
+        missing = missing_notes(table, coarsened, run.request)
         ran = _run(table, run, self.steps)
         new = {name: cells for each in ran for name, cells in each.treated.columns.items()}
         run.tell("keeping the rules", 0, 0)
@@ -100,7 +103,7 @@ class StepTreatment:
             draft.original,
             draft.published,
             treated,
-            tuple(_notes(ran)),
+            (*missing, *_notes(ran)),
             red=_exposed(ran),
         )
 
@@ -118,10 +121,31 @@ def _refuse_unheard(request: ProtectionRequest, steps: tuple[Step, ...]) -> None
     kept = [name for name in request.leave if any(name in step.columns for step in steps)]
     if kept:
         raise InputError(f"The column {kept[0]!r} cannot stay as it is ('leave') and be treated by a step.")
-    if request.certify is not False and not any(step.method in ("generalize", "suppress") for step in steps):
+    apart = [name for step in steps for name in step.columns if name not in request.columns]
+    if request.columns and apart:
+        raise InputError(
+            f"A step treats {apart[0]!r}, which 'columns' does not name: it names the only columns to protect."
+        )
+    if request.certify is not False and not any(step.is_truthful for step in steps):
         raise ParameterError(
             "Of several steps only generalize and suppress are bounded ('certify'). Got neither."
         )
+    grouping = any(step.is_grouping for step in steps)
+    unheard = {
+        "'integers'": ("a method of groups", request.integers != "float" and not grouping),
+        "'on_missing' impute": ("a method of groups", request.on_missing == "impute" and not grouping),
+        "'hierarchies'": (
+            "generalize",
+            request.hierarchies is not None and not any(step.method == "generalize" for step in steps),
+        ),
+        "'time_limit'": (
+            "generalize, suppress or a search",
+            request.time_limit is not None and not any(map(takes_time, steps)),
+        ),
+    }
+    for asked, (which, is_unheard) in unheard.items():
+        if is_unheard:
+            raise ParameterError(f"Of several steps {asked} is for {which}. There is no such step.")
 
 
 def refuse_untreated(roles: Roles, steps: tuple[Step, ...]) -> None:

@@ -14,7 +14,7 @@ from shoal.engine.encode import Encoder
 from shoal.engine.roles import row_codes
 from shoal.errors import InputError, ParameterError
 from shoal.generalization import Generalize, Recoder, Suppress
-from shoal.microaggregation import join_small_strata, partition_within, resolve_method
+from shoal.microaggregation import join_small_strata, methods, partition_within, resolve_method
 from shoal.privacy import merge_for_diversity
 from shoal.publish.stages.survey import weights_of
 from shoal.publish.treatments.steps.perturb import PERTURBING, column_losses
@@ -260,9 +260,13 @@ def _dense(codes: np.ndarray) -> np.ndarray:
     return np.unique(codes, return_inverse=True)[1].astype(np.int64).reshape(-1)
 
 
+def takes_time(step: Step) -> bool:
+    """Whether a step can be ended by the clock."""
+    return step.is_truthful or (step.is_grouping and methods()[step.method].takes("time_limit"))
+
+
 def check_methods(steps: tuple[Step, ...]) -> None:
     """Raise a sentence for a step whose method there is not."""
-    from shoal.microaggregation import methods
     from shoal.schema.steps import TAKES
 
     known = (*TAKES, *methods())
