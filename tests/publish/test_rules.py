@@ -60,6 +60,9 @@ def test_rules_of_a_plain_run(tmp_path):
     assert all(each["broken_after"] == 0 for each in told.values())
     assert told["integer"]["how"] == "repair"
     assert told["range"]["how"] == "construction"
+    # Records with and without a zero are grouped apart, so that nobody's pension becomes zero.
+    assert told["zero"]["how"] == "held"
+    assert done.frame["pension"].sum() == pytest.approx(frame["pension"].sum())
     done.report(tmp_path / "r.html")
     assert "by construction" in (tmp_path / "r.html").read_text(encoding="utf-8")
     frame.write_parquet(tmp_path / "in.parquet")
@@ -82,6 +85,7 @@ def test_rules_hold_over_several_parts(tmp_path, monkeypatch):
     assert done.parts > 2
     out = pl.read_parquet(tmp_path / "out.parquet")
     holds(out, frame)
+    assert (out["pension"] == 0).sum() == (frame["pension"] == 0).sum()
     assert (out["wage"] <= 0.8 * out["income"] + 1 + 1e-6).all()
     assert out.group_by(out.columns).len()["len"].min() >= 4
     wanted["schema"] |= {"rules": [{"zero": "pension"}, {"range": "pension >= 1"}]}

@@ -169,6 +169,16 @@ def test_a_group_that_became_zero_is_said_to_be_so():
     assert repair(before, before, edits, ["a"]).kept[0].how == "held"
 
 
+def test_a_rule_that_the_repair_of_another_breaks_is_said_to_be_repaired():
+    before = pl.DataFrame({"total": [30.0, 9.0], "a": [10.0, 4.0], "b": [20.0, 5.0], "c": [25.0, 1.0]})
+    after = before.with_columns(b=pl.Series([0.0, 5.0]))
+    edits = edits_of([Rule(equal="total = a + b"), Rule(order="c <= total"), Rule(range="total >= 0")], NAMES)
+    done = repair(after, before, edits, ["total", "c"], together=[after.columns])
+    assert done.table["total"].to_list() == [10.0, 9.0]
+    assert done.table["c"].to_list() == [10.0, 1.0]
+    assert [(each.how, each.repaired) for each in done.kept] == [("repair", 1), ("repair", 1), ("held", 0)]
+
+
 @pytest.mark.parametrize(
     ("texts", "named"),
     [

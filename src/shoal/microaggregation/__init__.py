@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from shoal.microaggregation._refine import refine
     from shoal.microaggregation._repair import repair
     from shoal.microaggregation._spanning_tree import MSTCentroid, MSTDiameter
-    from shoal.microaggregation._strata import join_small_strata, partition_within
+    from shoal.microaggregation._strata import join_small_strata, partition_within, split_strata
     from shoal.microaggregation._univariate import Univariate, UnivariateMedian
     from shoal.microaggregation._ward import KWard
     from shoal.microaggregation._work import SearchWork
@@ -68,6 +68,7 @@ __all__ = [
     "partition_within",
     "refine",
     "repair",
+    "split_strata",
 ]
 
 # Where each name is defined: loaded when first used, so that a command starts fast.
@@ -95,6 +96,7 @@ _HOMES = {
     "MSTDiameter": "_spanning_tree",
     "join_small_strata": "_strata",
     "partition_within": "_strata",
+    "split_strata": "_strata",
     "Univariate": "_univariate",
     "UnivariateMedian": "_univariate",
     "KWard": "_ward",

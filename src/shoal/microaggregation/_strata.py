@@ -31,6 +31,31 @@ def join_small_strata(Z: np.ndarray, strata: np.ndarray, k: int) -> np.ndarray:
     return joins
 
 
+def split_strata(Z: np.ndarray, strata: np.ndarray, patterns: np.ndarray, k: int) -> np.ndarray:
+    """Strata split by patterns, such as which cells are zero; patterns of fewer than k records join the nearest.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.microaggregation import split_strata
+    >>> Z = np.array([[0.0], [0.1], [9.0], [9.1], [8.0]])
+    >>> split_strata(Z, np.zeros(5, np.int64), Z < 1, 2)
+    array([1, 1, 0, 0, 0])
+    """
+    pattern = np.unique(patterns, axis=0, return_inverse=True)[1].reshape(-1)
+    inner = _dense(strata * (int(pattern.max(initial=0)) + 1) + pattern)
+    for rows in np.split(np.argsort(strata, kind="stable"), np.cumsum(np.bincount(strata))[:-1]):
+        numbers, here = np.unique(inner[rows], return_inverse=True)
+        here = here.reshape(-1)
+        large = bool((np.bincount(here) >= k).any())
+        inner[rows] = numbers[join_small_strata(Z[rows], here, k)[here]] if large else numbers[0]
+    return _dense(inner)
+
+
+def _dense(codes: np.ndarray) -> np.ndarray:
+    return np.unique(codes, return_inverse=True)[1].astype(np.int64).reshape(-1)
+
+
 def partition_within(
     Z: np.ndarray,
     method: Microaggregator,

@@ -31,7 +31,7 @@ class KeptRule:
     broken_before : int
         Records of the table as it came that broke it.
     repaired : int
-        Records that broke it after protection and were repaired.
+        Records that broke it after protection, or by the repair of another rule, and were repaired.
     broken_after : int
         Records that still break it: none in what is given out.
     how : {"construction", "zeros", "held", "repair"}
@@ -114,12 +114,14 @@ def repair(
     was = [int(edit.broken(before, before).sum()) for edit in edits]
     first = [edit.broken(after, before) for edit in edits]
     positive = _above_zero(before) if any(edit.ratio for edit in edits) else set()
-    table = after
+    # A rule that only the repair of another one breaks is repaired too.
+    ever, table = [each.copy() for each in first], after
     if any(each.any() for each in first):
-        table = _swept(after, before, edits, set(treated))
+        table = _swept(after, before, edits, set(treated), ever)
         table = _programmed(table, before, edits, set(treated))
         if any(edit.exact for edit in edits):  # a programme keeps rules up to its own tolerance
-            table = _swept(table, before, edits, set(treated))
+            table = _swept(table, before, edits, set(treated), ever)
+    moved = {name for name in after.columns if not table[name].equals(after[name])}
     last = [edit.broken(table, before) for edit in edits]
     example = next(
         (edit.shape(table[int(np.argmax(bad))]) for edit, bad in zip(edits, last, strict=True) if bad.any()),
@@ -130,10 +132,11 @@ def repair(
             edit.text, edit.kind, count, int((now & ~bad).sum()), int(bad.sum()),
             "repair" if now.any()
             else "zeros" if edit.kind == "zero" and _zeroed(edit, table, before)
-            else "construction" if not count and any(edit.kept_by_means(each, positive) for each in together)
+            else "construction"
+            if not count and moved.isdisjoint(edit.columns) and any(edit.kept_by_means(each, positive) for each in together)
             else "held",
         )
-        for edit, count, now, bad in zip(edits, was, first, last, strict=True)
+        for edit, count, now, bad in zip(edits, was, ever, last, strict=True)
     )  # fmt: skip
     return Repaired(table, kept, example)
 
@@ -172,17 +175,25 @@ def refuse_unkept(done: Repaired) -> None:
 
 
 def _swept(
-    table: pl.DataFrame, before: pl.DataFrame, edits: Sequence[Edit], treated: set[str]
+    table: pl.DataFrame,
+    before: pl.DataFrame,
+    edits: Sequence[Edit],
+    treated: set[str],
+    ever: list[np.ndarray],
 ) -> pl.DataFrame:
-    """Rule by rule, again and again until nothing moves; each time another column gives way."""
+    """Rule by rule, again and again until nothing moves; each time another column gives way.
+
+    `ever` has the records in which each rule was broken, and is told of more.
+    """
     whole = {edit.columns[0] for edit in edits if edit.kind == "integer"}
     zeros = _zeros(table, before, edits)
-    ranked = sorted(edits, key=lambda edit: _ORDER.index(edit.kind))
+    ranked = sorted(range(len(edits)), key=lambda at: _ORDER.index(edits[at].kind))
     for sweep in range(SWEEPS):
         moved = False
-        for edit in ranked:
-            bad = edit.broken(table, before)
+        for at in ranked:
+            edit, bad = edits[at], edits[at].broken(table, before)
             if bad.any():
+                ever[at] |= bad
                 table, moved = _mended(table, edit, bad, treated, whole, zeros, sweep), True
         if not moved:
             break

@@ -15,7 +15,7 @@ from shoal import privacy
 from shoal.engine.encode import group_means
 from shoal.engine.kernels.axes import blocks_of
 from shoal.errors import InputError
-from shoal.microaggregation import Microaggregator, refine
+from shoal.microaggregation import Microaggregator, refine, split_strata
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.encode import Encoded
 from shoal.publish.stages.households import hold_together, within_households
@@ -64,8 +64,9 @@ def form_groups(part: Encoded, plan: PublishPlan, progress: Progress | None = No
     following = 0
     # Means of households hold no category; otherwise a search lowers what modes lose, as they are published.
     categories = [] if part.households is not None else plan.encoder.modes(part.filled)
-    for stratum in range(int(part.strata.max()) + 1):
-        rows = np.flatnonzero(part.strata == stratum)
+    strata = _strata(part, plan)
+    for stratum in range(int(strata.max()) + 1):
+        rows = np.flatnonzero(strata == stratum)
         Z, of_row = part.Z[rows] if following or rows.size < labels.size else part.Z, None
         if part.households is not None:
             homes, of_row = np.unique(part.households[rows], return_inverse=True)
@@ -86,6 +87,15 @@ def form_groups(part: Encoded, plan: PublishPlan, progress: Progress | None = No
         return PartGroups(labels, None, tuple(methods))
     inside = within_households(part, labels, plan.households.own, plan.method.k)
     return PartGroups(inside, labels, tuple(methods))
+
+
+def _strata(part: Encoded, plan: PublishPlan) -> np.ndarray:
+    """Who may share a group: records of a stratum with the same zeros, where a rule says that zeros stay."""
+    names = plan.roles.zeros
+    zeros = [(column.values == 0) & ~column.missing for column in part.filled if column.name in names]
+    if not zeros or part.households is not None:  # households hold records of several patterns
+        return part.strata
+    return split_strata(part.Z, part.strata, np.stack(zeros, axis=1), plan.method.k)
 
 
 def reach_models(part: Encoded, groups: PartGroups, plan: PublishPlan) -> PartGroups:

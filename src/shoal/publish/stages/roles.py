@@ -59,6 +59,12 @@ class Roles:
     notes: tuple[str, ...]
 
     @property
+    def zeros(self) -> frozenset[str]:
+        """Columns whose zeros stay zeros."""
+        edits = edits_of(self.schema.rules, self.names)
+        return frozenset(edit.columns[0] for edit in edits if edit.kind == "zero")
+
+    @property
     def quasi_names(self) -> list[str]:
         """The names of the columns that are aggregated."""
         return [fact.name for fact in self.quasi]

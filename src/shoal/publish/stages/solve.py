@@ -141,9 +141,7 @@ def aggregated(part: Encoded, groups: PartGroups, plan: PublishPlan) -> tuple[np
     if outer is not None and plan.households is not None:
         own = plan.households.own.tolist()
     asked = any(column.facts.aggregate == "medoid" for column in part.filled)
-    zeros = {
-        edit.columns[0] for edit in edits_of(plan.roles.schema.rules, plan.roles.names) if edit.kind == "zero"
-    }
+    zeros = plan.roles.zeros
     values, gone = [], []
     for mine, column in zip(own, part.filled, strict=True):
         by = outer if mine and outer is not None else labels

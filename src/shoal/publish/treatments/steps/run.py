@@ -198,7 +198,6 @@ def _run(table: pl.DataFrame, run: PublishRun, steps: tuple[Step, ...]) -> list[
     facts = {name: decoded_facts(column) for name, column in roles.schema.columns.items()}
     if request.on_missing is not None:
         facts = {name: replace(fact, on_missing=request.on_missing) for name, fact in facts.items()}
-    zeros = frozenset(edit.columns[0] for edit in run.edits if edit.kind == "zero")
     whole = frozenset(edit.columns[0] for edit in run.edits if edit.kind == "integer")
     ran: list[Ran] = []
     if request.count == "household":
@@ -221,7 +220,7 @@ def _run(table: pl.DataFrame, run: PublishRun, steps: tuple[Step, ...]) -> list[
             _now(facts, table, ran),
             roles.household,
             roles.weight,
-            zeros,
+            roles.zeros,
             whole,
             seed,
             roles.sensitive,

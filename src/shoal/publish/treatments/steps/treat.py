@@ -14,7 +14,7 @@ from shoal.engine.encode import Encoder
 from shoal.engine.roles import row_codes
 from shoal.errors import InputError, ParameterError
 from shoal.generalization import Generalize, Recoder, Suppress
-from shoal.microaggregation import join_small_strata, methods, partition_within, resolve_method
+from shoal.microaggregation import join_small_strata, methods, partition_within, resolve_method, split_strata
 from shoal.privacy import merge_for_diversity
 from shoal.publish.stages.survey import weights_of
 from shoal.publish.treatments.steps.perturb import PERTURBING, column_losses
@@ -232,16 +232,7 @@ def _strata(task: StepTask, Z: np.ndarray, columns: list[TypedColumn]) -> tuple[
     ]
     if not patterns:
         return _dense(outer), crossed
-    pattern = np.unique(np.stack(patterns, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
-    inner = _dense(outer * (int(pattern.max()) + 1) + pattern)
-    for rows in _split(outer):
-        here = _dense(inner[rows])
-        if (np.bincount(here) >= task.k).any():
-            joined = join_small_strata(Z[rows], here, task.k)[here]
-            inner[rows] = inner[rows][np.array([np.argmax(here == each) for each in joined])]
-        else:
-            inner[rows] = inner[rows][0]
-    return _dense(inner), crossed
+    return split_strata(Z, _dense(outer), np.stack(patterns, axis=1), task.k), crossed
 
 
 def _kept_apart(cells: pl.Series, column: TypedColumn, labels: np.ndarray, task: StepTask) -> pl.Series:
