@@ -1,11 +1,12 @@
 """SPSS, Stata and SAS files in and out, cell by cell and fact by fact."""
 
 import datetime as dt
+from pathlib import Path
 
 import polars as pl
 import pytest
 
-from shoal.io import lost_in_writing, read_source, write_table
+from shoal.io import ReadTable, lost_in_writing, read_source, write_table
 
 pyreadstat = pytest.importorskip("pyreadstat")
 pd = pytest.importorskip("pandas")
@@ -54,7 +55,7 @@ def test_stata_keeps_dates_times_and_labels(tmp_path):
     source = read_source(spss(tmp_path / "one.sav"))
     write_table(source.frame, tmp_path / "two.dta", source)
     again = read_source(tmp_path / "two.dta")
-    assert again.frame.equals(source.frame)
+    assert again.frame.equals(source.frame.with_columns(pl.col("name").replace("", None)))
     assert again.labels["column_labels"] == source.labels["column_labels"]
     lost = " ".join(lost_in_writing(source.frame, "two.dta", source))
     assert "codes declared as missing" in lost
@@ -103,3 +104,67 @@ def test_recoded_columns_lose_what_suited_their_numbers(tmp_path):
     again = read_source(tmp_path / "two.sav")
     assert again.frame["score"].to_list()[:2] == ["0-4", "0-4"]
     assert "no longer numbers" in " ".join(lost_in_writing(coarse, "two.sav", source))
+
+
+def test_a_sas_file_that_another_program_wrote(tmp_path):
+    """`visits.sas7bdat` was written by R's haven from these cells."""
+    source = read_source(Path(__file__).with_name("visits.sas7bdat"))
+    frame = source.frame
+    assert frame["person"].to_list() == list(range(1, 13))
+    born = [dt.date(1955, 12, 31), dt.date(1970, 1, 1), dt.date(1969, 12, 31), dt.date(1988, 2, 29), None]
+    assert frame["born"].to_list()[:5] == born
+    assert frame["born"].to_list()[7:9] == [dt.date(1960, 1, 1), dt.date(1959, 12, 31)]
+    seen = [
+        dt.datetime(2020, 1, 5, 13, 45, 10),
+        dt.datetime(1970, 1, 1),
+        None,
+        dt.datetime(1959, 12, 31, 23, 59, 59),
+    ]
+    assert frame["seen"].to_list()[:4] == seen
+    assert frame["wait"].to_list()[:5] == [
+        dt.time(1),
+        dt.time(12, 34, 56),
+        None,
+        dt.time(0),
+        dt.time(23, 59, 59),
+    ]
+    assert frame["income"].to_list()[:6] == [1.5, None, -3.25, 0.0, 1e9, 0.1]
+    assert frame["town"].to_list()[:4] == ["ab", None, "Grün", "x"]
+    assert source.labels["column_labels"] == {
+        "person": "Number of the person",
+        "income": "Income, in thousands",
+    }
+
+
+@pytest.mark.parametrize("ending", [".sav", ".zsav", ".dta", ".xpt"])
+def test_missing_texts_stay_missing(ending, tmp_path):
+    frame = pl.DataFrame({"job": ["nurse", None, "a text of more than eight letters"], "x": [1, 2, 3]})
+    write_table(frame, tmp_path / f"one{ending}")
+    first = read_source(tmp_path / f"one{ending}")
+    assert first.frame.equals(frame)
+    assert first.notes == ()
+    assert lost_in_writing(frame, f"one{ending}", first) == ()
+    write_table(first.frame, tmp_path / f"two{ending}", first)
+    assert read_source(tmp_path / f"two{ending}").frame.equals(frame)
+
+
+@pytest.mark.parametrize(
+    ("ending", "said"),
+    [
+        (
+            ".sav",
+            ["writes missing texts as empty ones: those of job are", "drops blanks at the end of texts"],
+        ),
+        (".dta", ["writes missing texts as empty ones: those of job, town are"]),
+        (
+            ".por",
+            ["has no missing texts: those of job are", "drops blanks at the end of texts: those of town"],
+        ),
+    ],
+)
+def test_texts_that_a_format_cannot_hold_are_said(ending, said):
+    frame = pl.DataFrame({"job": ["a", None, ""], "town": ["b ", "", "c"]})
+    found = lost_in_writing(frame, f"two{ending}", ReadTable(frame, ".csv"))
+    assert len(found) == len(said)
+    for sentence, words in zip(found, said, strict=True):
+        assert words in sentence

@@ -121,15 +121,18 @@ def read_statistical(
         "variable_value_labels": dict(meta.variable_value_labels),
         "missing_ranges": dict(meta.missing_ranges),
         "measures": {name: word for name, word in meta.variable_measure.items() if word != "unknown"},
-        "formats": dict(meta.original_variable_types),
+        "formats": {name: shown for name, shown in meta.original_variable_types.items() if shown},
         "format": ending,
         "file_label": meta.file_label or "",
     }
     frame = pl.DataFrame([_cells(name, values) for name, values in data.items()])
+    if ending in _BLANK_IS_MISSING:
+        frame = frame.with_columns(pl.col(pl.String).replace("", None))
     said = tuple(
         f"Column {name!r} has {count:,} cells with codes that its file declares as missing: read as missing cells, "
         "the codes are not told apart."
         for name, count in meta.declared_missing.items()
+        if meta.missing_ranges.get(name) != [_BLANK]
     )
     if meta.notes:
         said += ("The notes inside the file are left out: they are free text and may tell of people.",)
@@ -194,7 +197,31 @@ def lost_in(frame: pl.DataFrame, ending: str, labels: Mapping[str, Any]) -> tupl
         largest = frame[name].cast(pl.Float64).abs().max() if dtype.is_integer() else None
         if isinstance(largest, float) and largest > 2.0**53:
             said.append(f"Column {name!r} is written to the precision of 64-bit floats.")
-    return tuple(said)
+    return (*said, *_lost_texts(frame, ending))
+
+
+def _lost_texts(frame: pl.DataFrame, ending: str) -> list[str]:
+    """What a format cannot hold of texts: missing ones beside empty ones, and blanks at the end."""
+    texts = [cells for cells in frame if cells.dtype in (pl.String, pl.Categorical, pl.Enum)]
+    texts = [cells.cast(pl.String) for cells in texts]
+    empty = [cells.name for cells in texts if (cells == "").any()]
+    missing = [cells.name for cells in texts if cells.null_count()]
+    said = []
+    merged = empty if ending in _BLANK_IS_MISSING else [name for name in empty if name in missing]
+    if merged and ending != ".por":
+        said.append(
+            f"A {ending} file writes missing texts as empty ones: those of {', '.join(merged)} are missing."
+        )
+    if missing and ending == ".por":
+        said.append(
+            f"A .por file has no missing texts: those of {', '.join(missing)} are written as empty ones."
+        )
+    cut = [cells.name for cells in texts if ending != ".dta" and cells.str.ends_with(" ").any()]
+    if cut:
+        said.append(
+            f"A {ending} file drops blanks at the end of texts: those of {', '.join(cut)} are not written."
+        )
+    return said
 
 
 _WORDS = {
@@ -202,6 +229,10 @@ _WORDS = {
     "missing_ranges": "codes declared as missing",
     "measures": "levels of measurement",
 }
+# Formats whose own word for a missing text is an empty one.
+_BLANK_IS_MISSING = (".dta", ".sas7bdat", ".xpt")
+# What SPSS is told to take as missing where texts are.
+_BLANK = {"lo": "", "hi": ""}
 _HOLDS = {
     "variable_value_labels": (".sav", ".zsav", ".dta"),
     "missing_ranges": (".sav", ".zsav"),
@@ -251,7 +282,7 @@ def _text_labels(cells: pl.Series, labels: Mapping[Any, str]) -> dict[str, str]:
 def _formats(frame: pl.DataFrame, labels: Mapping[str, Any], ending: str) -> dict[str, str]:
     """How values are shown, where the format is the one they came from and the cells still suit it."""
     came = labels.get("format", "")
-    same = came == ending or {came, ending} <= {".sav", ".zsav"}
+    same = came == ending or {came, ending} in ({".sav", ".zsav"}, {".sas7bdat", ".xpt"})
     found = {}
     for name, shown in labels.get("formats", {}).items():
         if not same or name not in frame.columns:
@@ -317,7 +348,7 @@ def _write_statistical(frame: pl.DataFrame, path: Path, ending: str, labels: Map
     if ending in (".sav", ".zsav"):
         pyreadstat.write_sav(
             data, str(path), variable_value_labels=values, compress=ending == ".zsav",
-            missing_ranges=_fitting(frame, labels, "missing_ranges", ending),
+            missing_ranges=_with_blanks(frame, _fitting(frame, labels, "missing_ranges", ending)),
             variable_measure=_fitting(frame, labels, "measures", ending),
             file_label=labels.get("file_label", ""), **common,
         )  # fmt: skip
@@ -329,6 +360,16 @@ def _write_statistical(frame: pl.DataFrame, path: Path, ending: str, labels: Map
         pyreadstat.write_por(data, str(path), **common)
     else:
         pyreadstat.write_xport(data, str(path), **common)
+
+
+def _with_blanks(frame: pl.DataFrame, ranges: Json) -> Json:
+    """Codes declared as missing, and empty texts where texts are missing: SPSS has no other word for that."""
+    missing = [
+        cells.name
+        for cells in frame
+        if cells.dtype in (pl.String, pl.Categorical, pl.Enum) and cells.null_count()
+    ]
+    return ranges | {name: [_BLANK, *ranges.get(name, [])][:3] for name in missing}
 
 
 def _pyreadstat() -> Any:
