@@ -4,6 +4,7 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -302,6 +303,27 @@ def test_the_report_tells_what_holds_on_all_columns_together():
     assert done.verdicts[0].value > 3  # households, on two columns
     assert done.figures.smallest_group == 3
     assert "everyone looks like at least 2 others" in Page(render_report(gather(done))).text
+
+
+def test_linkage_is_among_records_whose_keys_are_released_alike():
+    frame = survey()
+    done = shoal.protect(frame, k=3, schema=schema())
+    numbers = ["wage", "pension", "income"]
+    old, new = (
+        np.stack([(each[n] - frame[n].mean()) / frame[n].std(ddof=0) for n in numbers], axis=1)
+        for each in (frame, done.frame)
+    )
+    keys = done.frame.select(pl.struct("region", "roof", "sex", "relat").rank("dense")).to_series().to_numpy()
+    right = 0.0
+    for row in range(frame.height):
+        among = np.flatnonzero(keys == keys[row])
+        far = np.linalg.norm(old[among] - new[row], axis=1)
+        nearest = among[far <= far.min() + 1e-9]
+        right += (row in nearest) / nearest.size
+    assert done.figures.dld == pytest.approx(right / frame.height)
+    assert any(
+        "wage, pension, income, among records whose region, roof, sex, relat are" in n for n in done.notes
+    )
 
 
 def test_no_limit_of_linkage_is_told_for_numbers_outside_the_groups():

@@ -84,8 +84,7 @@ def linked_share(
     0.6666666666666666
     """
     n = A.shape[0]
-    among = n if blocks is None else float(np.bincount(blocks)[blocks].mean())
-    rows = _selected(n, max_records, among)
+    rows = _selected(n, max_records, _among(n, blocks))
     if blocks is None and A.shape[1] <= (FEW_COLUMNS if max_records is not None else FEW_FOR_ALL):
         return _linked_by_tree(A, B, rows, ties, progress)
     alike, first = nearest_is_own(A, B, rows, blocks=blocks, labels=labels, progress=progress)
@@ -94,7 +93,7 @@ def linked_share(
     return float((alike > 0).astype(float) @ (1.0 / np.maximum(1, alike)) / rows.size)
 
 
-def sought_records(n: int, max_records: int | None) -> int:
+def sought_records(n: int, max_records: int | None, blocks: np.ndarray | None = None) -> int:
     """Of how many records `linked_share` looks for the nearest: in a large table a selection.
 
     Parameters
@@ -102,7 +101,8 @@ def sought_records(n: int, max_records: int | None) -> int:
     n : int
         Records of the table.
     max_records : int or None
-        As `linked_share` is given it.
+    blocks : array of int64, optional
+        As `linked_share` is given them.
 
     Examples
     --------
@@ -110,7 +110,12 @@ def sought_records(n: int, max_records: int | None) -> int:
     >>> sought_records(900, 400), sought_records(50_000, 2_000)
     (900, 2000)
     """
-    return int(_selected(n, max_records, n).size)
+    return int(_selected(n, max_records, _among(n, blocks)).size)
+
+
+def _among(n: int, blocks: np.ndarray | None) -> float:
+    """Among how many rows one is sought on the mean."""
+    return n if blocks is None else float(np.bincount(blocks)[blocks].mean())
 
 
 def _selected(n: int, most: int | None, among: float) -> np.ndarray:

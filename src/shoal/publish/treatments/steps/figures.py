@@ -11,6 +11,7 @@ import polars as pl
 
 from shoal.engine.columns import read_column
 from shoal.engine.encode import Encoder
+from shoal.engine.roles import row_codes
 from shoal.measures import cell_measures, linked_share, sought_records
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.decode import decoded_facts
@@ -54,7 +55,7 @@ class DecidedSteps:
 
 def figures_of(
     before: pl.DataFrame, after: pl.DataFrame, decided: DecidedSteps, ran: Sequence[Ran], kept: Sequence[KeptRule],
-    labels: np.ndarray,
+    labels: np.ndarray, compared: LinkageColumns,
 ) -> Figures:  # fmt: skip
     """What was lost by column and step, and the risk by the keys before and after."""
     losses: dict[str, float] = {}
@@ -66,7 +67,7 @@ def figures_of(
     ]
     gone = {name: int((before[name].is_not_null() & after[name].is_null()).sum()) for name in decided.treated}
     sizes = np.bincount(labels)
-    measured, cells = _numbers(before, after, decided)
+    measured, cells = _numbers(before, after, decided, compared)
     return Figures(
         n_records=before.height,
         n_groups=int(sizes.size),
@@ -96,31 +97,58 @@ def _told(each: Ran) -> Json:
     }  # fmt: skip
 
 
-def _numbers(before: pl.DataFrame, after: pl.DataFrame, decided: DecidedSteps) -> tuple[int, CellFigures]:
-    """Figures of the columns of numbers that are numbers still."""
+@dataclass(frozen=True)
+class LinkageColumns:
+    """What linkage compares: the numbers, among records whose keys are released alike."""
+
+    numbers: tuple[str, ...]
+    keys: tuple[str, ...]
+
+    @property
+    def sentence(self) -> str:
+        """What is compared, as a note."""
+        among = f", among records whose {', '.join(self.keys)} are released alike" if self.keys else ""
+        return f"Linkage by distance compares {', '.join(self.numbers)}{among}."
+
+
+def linkage_columns(
+    before: pl.DataFrame, after: pl.DataFrame, decided: DecidedSteps, ran: Sequence[Ran]
+) -> LinkageColumns:
+    """The columns of numbers that are numbers still, and the keys that are true: who knows a record knows its class."""
     facts = decided.roles.schema.columns
-    names = [
+    numbers = tuple(
         name
         for name in decided.treated
         if facts[name].kind == "number"
         and before.schema[name].is_numeric()
         and after.schema[name].is_numeric()
-    ]
+    )
+    keys = dict.fromkeys(name for each in ran if each.step.is_truthful for name in each.step.columns)
+    return LinkageColumns(numbers, tuple(name for name in keys if name not in numbers))
+
+
+def _numbers(
+    before: pl.DataFrame, after: pl.DataFrame, decided: DecidedSteps, compared: LinkageColumns
+) -> tuple[int, CellFigures]:
+    """Figures of the columns of numbers that are numbers still."""
+    facts, names = decided.roles.schema.columns, compared.numbers
     if not names:
         return before.height, CellFigures()
     old = [read_column(before[name], decoded_facts(facts[name])) for name in names]
     new = [read_column(after[name], decoded_facts(facts[name])) for name in names]
     known = ~np.stack([a.missing | b.missing for a, b in zip(old, new, strict=True)], axis=1).any(axis=1)
-    step = max(1, -(-int(known.sum()) // MEASURED_RECORDS))
-    rows = np.flatnonzero(known)[::step]
+    present = np.flatnonzero(known)
+    rows = present[:: max(1, -(-present.size // MEASURED_RECORDS))]
     if rows.size < 2:
         return before.height, CellFigures()
     X, Y = (np.stack([each.values for each in columns], axis=1)[rows] for columns in (old, new))
     encoder = Encoder.fit(old)
+    blocks = row_codes(after[present], list(compared.keys))
     linked = linked_share(
-        encoder.transform(old)[rows], encoder.transform(new)[rows], max_records=MEASURED_RECORDS
-    )
-    sought = sought_records(rows.size, MEASURED_RECORDS)
+        encoder.transform(old)[present], encoder.transform(new)[present], max_records=MEASURED_RECORDS,
+        blocks=blocks,
+    )  # fmt: skip
+    sought = sought_records(present.size, MEASURED_RECORDS, blocks)
     return int(rows.size), CellFigures(**cell_measures(X, Y), dld=linked, linked_records=sought)
 
 

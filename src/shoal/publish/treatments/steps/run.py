@@ -21,7 +21,7 @@ from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.release import class_weights, hidden
 from shoal.publish.stages.roles import Roles
 from shoal.publish.treatments import Made, PublishRun
-from shoal.publish.treatments.steps.figures import DecidedSteps, figures_of
+from shoal.publish.treatments.steps.figures import DecidedSteps, figures_of, linkage_columns
 from shoal.publish.treatments.steps.task import StepTask, Treated
 from shoal.publish.treatments.steps.treat import check_methods, takes_time, treat
 from shoal.publish.treatments.truthful import missing_notes
@@ -93,17 +93,18 @@ class StepTreatment:
         verdicts = _verdicts(protected, ran, roles)
         refuse_rules_apart(verdicts, ran, edits, kept.kept)
         check.refuse_broken(verdicts)
+        compared = linkage_columns(table, protected, decided, ran)
         draft = run.rows.replaced(decided, Replacement(table, new, labels), run.key)
         return Made(
             decided,
             draft.classes,
             verdicts,
-            lambda: figures_of(table, protected, decided, ran, kept.kept, labels),
+            lambda: figures_of(table, protected, decided, ran, kept.kept, labels, compared),
             np.bincount(labels).astype(np.int64),
             draft.original,
             draft.published,
             treated,
-            (*missing, *_notes(ran)),
+            (*missing, *_notes(ran), *([compared.sentence] if compared.numbers else [])),
             red=_exposed(ran),
         )
 
