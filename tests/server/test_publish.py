@@ -45,11 +45,11 @@ def upload(owner, name: str, data: bytes):
 
 
 def wait(owner, path: str) -> str:
-    for _ in range(1500):
+    for _ in range(6000):
         page = owner.get(path).text
         if "Look again" not in page:
             return page
-        time.sleep(0.2)
+        time.sleep(0.05)
     raise AssertionError("the work does not end")
 
 

@@ -105,6 +105,8 @@ def served(
             stack.enter_context(_server(Path(name) / str(side), data, pair, (command, settings)))
             for side, data in enumerate((pair.before, pair.after))
         ]
+        for side in sides:  # they start at the same time
+            _wait_for(side)
         number = itertools.count(1)
         width = len(_once(sides[0], pair, epsilon, next(number))) - len(_COLUMNS)
         for side in sides:
@@ -186,7 +188,6 @@ def _server(
         )
     seen = Seen(folder, port, tokens, process)
     try:
-        _wait_for(seen)
         yield seen
     finally:
         for client in seen.clients.values():
