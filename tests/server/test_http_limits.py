@@ -1,4 +1,4 @@
-"""The door in front of the application: heads that do not end, and requests that are none."""
+"""What is refused before the application sees it: heads that do not end, and requests that are none."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ async def hello(scope, receive, send) -> None:
 
 @pytest.fixture
 def port(monkeypatch) -> Iterator[int]:
-    for name in ("HEAD_SECONDS", "REST_SECONDS", "READ_SECONDS"):
-        monkeypatch.setattr(http_limits, name, 1.0)
+    for name, seconds in (("HEAD_SECONDS", 0.5), ("REST_SECONDS", 0.5), ("READ_SECONDS", 1.0)):
+        monkeypatch.setattr(http_limits, name, seconds)
     port = free_port()
     server = uvicorn.Server(
         uvicorn.Config(
@@ -93,7 +93,7 @@ def test_a_quiet_moment_between_two_requests_is_allowed(port):
         for _ in range(2):
             line.sendall(GOOD)
             assert line.recv(65536).startswith(b"HTTP/1.1 200")
-            time.sleep(1.3)  # longer than a head may take
+            time.sleep(0.7)  # longer than a head may take
 
 
 def test_a_body_that_trickles_on_after_its_answer_is_cut_off(port):
@@ -113,7 +113,7 @@ def test_the_next_request_after_an_early_answer_is_served(port):
         line.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\n")
         assert line.recv(65536).startswith(b"HTTP/1.1 200")
         line.sendall(b"abc")
-        time.sleep(1.3)  # longer than the rest of a body may take
+        time.sleep(0.7)  # longer than the rest of a body may take
         line.sendall(GOOD)
         assert line.recv(65536).startswith(b"HTTP/1.1 200")
 
@@ -122,7 +122,7 @@ def test_who_does_not_read_is_cut_off_and_who_reads_slowly_is_not(port):
     large = b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n"
     with socket.create_connection(("127.0.0.1", port), timeout=20) as silent:
         silent.sendall(large)
-        time.sleep(2.5)
+        time.sleep(1.5)
         heard = 0
         with contextlib.suppress(ConnectionResetError):
             while got := silent.recv(1 << 20):

@@ -152,6 +152,7 @@ def test_only_a_few_jobs_are_at_work_at_a_time(tmp_path, monkeypatch):
 def test_a_stream_of_progress_ends_with_the_right_to_see_it(tmp_path, monkeypatch, by):
     """Whoever is revoked, or signs out elsewhere, is told no more of a job that goes on; and streams are few."""
     monkeypatch.setattr(jobs_module, "PROVEN_SECONDS", 0.0)
+    monkeypatch.setattr(jobs_module, "TELL_SECONDS", 0.01)
     monkeypatch.setattr(accounts_module, "FRESH_SECONDS", 0.0)
     book = Accounts()
     account = book.find(book.add("ann", "owner"))

@@ -11,6 +11,7 @@ import time
 
 import numpy as np
 import polars as pl
+import psutil
 import pytest
 
 from shoal import datasets
@@ -191,7 +192,9 @@ def test_interruption_writes_nothing(tmp_path):
         stderr=subprocess.PIPE,
         text=True,
     )
-    time.sleep(8)
+    at_work, until = psutil.Process(process.pid), time.monotonic() + 120
+    while at_work.cpu_times().user < 3 and time.monotonic() < until:  # starting takes one, the method minutes
+        time.sleep(0.1)
     process.send_signal(signal.SIGINT)
     try:
         _, errors = process.communicate(timeout=60)

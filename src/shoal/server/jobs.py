@@ -39,6 +39,7 @@ SWEEP_SECONDS = 20
 MOST_AT_ONCE = 4
 MOST_STREAMS = 8
 PROVEN_SECONDS = 1.0
+TELL_SECONDS = 0.3
 _streams: Counter[str] = Counter()
 """Open streams of each account, of this worker."""
 
@@ -259,7 +260,7 @@ async def _events(request: Request, folder: Path, at_work: Callable[[], bool]) -
             if not folder.is_dir() or not at_work():
                 yield "event: end\ndata: {}\n\n"
                 return
-            await asyncio.sleep(0.3)
+            await asyncio.sleep(TELL_SECONDS)
     finally:
         _streams[who] -= 1
         if not _streams[who]:
