@@ -46,7 +46,7 @@ same = {"columns": table.features}
 for model in (
     Pearson(**same),
     Spearman(**same),
-    GaussianMixtureModel(12, **same),
+    GaussianMixtureModel(2, **same),
     SelectedMixture(table.target, table.keep, n_components=2, **same),
     DBSCANModel(table.eps, **same),
 ):
