@@ -130,3 +130,14 @@ def test_the_column_that_brings_most_risk_comes_first():
     rows = table.to_dicts()
     expected = (len(classes(rows, ["sex", "age", "zip"])) - len(classes(rows, ["sex", "zip"]))) / 500
     assert gains["age"] == pytest.approx(expected)
+    weighted = table.with_columns(w=pl.Series(rng.uniform(1, 30, 500)))
+    gains = risk.column_risks(weighted, ["sex", "age", "zip"], weights="w")
+    mean = [
+        risk.measure(weighted, quasi, weights="w").individual.mean()
+        for quasi in (["sex", "age", "zip"], ["sex", "zip"])
+    ]
+    assert gains["age"] == pytest.approx(mean[0] - mean[1])
+    assert (
+        risk.column_risks(weighted, "age", weights="w")["age"]
+        < risk.measure(weighted, "age", weights="w").individual.mean()
+    )

@@ -13,7 +13,7 @@ import polars as pl
 from shoal.engine.frame import Frame
 from shoal.errors import InputError, ParameterError
 from shoal.params import Interval, Options, check_params
-from shoal.privacy.cells import cells_of, names_of, opened
+from shoal.privacy.cells import CodedCells, cells_of, names_of, opened
 from shoal.privacy.classes import classes_of, counted_together
 from shoal.risk._posterior import FORMULAS, posterior_risk
 from shoal.typing import Json
@@ -277,28 +277,48 @@ def _household_risk(table: Frame, name: str, individual: np.ndarray) -> np.ndarr
     return together if cells[0].missing is None else np.where(cells[0].missing, individual, together)
 
 
-def column_risks(frame: Any, quasi: Sequence[str] | str) -> dict[str, float]:
+def column_risks(frame: Any, quasi: Sequence[str] | str, *, weights: str | None = None) -> dict[str, float]:
     """How much of the mean re-identification risk each quasi-identifier brings.
+
+    Parameters
+    ----------
+    frame : pandas.DataFrame, polars.DataFrame, pyarrow.Table
+    quasi : str or sequence of str
+    weights : str, optional
+        Column of survey weights, as in `measure`.
 
     Returns
     -------
     dict of column name to float, largest first
-        Mean risk with all columns less mean risk without this one; risk being 1 / class size.
+        Mean risk with all columns less mean risk without this one. With weights the risk is that of `measure`,
+        without them 1 / class size.
 
     Examples
     --------
     >>> import polars as pl
     >>> from shoal import risk
-    >>> table = pl.DataFrame({"sex": ["m", "f", "m", "f"], "age": [1, 2, 3, 4]})
+    >>> table = pl.DataFrame({"sex": ["m", "f", "m", "f"], "age": [1, 2, 3, 4], "w": [9.0, 9.0, 9.0, 9.0]})
     >>> risk.column_risks(table, ["sex", "age"])
     {'age': 0.5, 'sex': 0.0}
+    >>> round(risk.column_risks(table, ["sex", "age"], weights="w")["age"], 3)
+    0.184
     """
     names = names_of(quasi, "quasi")
-    table = opened(frame, names)
+    table = opened(frame, [*names, *(each for each in (weights,) if each is not None)])
     columns = cells_of(table, names)
-    whole = classes_of(columns).n_classes / len(table)
+    stand = None if weights is None else survey_weights(table, weights)
+    whole = _mean_risk(columns, len(table), stand)
     gains = {}
     for at, name in enumerate(names):
-        rest = columns[:at] + columns[at + 1 :]
-        gains[name] = whole - (classes_of(rest).n_classes if rest else 1) / len(table)
+        gains[name] = whole - _mean_risk(columns[:at] + columns[at + 1 :], len(table), stand)
     return dict(sorted(gains.items(), key=lambda pair: -pair[1]))
+
+
+def _mean_risk(columns: list[CodedCells], n: int, weights: np.ndarray | None) -> float:
+    """The mean of the records' risks; all of them look alike without columns."""
+    labels = classes_of(columns).labels if columns else np.zeros(n, np.int64)
+    sizes = np.bincount(labels)
+    if weights is None:
+        return sizes.size / n
+    around = np.maximum(np.bincount(labels, weights=weights, minlength=sizes.size), sizes)
+    return float((posterior_risk(sizes, around) * sizes).sum() / n)

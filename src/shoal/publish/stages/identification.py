@@ -104,7 +104,7 @@ def identification_of(before: pl.DataFrame, after: pl.DataFrame, plan: DecidedRo
         after=_figures(after, plan, size, fraction),
         source="weights" if roles.weight else "sample",
         suda_size=min(size, SPECIAL),
-        per_column=risk.column_risks(before, roles.known),
+        per_column=risk.column_risks(before, roles.known, weights=roles.weight),
     )
 
 
