@@ -11,6 +11,10 @@ PINNED := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 INSTALL := $(BIN)/pip install --quiet --no-compile $(PINNED)
 LOWEST := .venv-lowest
 EXTRAS ?= all
+# What each part of the tests reaches is kept by itself, so that `make coverage PARTS=dp` measures one anew.
+COVERED := build/coverage
+PARTS ?= dp publish server microaggregation rest
+REST := $(foreach part,dp publish server microaggregation,--ignore=tests/$(part))
 
 .PHONY: help setup demo serve test test-lowest coverage lint docs bench bench-server wheel release-check constraints clean
 
@@ -44,8 +48,14 @@ test-lowest: $(FULL)  ## run the tests on the lowest versions that pyproject.tom
 	$(BIN)/uv pip install --quiet --python $(LOWEST) -e '.[test]'
 	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n 2 -q -W default::DeprecationWarning $(TESTS)
 
-coverage: $(FULL)  ## lines and branches that the tests reach, kernels left out (TESTS: less)
-	$(BIN)/python -m pytest -n 2 -q --cov --cov-report=term:skip-covered $(TESTS)
+coverage: $(FULL)  ## lines and branches that the tests reach, kernels left out, one part of the tests after another (PARTS: fewer)
+	mkdir -p $(COVERED)/all
+	-for part in $(PARTS); do \
+	  case $$part in rest) tests="src tests $(REST)";; *) tests=tests/$$part;; esac; \
+	  COVERAGE_FILE=$(COVERED)/.coverage.$$part $(BIN)/python -m pytest -n 2 -q --cov --cov-report= $$tests; \
+	done
+	COVERAGE_FILE=$(COVERED)/all/.coverage $(BIN)/coverage combine --keep $(COVERED)/.coverage.*
+	COVERAGE_FILE=$(COVERED)/all/.coverage $(BIN)/coverage report --skip-covered --sort=miss
 
 lint: $(FULL)  ## style, types, import directions
 	$(BIN)/ruff check src tests benchmarks docs tools

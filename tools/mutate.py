@@ -239,6 +239,9 @@ def main() -> int:
     asked.add_argument("module", type=Path)
     asked.add_argument("tests", nargs="+")
     asked.add_argument("--every", type=int, default=1, help="only each so many mutant")
+    asked.add_argument(
+        "--lines", default="", help="only changes on these lines, such as 12,40: survivors of other tests"
+    )
     options = asked.parse_args()
     path = options.module.resolve()
     parts = path.with_suffix("").parts
@@ -253,7 +256,8 @@ def main() -> int:
         print("The tests fail without a change.")
         return 2
     seconds = 10 + 4 * (time.monotonic() - begun)
-    chosen = list(mutants(tree))[:: options.every]
+    lines = {int(each) for each in options.lines.split(",") if each}
+    chosen = [each for each in mutants(tree) if not lines or each.line in lines][:: options.every]
     left = []
     for mutant in chosen:
         if survives(mutant, module, path, options.tests, seconds):
