@@ -48,6 +48,10 @@ def test_how_often_an_answer_counts_in_the_unit_that_is_kept(name):
     assert tuple(UNITS[name].times(kept) for kept in KEPT) == TIMES[name]
 
 
+def test_a_unit_is_kept_under_its_size():
+    assert [UNITS[name].key for name in ("three records", "two edges")] == ["records:3", "edges:2"]
+
+
 def test_a_stated_promise_does_not_even_add_up_with_itself():
     assert UNITS["stated"].times("pufferfish:1") == 0
     assert (UNITS["stated"].guarantee, UNITS["stated"].key) == ("guarantee: as stated", "pufferfish:1")
@@ -60,6 +64,7 @@ def test_a_stated_promise_does_not_even_add_up_with_itself():
         ("record", "records:3", "records:3"),
         ("four records", "record", "records:4"),
         ("four records", "records:3", "records:4"),
+        ("four records", "records:1", "records:4"),
         ("four records", "records:6", "records:6"),
         ("four records", REPLACED, REPLACED),
         ("person", "record", "column:person"),
