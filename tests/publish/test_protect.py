@@ -192,6 +192,12 @@ def test_missing_cells_never_spread(policy, schema):
     assert sum(result.frame.select(quasi).null_count().row(0)) == 0
     assert classes(result.frame, quasi)["len"].min() >= 5
     assert result.frame.height == (messy.height if policy != "drop" else 836)
+    words = {
+        "impute": "filled in from the records",
+        "category": "take the value of their group",
+        "drop": "that were dropped: 176",
+    }
+    assert words[policy] in " ".join(result.notes)
 
 
 def test_a_group_without_any_value_stays_missing():

@@ -276,6 +276,10 @@ def test_missing_cells_follow_their_policy():
     done = shoal.protect(frame, k=3, schema=schema(rules=[], wage={"on_missing": "category"}))
     assert done.frame["wage"].filter(frame["wage"].is_null()).null_count() == frame["wage"].null_count()
     assert smallest(done.frame, ["region", "roof", "sex", "relat", "wage", "pension", "income"]) >= 3
+    done = shoal.protect(frame, k=3, schema=schema(rules=[], wage={"on_missing": "impute"}))
+    assert f"take the value of their group: wage {frame['wage'].null_count()}." in " ".join(done.notes)
+    assert "wage" in done.verdicts[-1].quasi
+    assert "region" in done.verdicts[-1].quasi
 
 
 def test_odd_cells_are_one_sentence():

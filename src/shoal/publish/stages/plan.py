@@ -74,6 +74,8 @@ class PublishPlan:
         What a pass has found about the households, where there are any.
     small : mapping of stratum to int
         What the strata in `joins` held before.
+    missing : mapping of str to int
+        Missing cells of the quasi-identifiers that have some.
     """
 
     request: ProtectionRequest
@@ -91,6 +93,7 @@ class PublishPlan:
     dropped: int
     households: Households | None = None
     small: Mapping[tuple[Any, ...], int] = field(default_factory=dict)
+    missing: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:
@@ -118,7 +121,20 @@ class PublishPlan:
         homes = (
             [] if self.households is None else self.households.notes([each.name for each in self.templates])
         )
-        return [*gone, *merged, *homes]
+        return [*gone, *self._filled(), *merged, *homes]
+
+    def _filled(self) -> list[str]:
+        """What became of missing cells."""
+        words = {
+            "impute": "Missing cells filled in from the records nearest to theirs, and averaged with them",
+            "category": "Missing cells that take the value of their group where another member has one",
+        }
+        said = []
+        for policy, sentence in words.items():
+            names = [each.name for each in self.templates if each.facts.on_missing == policy]
+            counts = ", ".join(f"{name} {self.missing[name]:,}" for name in names if name in self.missing)
+            said += [f"{sentence}: {counts}."] if counts else []
+        return said
 
 
 def original_columns(table: pl.DataFrame, plan: PublishPlan) -> list[TypedColumn]:
@@ -151,6 +167,9 @@ def draft_plan(
         n_parts=1,
         n_rows=found.n_kept,
         dropped=found.n_rows - found.n_kept,
+        missing={
+            each.name: column.missing for each, column in zip(templates, here, strict=True) if column.missing
+        },
     )
 
 

@@ -318,7 +318,7 @@ def _verdicts(protected: pl.DataFrame, ran: list[Ran], roles: Roles) -> tuple[pr
         names = [name for name in (*each.within, *each.step.columns) if name not in later]
         if not each.step.keeps_k or not set(each.step.columns) <= set(names):
             continue
-        inside = [name for name in names if name in each.step.columns] if each.treated.notes else names
+        inside = [name for name in names if name in each.step.columns] if each.treated.crossed else names
         if each.step.level == "household":
             homes = protected.select(roles.household, *inside).unique(roles.household)
             verdict = privacy.check(homes, inside, k=each.k)[0]

@@ -27,6 +27,8 @@ class Treated:
     exposed : int or None
         Of suppression under another reading: persons who agree with fewer than k released records.
     notes : tuple of str
+    crossed : int
+        Records grouped across the classes that the step should stay within: fewer than k are in theirs.
     """
 
     columns: Mapping[str, pl.Series]
@@ -34,6 +36,7 @@ class Treated:
     facts: Mapping[str, Any] = field(default_factory=dict)
     exposed: int | None = 0
     notes: tuple[str, ...] = ()
+    crossed: int = 0
 
 
 @dataclass(frozen=True)

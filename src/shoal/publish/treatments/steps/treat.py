@@ -171,18 +171,26 @@ def _grouped(task: StepTask) -> Treated:
     }
     after = [read_column(new[each.name], replace(each.facts, levels=None), each.levels) for each in columns]
     sizes = np.bincount(labels)
-    notes = (
-        (
-            f"Step {step.method} of {', '.join(step.columns)}: {crossed:,} records lie in classes of "
-            f"{', '.join(task.within)} smaller than k = {task.k}, and are grouped across them.",
-        )
-        if crossed
-        else ()
-    )
     return Treated(
         new, column_losses(columns, after, encoder),
-        {"groups": int(sizes.size), "smallest": int(sizes.min()), "largest": int(sizes.max())}, notes=notes,
+        {"groups": int(sizes.size), "smallest": int(sizes.min()), "largest": int(sizes.max())},
+        notes=_group_notes(task, columns, crossed), crossed=crossed,
     )  # fmt: skip
+
+
+def _group_notes(task: StepTask, columns: list[TypedColumn], crossed: int) -> tuple[str, ...]:
+    """What became of missing cells, and of records whose classes are too small to stay within."""
+    said = []
+    filled = {each.name: int(each.missing.sum()) for each in columns if each.facts.on_missing == "impute"}
+    counts = ", ".join(f"{name} {count:,}" for name, count in filled.items() if count)
+    if counts:
+        said.append(f"Missing cells that take the value of their group: {counts}.")
+    if crossed:
+        said.append(
+            f"Step {task.step.method} of {', '.join(task.step.columns)}: {crossed:,} records lie in classes of "
+            f"{', '.join(task.within)} smaller than k = {task.k}, and are grouped across them."
+        )
+    return tuple(said)
 
 
 def _of_households(task: StepTask, labels: np.ndarray, Z: np.ndarray, strata: np.ndarray) -> np.ndarray:
