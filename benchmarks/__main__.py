@@ -4,6 +4,8 @@
     python -m benchmarks large bounds         some
     python -m benchmarks large:20000          one piece, though it was measured before
     python -m benchmarks anneal:10-census     those whose names begin so
+    python -m benchmarks 'anneal:10-*-101'    those whose names are so
+    python -m benchmarks --commits            after a rebase: name the commits that now hold the code of what is kept
     python -m benchmarks --list               what there is
 
 What is found is kept in docs/benchmarks piece by piece, from which `make docs` makes a page. A run that was broken off
@@ -12,6 +14,7 @@ goes on where it was.
 
 from __future__ import annotations
 
+import fnmatch
 import importlib
 import os
 import pkgutil
@@ -21,7 +24,7 @@ from functools import partial
 from types import ModuleType
 
 import benchmarks
-from benchmarks._record import Pieces, Record, measure
+from benchmarks._record import FOLDER, Pieces, Record, measure
 
 
 def pieces_of(module: ModuleType, *, full: bool) -> Pieces:
@@ -33,15 +36,16 @@ def pieces_of(module: ModuleType, *, full: bool) -> Pieces:
 
 def main() -> None:
     full = os.environ.get("BENCH", "") == "full"
+    if sys.argv[1:] == ["--commits"]:
+        name_commits()
+        return
     names = [each.name for each in pkgutil.iter_modules(benchmarks.__path__) if not each.name.startswith("_")]
     listing = sys.argv[1:] == ["--list"]
     for asked in ([] if listing else sys.argv[1:]) or [each for each in names if each != "server"]:
         name, _, only = asked.partition(":")
         module = importlib.import_module(f"benchmarks.{name}")
         pieces = pieces_of(module, full=full)
-        chosen = {
-            piece: run for piece, run in pieces.items() if f"{piece}-".startswith(f"{only}-" if only else "")
-        }
+        chosen = {piece: run for piece, run in pieces.items() if is_asked(piece, only)}
         if not pieces and not listing:
             print(f"{name} is left out: its tables are not at hand (SHOAL_DATA names their folder).")
             continue
@@ -54,6 +58,21 @@ def main() -> None:
         run_pieces(Record(name, title, full=full), chosen, again=only in chosen)
     if listing:
         print("server: by itself, `make bench-server`, since it begins processes that listen")
+
+
+def is_asked(piece: str, only: str) -> bool:
+    """Whether a piece is named, begins so or matches; all are where nothing is asked for."""
+    return not only or f"{piece}-".startswith(f"{only}-") or fnmatch.fnmatchcase(piece, only)
+
+
+def name_commits() -> None:
+    """Name commits of this history in every file, and say which pieces are of code that is not in it."""
+    for path in sorted(FOLDER.glob("*.json")):
+        if not path.stem.startswith("reproduce"):
+            for piece in Record(path.stem, "", full=False).find_commits():
+                print(
+                    f"{path.stem}:{piece} must be measured again: its code is not that of a commit of this history."
+                )
 
 
 def run_pieces(record: Record, pieces: Pieces, *, again: bool) -> None:

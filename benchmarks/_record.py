@@ -15,7 +15,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -60,6 +60,22 @@ def _git(*words: str) -> str:
     ).stdout.strip()
 
 
+def in_history(commit: str) -> bool:
+    """Whether a commit, perhaps with changes, is one of those that led here."""
+    try:
+        _git("merge-base", "--is-ancestor", commit.split(maxsplit=1)[0], "HEAD")
+    except (OSError, IndexError, subprocess.CalledProcessError):
+        return False
+    return True
+
+
+def commit_of(code: str) -> str:
+    """The last commit of this history with such code; empty where there is none."""
+    commits = _git("log", "--format=%h", "--", "src").split()
+    trees = _git("rev-parse", *(f"{each}:src" for each in commits)).split()
+    return next((each for each, tree in zip(commits, trees, strict=True) if tree == code), "")
+
+
 @dataclass(frozen=True)
 class MeasuredPiece:
     """One piece: what it found, and where and by what it was measured."""
@@ -98,12 +114,29 @@ class Record:
         return bool(code) and piece in self.pieces and self.pieces[piece].code == code
 
     def keep(self, piece: MeasuredPiece) -> None:
-        """Put a piece in its place and write the file, whole or not at all."""
+        """Put a piece in its place and write the file."""
         self.pieces[piece.name] = piece
+        self._write(self.title, self.command, piece.machine)
+
+    def find_commits(self) -> list[str]:
+        """Name the commits of this history that hold the code of pieces measured at others; pieces without one.
+
+        A branch that was measured and then moved onto other work has new commits, often with the same code.
+        """
+        lost = {each.name: each for each in self.pieces.values() if not in_history(each.commit)}
+        found = {name: commit_of(each.code) for name, each in lost.items()}
+        self.pieces |= {name: replace(lost[name], commit=commit) for name, commit in found.items() if commit}
+        if any(found.values()):
+            kept = json.loads(self.path.read_text(encoding="utf-8"))
+            self._write(kept["title"], kept["command"], kept["machine"])
+        return [name for name, commit in found.items() if not commit]
+
+    def _write(self, title: str, command: str, at: dict[str, str | int | float]) -> None:
+        """Whole or not at all."""
         facts = {
-            "title": self.title,
-            "command": self.command,
-            "machine": piece.machine,
+            "title": title,
+            "command": command,
+            "machine": at,
             "pieces": [_without_found(each) for each in self.pieces.values()],
             "records": [row for each in self.pieces.values() for row in each.records],
             "text": "".join(each.text for each in self.pieces.values()),

@@ -3,6 +3,7 @@
     python -m benchmarks anneal                      the work of 10 s, k = 3
     BENCH=full python -m benchmarks anneal           of 10 and 60 s, all k
     python -m benchmarks anneal:60-census-10         one cell
+    BENCH=full python -m benchmarks 'anneal:10-*-101'  all cells with the default work, one seed
 
 The work is counted, the default's for 10 s and six times that for 60 s of two quiet cores, so that a busy machine finds
 the same.
@@ -33,14 +34,17 @@ GOALS = {
 
 
 def pieces(full: bool) -> Pieces:
-    """A piece for each amount of work, table, k and seed: SECONDS-TABLE-K-SEED."""
+    """A piece for each amount of work, table, k and seed: SECONDS-TABLE-K-SEED.
+
+    Seed by seed, so that a run that is broken off leaves whole rows.
+    """
     return {
         f"{seconds}-{table}-{k}-{seed}": partial(cell, seconds, table, k, seed, goal)
+        for seed in SEEDS
         for (seconds, table), goals in GOALS.items()
         if datasets.DATASETS[table].path is not None and (full or seconds == 10)
         for k, goal in goals.items()
         if full or k == 3
-        for seed in SEEDS
     }
 
 

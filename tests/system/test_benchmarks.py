@@ -94,3 +94,31 @@ def test_a_benchmark_whose_tables_are_not_at_hand_is_left_out(tmp_path, monkeypa
     assert capsys.readouterr().out == (
         "recoding is left out: its tables are not at hand (SHOAL_DATA names their folder).\n"
     )
+
+
+def test_commits_that_are_gone_are_found_again_by_their_code(tmp_path, code, monkeypatch):
+    command.run_pieces(made(tmp_path), {"a": lambda: [{"il": 1.0}], "b": lambda: [{"il": 2.0}]}, again=False)
+    before = json.loads((tmp_path / "part.json").read_text())
+    monkeypatch.setattr(record, "in_history", lambda commit: commit == "7654321")
+    monkeypatch.setattr(record, "commit_of", {"a": ""}.__getitem__)
+    assert made(tmp_path).find_commits() == ["a", "b"]
+    assert json.loads((tmp_path / "part.json").read_text()) == before
+    monkeypatch.setattr(record, "commit_of", {"a": "7654321"}.__getitem__)
+    assert made(tmp_path).find_commits() == []
+    for each in before["pieces"]:
+        each["commit"] = "7654321"
+    assert json.loads((tmp_path / "part.json").read_text()) == before
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("", ["10-eia-3-101", "60-eia-10-101"]),
+        ("10", ["10-eia-3-101"]),
+        ("60-eia-1", []),
+        ("*-101", ["10-eia-3-101", "60-eia-10-101"]),
+        ("*-10-101", ["60-eia-10-101"]),
+    ],
+)
+def test_pieces_are_asked_for_by_how_they_begin_or_by_a_pattern(asked, found):
+    assert [each for each in ("10-eia-3-101", "60-eia-10-101") if command.is_asked(each, asked)] == found

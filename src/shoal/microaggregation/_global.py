@@ -11,7 +11,16 @@ import numpy as np
 from shoal.engine.kernels.axes import blocks_of, random_cuts
 from shoal.engine.kernels.nearest import KernelRows, neighbour_lists
 from shoal.microaggregation._anneal_kernels import LOGS
-from shoal.microaggregation._cooling import HEATS, SMALL_HEATS, CoolingSearch, heat_of, list_length, screen
+from shoal.microaggregation._cooling import (
+    FEW_DIRECTIONS,
+    HEATS,
+    SMALL_HEATS,
+    CoolingSearch,
+    heat_of,
+    heats_for,
+    list_length,
+    screen,
+)
 from shoal.microaggregation._global_kernels import (
     DISSOLVE,
     FOUND,
@@ -42,17 +51,17 @@ AXES, SAMPLE = 16, 4_000
 
 SMALL_HEAT, EVEN_HEAT, HEAT = 0.5, 0.75, 1.0
 """Power of the squared distance to the nearest records that the temperature at a record is in proportion to: on small
-tables, on large ones whose records lie about equally far apart everywhere, and on other large ones."""
+tables, on large ones whose records lie about equally far apart everywhere or spread in few directions, and on other large
+ones."""
 
 EVEN = 0.6
 """Deviation of the logarithm of these distances up to which they are about equal. Normal data and clusters in ten columns
 have .35 to .41 and lose 0.1 to 0.4 % less with the gentler power; data in three columns, log-normal data and cubes of
 normal data have .77 to 2.2 and lose up to 1.7 % more with it."""
 
-LONG, MANY_DIRECTIONS = 4_500, 3.5
-"""Sweeps from which a large table is cooled as a small one, from hotter and in proportion to the root, where its records do
-not lie equally far apart but in this many directions at least. At 8,000 sweeps that loses 1.4 % less of cubes of normal data
-in six columns, at 2,500 0.6 % more; in three columns of normal data it loses 1.8 % more."""
+LONG = 4_500
+"""Sweeps from which a large table whose records do not lie equally far apart is cooled as a small one, from hotter and in
+proportion to the root: at 8,000 sweeps that loses 1.4 % less of cubes of normal data in six columns, at 2,500 0.6 % more."""
 
 NARROW_RATES, NARROW_SCREEN, NARROW_FROM = (16, 8), 0.4, (5, 100)
 """Where records lie about equally far apart: of 1,024 proposals those to found or dissolve a group, the share of the
@@ -117,11 +126,14 @@ class GlobalSearch(CoolingSearch[KernelGroups]):
         del distance, M
         self.shape = Shape(n, k, p, mixed.worth.size)
         self.even = bool(np.log(heat).std() <= EVEN)
-        heat **= SMALL_HEAT if self.shape.small else EVEN_HEAT if self.even else HEAT
+        # Categories are all as far apart as can be.
+        self.directions = 0.0 if mixed.worth.size else directions(rows.X, near)
+        gentle = self.even or 0 < self.directions < FEW_DIRECTIONS
+        self.power = SMALL_HEAT if self.shape.small else EVEN_HEAT if gentle else HEAT
+        heat **= self.power
         self.table = RecordTable(*rows, near, heat.astype(np.float32))
         self._begin()
-        # Categories are all as far apart as can be.
-        self.directions = 1.0 if mixed.worth.size else directions(rows.X, near)
+        self.heats = heats_for(self.directions, small=self.shape.small)
         cool = coolness(self.directions)
         self.table.heat[:] *= np.float32(cool * (self.begun if scale is None else scale) / n)
 
@@ -164,11 +176,11 @@ class GlobalSearch(CoolingSearch[KernelGroups]):
         )
 
     def _cool(self, heats: tuple[float, float], sweeps: int) -> None:
-        skewed = not self.even and self.directions >= MANY_DIRECTIONS
-        if skewed and not self.shape.small and sweeps >= LONG:
+        if self.directions > 0 and not self.even and not self.shape.small and sweeps >= LONG:
+            power = SMALL_HEAT / self.power
             mean = self.table.heat.mean(dtype=np.float64)
-            self.table.heat[:] = self.table.heat**SMALL_HEAT * np.float32(mean**SMALL_HEAT)
-            heats = SMALL_HEATS
+            self.table.heat[:] = self.table.heat**power * np.float32(mean ** (1.0 - power))
+            heats = max(heats[0], SMALL_HEATS[0]), min(heats[1], SMALL_HEATS[1])
         least, many = NARROW_FROM
         self.narrows = self.even and not self.shape.small and self.k >= least and sweeps >= many
         self.rates = NARROW_RATES if self.narrows else (FOUND, DISSOLVE)

@@ -10,7 +10,7 @@ import numpy as np
 
 from shoal.engine.kernels.axes import blocks_of
 from shoal.microaggregation._anneal_kernels import LOGS
-from shoal.microaggregation._cooling import WARM, CoolingSearch, heat_of, list_length, screen
+from shoal.microaggregation._cooling import WARM, CoolingSearch, heat_of, heats_for, list_length, screen
 from shoal.microaggregation._copies import see_past_copies
 from shoal.microaggregation._global_kernels import DISSOLVE, FOUND
 from shoal.microaggregation._pair_kernels import (
@@ -54,8 +54,9 @@ class PairSearch(CoolingSearch[PairGroups]):
         self.shape = Shape(n, k, p)
         self.table = PairTable(squared_distances(X), lists, heat.astype(np.float32))
         self._begin()
-        self.heats = ALIKE_HEATS if alike else self.heats
-        self.table.heat[:] *= np.float32(coolness(directions(X, near)) * self.begun / n)
+        spread_in = directions(X, near)
+        self.heats = ALIKE_HEATS if alike else heats_for(spread_in, small=True)
+        self.table.heat[:] *= np.float32(coolness(spread_in) * self.begun / n)
 
     def _build(self, labels: np.ndarray) -> PairGroups:
         n, k = labels.size, self.k

@@ -20,6 +20,10 @@ LISTED, DIRECTIONS, MEASURED = 12, 12.0, 1_000
 from which they are counted."""
 
 
+FLAT = 2.3
+"""Directions below which a table is flat: two columns of numbers have 1.7 to 1.9, three 2.6."""
+
+
 def directions(X: np.ndarray, near: np.ndarray) -> float:
     """In how many directions records spread, about; columns that go together count once, copies not at all.
 
@@ -81,7 +85,7 @@ class Block:
     reach: np.ndarray
     heat: np.ndarray
     k: int
-    cool: float = 1.0
+    directions: float = 0.0
 
     @classmethod
     def of(cls, Z: np.ndarray, k: int) -> Block:
@@ -100,7 +104,17 @@ class Block:
         spread = np.maximum(spread, floor if floor > 0 else spread.mean() * 1e-3)
         heat = np.sqrt(spread / spread.mean()) if spread.mean() > 0 else np.ones(n)
         reach = np.full(n, near.shape[1], np.int32)
-        return cls(X, near, reach, heat.astype(np.float32), k, coolness(directions(X, near)))
+        return cls(X, near, reach, heat.astype(np.float32), k, directions(X, near))
+
+    @property
+    def cool(self) -> float:
+        """What temperatures are to be multiplied by."""
+        return coolness(self.directions)
+
+    @property
+    def flat(self) -> bool:
+        """Whether records spread in about two directions."""
+        return 0 < self.directions < FLAT
 
     @property
     def even(self) -> bool:
