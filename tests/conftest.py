@@ -59,6 +59,8 @@ def pytest_xdist_make_scheduler(config, log):
                 return "spark"  # one Java machine serves them all
             if file.endswith(COMPILING):
                 return "compiling"
+            if "tests/common/" in file:
+                return "source"  # parsed once for all that look at it
             return nodeid if file.endswith(ALONE) else file
 
     return ByFile(config, log)

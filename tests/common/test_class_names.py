@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import ast
 from collections import defaultdict
-from pathlib import Path
 
-import shoal
-
-ROOT = Path(shoal.__file__).parent
+from common.sources import ROOT, trees
 
 
 def classes() -> dict[str, list[str]]:
     """Public class names with the files that define them."""
     found = defaultdict(list)
-    for path in sorted(ROOT.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 found[node.name].append(str(path.relative_to(ROOT)))
     return found

@@ -5,11 +5,9 @@ from __future__ import annotations
 import ast
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
-import shoal
+from common.sources import ROOT, trees
 
-ROOT = Path(shoal.__file__).parent
 # Called by name from outside of the package.
 CALLED_ELSEWHERE = {
     "from_environment",  # the server's workers name it in a string
@@ -43,12 +41,11 @@ def used(tree: ast.Module) -> Iterator[str]:
 
 
 def test_every_public_name_is_used_or_offered():
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in ROOT.rglob("*.py")}
-    found = Counter(name for tree in trees.values() for name in used(tree))
+    found = Counter(name for tree in trees().values() for name in used(tree))
     # A package offers what its __init__ imports under the same name.
     offered = {
         each.name
-        for path, tree in trees.items()
+        for path, tree in trees().items()
         if path.name == "__init__.py"
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom)
@@ -56,7 +53,7 @@ def test_every_public_name_is_used_or_offered():
     }
     dead = {
         f"{path.relative_to(ROOT)}: {name}"
-        for path, tree in trees.items()
+        for path, tree in trees().items()
         for name in defined(tree)
         if not found[name] and name not in offered | CALLED_ELSEWHERE
     }

@@ -10,6 +10,7 @@ import sys
 from pathlib import Path
 
 import shoal
+from common.sources import ROOT, trees
 
 HEAVY = ("sklearn", "scipy.spatial", "scipy.stats", "pandas", "highspy", "matplotlib")
 
@@ -58,19 +59,18 @@ def test_no_package_imports_a_private_module_of_another():
 
 
 def test_private_names_stay_in_their_file():
-    root = Path(shoal.__file__).parent
     found = []
-    for path in root.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("shoal."):
                 private = [each.name for each in node.names if each.name.startswith("_")]
-                modules = root.joinpath(*node.module.split(".")[1:])
+                modules = ROOT.joinpath(*node.module.split(".")[1:])
                 private = [
                     name
                     for name in private
                     if not (modules / f"{name}.py").exists() and name != "__version__"
                 ]
-                found += [f"{path.relative_to(root)}: {name} of {node.module}" for name in private]
+                found += [f"{path.relative_to(ROOT)}: {name} of {node.module}" for name in private]
     assert found == []
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
 
-import shoal
+from common.sources import ROOT, trees
 
 
 def _is_kernel(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -20,11 +19,10 @@ def _untyped(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
 
 
 def test_functions_are_typed():
-    root = Path(shoal.__file__).parent
     found = [
-        f"{path.relative_to(root)}:{node.lineno} {node.name}"
-        for path in root.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        f"{path.relative_to(ROOT)}:{node.lineno} {node.name}"
+        for path, tree in trees().items()
+        for node in ast.walk(tree)
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
         and not _is_kernel(node)
         and _untyped(node)
