@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
+from typer.testing import CliRunner
 
 from shoal import reproduce, research
+from shoal.cli import app
 from shoal.errors import InputError, ParameterError
 from shoal.microaggregation import methods
-from shoal.research._cells import PaperCell, Resumed, run_cells
+from shoal.research import _cells
+from shoal.research._cells import MethodRun, PaperCell, Resumed, run_cells
 from shoal.research._published import DERIVATIVE_FREE, SPLIT_RANKS, TABLE1, TABLE2
 from shoal.research._rows import PaperClaim, PaperRow, ReproducedTable, agreement
 
@@ -112,3 +117,42 @@ def test_ranks_share_equal_figures():
 def test_unknown_experiments_are_refused():
     with pytest.raises(ParameterError, match="must be one of"):
         reproduce("table9")
+
+
+@pytest.mark.parametrize(("experiment", "cells"), [("table1", 150), ("table2", 28), ("split", 20)])
+def test_the_command_lays_every_cell_beside_its_printed_figure(
+    experiment, cells, census, tarragona, eia, tmp_path, monkeypatch
+):
+    """What is measured is made up here: the printed figure, or ten where there is none."""
+
+    def measured(cell: PaperCell) -> MethodRun:
+        loss = 10.0 if cell.published is None else cell.published
+        made = dict.fromkeys(("il2", "median", "il2_of_medoids", "imp"), loss)
+        return MethodRun(
+            loss, 0.1, True, None, {**made, "dld": 0.1, "dld_of_medoids": 0.1, "equation_5": 1.0}
+        )
+
+    monkeypatch.setattr(_cells, "_measure", measured)
+    words = [
+        "reproduce",
+        experiment,
+        "--markdown",
+        str(tmp_path / "t.md"),
+        "--report",
+        str(tmp_path / "t.html"),
+    ]
+    words += ["--pictures", str(tmp_path / "drawn")] if experiment == "split" else []
+    done = CliRunner().invoke(app, [*words, "--json"])
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert len(told["rows"]) >= cells
+    assert {"data", "method", "k", "published", "ours", "seconds", "sizes_kept"} <= set(told["rows"][0])
+    for row in told["rows"]:
+        assert row["ours"] == pytest.approx(10.0 if row["published"] is None else row["published"])
+    for row in told["rows"]:
+        assert f"| {row['data']} | {row['method']} | {row['k']} |" in (tmp_path / "t.md").read_text()
+    assert told["title"] in (tmp_path / "t.html").read_text()
+    assert len(list(tmp_path.glob("drawn/*.svg"))) == (6 if experiment == "split" else 0)
+    shown = CliRunner().invoke(app, ["reproduce", experiment]).stdout
+    assert shown.splitlines()[0] == told["title"]
+    assert f"{len(told['rows'])} cells in" in shown
