@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import os
 import resource
+from datetime import UTC, date, datetime
 from io import BytesIO, TextIOWrapper
 
 import numpy as np
@@ -250,6 +251,36 @@ def test_a_text_that_looks_like_a_formula_stays_a_text(tmp_path):
     cells = [row[0] for row in openpyxl.load_workbook(tmp_path / "t.xlsx").active.rows]
     assert {cell.data_type for cell in cells} == {"s"}
     assert io.read_table(tmp_path / "t.xlsx")["=name"].to_list() == texts
+
+
+@pytest.mark.parametrize("ending", [".xlsx", ".sav", ".dta", ".xpt"])
+def test_what_a_format_cannot_hold_is_said_and_the_rest_stays(tmp_path, ending):
+    """Early dates were a day off in a workbook, moments moved to UTC without a word, large numbers became infinite."""
+    pytest.importorskip("openpyxl" if ending == ".xlsx" else "pyreadstat")
+    moments = [datetime(2020, 1, 1, 12, minute, tzinfo=UTC) for minute in range(3)]
+    frame = pl.DataFrame(
+        {
+            "old": [date(1750, 3, 4), date(1899, 12, 31), date(1900, 2, 28)],
+            "new": [date(1900, 3, 1), date(1999, 1, 2), None],
+            "moment": pl.Series(moments).dt.convert_time_zone("Europe/Berlin"),
+            "large": [2**60 + 1, 2, 3],
+        }
+    )
+    path = tmp_path / f"t{ending}"
+    io.write_table(frame, path)
+    back = io.read_table(path)
+    said = " ".join(io.lost_in_writing(frame, path, io.ReadTable(frame, ".parquet")))
+    assert back["old"].cast(pl.String).to_list() == frame["old"].cast(pl.String).to_list()
+    assert back["new"].cast(pl.Date).to_list() == frame["new"].to_list()
+    assert back["moment"].dt.replace_time_zone(None).to_list() == [
+        each.replace(tzinfo=None) for each in moments
+    ]
+    assert "no time zones: 'moment' is written in UTC" in said
+    assert "'large' is written to the precision" in said
+    assert ("no dates before 1900: 'old' is written as texts" in said) == (ending == ".xlsx")
+    if ending == ".xpt":
+        with pytest.raises(InputError, match="holds numbers up to"):
+            io.write_table(pl.DataFrame({"x": [1e80, 1.0]}), path)
 
 
 @pytest.mark.parametrize("name", ["t.csv.gz", "t.CSV.GZ", "t.zip"])

@@ -13,6 +13,9 @@ from shoal.errors import InputError, MissingExtraError
 from shoal.io._files import first_line
 from shoal.typing import Json, Keywords
 
+LARGEST_XPORT = 7.2e75
+"""Numbers of a SAS transport file end here."""
+
 
 def write_foreign(frame: pl.DataFrame, path: Path, ending: str, labels: Mapping[str, Any]) -> None:
     """Write a workbook, or a table of SPSS, Stata or SAS with its labels; raises what the library raises."""
@@ -42,7 +45,9 @@ def _write_excel(frame: pl.DataFrame, path: Path) -> None:
     book = Workbook(write_only=True)
     sheet = book.create_sheet("protected")
     sheet.append([_plain_cell(sheet, name) for name in frame.columns])
-    for row in frame.iter_rows():
+    utc = [pl.col(name).dt.convert_time_zone("UTC").dt.replace_time_zone(None) for name in _zoned(frame)]
+    early = [pl.col(name).cast(pl.String) for name in _early(frame)]
+    for row in frame.with_columns(utc).with_columns(early).iter_rows():
         sheet.append([_plain_cell(sheet, cell) for cell in row])
     book.save(path)
 
@@ -191,13 +196,18 @@ def lost_in(frame: pl.DataFrame, ending: str, labels: Mapping[str, Any]) -> tupl
     ]
     if fewer and ending in _HOLDS["variable_value_labels"]:
         said.append(f"Labels of values that occur in no row are not written: some of {', '.join(fewer)}.")
-    if ending not in (".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".por"):
+    if ending not in (".xlsx", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".por"):
         return tuple(said)
+    said += [f"A {ending} file has no time zones: {name!r} is written in UTC." for name in _zoned(frame)]
+    if ending == ".xlsx":
+        said += [
+            f"A .xlsx file has no dates before 1900: {name!r} is written as texts." for name in _early(frame)
+        ]
     for name, dtype in frame.schema.items():
         largest = frame[name].cast(pl.Float64).abs().max() if dtype.is_integer() else None
         if isinstance(largest, float) and largest > 2.0**53:
             said.append(f"Column {name!r} is written to the precision of 64-bit floats.")
-    return (*said, *_lost_texts(frame, ending))
+    return tuple(said) if ending == ".xlsx" else (*said, *_lost_texts(frame, ending))
 
 
 def _lost_texts(frame: pl.DataFrame, ending: str) -> list[str]:
@@ -222,6 +232,23 @@ def _lost_texts(frame: pl.DataFrame, ending: str) -> list[str]:
             f"A {ending} file drops blanks at the end of texts: those of {', '.join(cut)} are not written."
         )
     return said
+
+
+def _zoned(frame: pl.DataFrame) -> list[str]:
+    """Columns of moments that state their time zone."""
+    return [
+        name
+        for name, dtype in frame.schema.items()
+        if isinstance(dtype, pl.Datetime) and dtype.time_zone is not None
+    ]
+
+
+def _early(frame: pl.DataFrame) -> list[str]:
+    """Columns of dates that begin before those of a workbook, which counts them from 1900 with a day too many."""
+    moments = [name for name, dtype in frame.schema.items() if dtype in (pl.Date, pl.Datetime)]
+    first = pl.datetime(1900, 3, 1)
+    early = frame.select((pl.col(name).cast(pl.Datetime("us")) < first).any() for name in moments)
+    return [name for name in moments if early[name].item()]
 
 
 _WORDS = {
@@ -359,6 +386,7 @@ def _write_statistical(frame: pl.DataFrame, path: Path, ending: str, labels: Map
     elif ending == ".por":
         pyreadstat.write_por(data, str(path), **common)
     else:
+        _refuse_beyond_xport(frame)
         pyreadstat.write_xport(data, str(path), **common)
 
 
@@ -370,6 +398,16 @@ def _with_blanks(frame: pl.DataFrame, ranges: Json) -> Json:
         if cells.dtype in (pl.String, pl.Categorical, pl.Enum) and cells.null_count()
     ]
     return ranges | {name: [_BLANK, *ranges.get(name, [])][:3] for name in missing}
+
+
+def _refuse_beyond_xport(frame: pl.DataFrame) -> None:
+    """Raise a sentence for numbers that a SAS transport file would hold as infinite."""
+    for name, dtype in frame.schema.items():
+        largest = frame[name].fill_nan(None).abs().max() if dtype.is_float() else None
+        if isinstance(largest, float) and largest > LARGEST_XPORT:
+            raise InputError(
+                f"A .xpt file holds numbers up to {LARGEST_XPORT:.1e}. The column {name!r} has larger ones: write another format."
+            )
 
 
 def _pyreadstat() -> Any:
