@@ -253,6 +253,15 @@ def test_a_text_that_looks_like_a_formula_stays_a_text(tmp_path):
     assert io.read_table(tmp_path / "t.xlsx")["=name"].to_list() == texts
 
 
+def test_a_link_leads_to_the_file_that_is_written(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "t.csv").symlink_to(tmp_path / "there" / "real.csv")
+    for value in (1, 2):  # absent at first, then replaced
+        io.write_table(pl.DataFrame({"a": [value]}), tmp_path / "t.csv")
+        assert (tmp_path / "t.csv").is_symlink()
+        assert (tmp_path / "there" / "real.csv").read_text() == f"a\n{value}\n"
+
+
 @pytest.mark.parametrize("ending", [".xlsx", ".sav", ".dta", ".xpt"])
 def test_what_a_format_cannot_hold_is_said_and_the_rest_stays(tmp_path, ending):
     """Early dates were a day off in a workbook, moments moved to UTC without a word, large numbers became infinite."""

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import IO, Any
+
+from shoal.errors import InputError
 
 
 class Unread:
@@ -20,6 +23,8 @@ class Unread:
         except BrokenPipeError:
             self._to_nowhere()
             return len(text)
+        except OSError as error:
+            raise _unwritten(error) from None
 
     def flush(self) -> None:
         """Hand over what was written."""
@@ -27,6 +32,9 @@ class Unread:
             self._stream.flush()
         except BrokenPipeError:
             self._to_nowhere()
+        except OSError as error:
+            self._to_nowhere()
+            raise _unwritten(error) from None
 
     def _to_nowhere(self) -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
@@ -37,6 +45,17 @@ class Unread:
         return getattr(self._stream, name)
 
 
+def _unwritten(error: OSError) -> InputError:
+    return InputError(f"The standard output cannot be written: {error.strerror or error}.")
+
+
 def install() -> None:
-    """Let no reader who leaves early change what a command answers by its exit code."""
-    sys.stdout = Unread(sys.stdout)
+    """Let no reader who leaves early change what a command answers by its exit code, nor one who was never there."""
+    # Streams that were closed by who started the command are held open, or the next file would take their numbers and
+    # what is meant for a stream would be written into it.
+    while (held := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(held)
+    nowhere = Path(os.devnull)
+    sys.stderr = sys.stderr or nowhere.open("w", encoding="utf-8")
+    sys.stdout = Unread(sys.stdout or nowhere.open("w", encoding="utf-8"))

@@ -67,9 +67,14 @@ def _place(path: str | Path) -> str:
     return os.path.realpath(path)
 
 
+def _behind_links(path: str | Path) -> Path:
+    """The file that a link leads to, so that the link itself stays; any other path as it is."""
+    return Path(os.path.realpath(path)) if Path(path).is_symlink() else Path(path)
+
+
 def check_folder(path: str | Path) -> None:
     """Raise a sentence if the folder of a file to be written is absent or may not be written to."""
-    path = Path(path)
+    path = _behind_links(path)
     if path.is_dir():
         raise InputError(f"A file was expected for the output. Got the folder {str(path)!r}.")
     if not path.parent.is_dir():
@@ -99,6 +104,8 @@ def check_page(path: str | Path) -> None:
 def atomic(path: str | Path) -> Iterator[Path]:
     """Give a temporary path beside the target; rename it when the block ends well, else remove it.
 
+    Where the target is a link, the file that it leads to is written.
+
     Examples
     --------
     >>> import pathlib, tempfile
@@ -109,7 +116,7 @@ def atomic(path: str | Path) -> Iterator[Path]:
     >>> path.read_text()
     'whole, or not at all'
     """
-    path = Path(path)
+    path = _behind_links(path)
     temporary = path.parent / f".{path.stem}-{secrets.token_hex(6)}{path.suffix}"
     _temporaries.add(temporary)
     waiting = _waiting.get()

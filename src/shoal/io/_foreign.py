@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -49,7 +50,11 @@ def _write_excel(frame: pl.DataFrame, path: Path) -> None:
     early = [pl.col(name).cast(pl.String) for name in _early(frame)]
     for row in frame.with_columns(utc).with_columns(early).iter_rows():
         sheet.append([_plain_cell(sheet, cell) for cell in row])
-    book.save(path)
+    whole = (
+        io.BytesIO()
+    )  # on a full disk a workbook that is written as it grows complains when it is forgotten
+    book.save(whole)
+    path.write_bytes(whole.getvalue())
 
 
 def _plain_cell(sheet: Any, cell: Any) -> Any:

@@ -196,6 +196,8 @@ def check_writable(path: str | Path) -> None:
     """Raise a sentence if a file of this name cannot be written, before any work is done."""
     path = Path(path)
     if str(path) == "-":
+        if sys.__stdout__ is None:
+            raise InputError("The output '-' is the standard output, which is closed.")
         return
     ending = path.suffix.lower()
     if ending not in FORMATS or ending in (".sas7bdat",):
