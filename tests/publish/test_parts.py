@@ -436,6 +436,51 @@ def test_a_work_folder_that_others_can_write_to_is_not_read(tmp_path):
     assert not (tmp_path / "out.parquet").exists()
 
 
+WAITING = """
+import multiprocessing, os, pathlib, time
+from shoal.publish.executors.parts import pool
+
+class Slow:
+    result = pathlib.Path("absent")
+    def __getattr__(self, name):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        pathlib.Path(f"worker-{os.getpid()}").touch()
+        time.sleep(600)
+
+if __name__ == "__main__":
+    pool.solve([Slow(), Slow()], None, 2, lambda *_: None)
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_no_worker_outlives_its_main_process(tmp_path, how):
+    """Workers of a run that was ended from outside waited for the next part for ever, and held what they had read."""
+    (tmp_path / "run.py").write_text(WAITING)
+    source = {"PYTHONPATH": str(Path(shoal.__file__).parents[1])}
+    process = subprocess.Popen(
+        [sys.executable, "run.py"], cwd=tmp_path, stderr=subprocess.DEVNULL, env=os.environ | source
+    )
+    until = time.monotonic() + 60
+    while len(found := list(tmp_path.glob("worker-*"))) < 2 and time.monotonic() < until:
+        time.sleep(0.05)
+    process.send_signal(how)
+    process.wait(60)
+    workers = [Path(f"/proc/{each.name.removeprefix('worker-')}/stat") for each in found]
+    assert len(workers) == 2
+    until = time.monotonic() + 60
+    while any(_lives(each) for each in workers) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not any(_lives(each) for each in workers)
+
+
+def _lives(stat: Path) -> bool:
+    try:
+        return stat.read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
 def test_resuming_with_other_settings_starts_anew(small_parts, tmp_path):
     numbers(1_000).write_parquet(tmp_path / "in.parquet")
     with pytest.raises(KeyboardInterrupt):

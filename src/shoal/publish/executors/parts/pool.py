@@ -12,11 +12,12 @@ import multiprocessing
 import os
 import resource
 import signal
+import threading
 import time
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing import forkserver
+from multiprocessing import connection, forkserver
 from pathlib import Path
 
 from shoal.errors import InputError
@@ -28,6 +29,8 @@ from shoal.publish.stages.solve import solve_part
 
 # Records of a part for which linkage is measured.
 MEASURED = 500
+# The main process looks so often whether it was interrupted while it waits for workers.
+HEARS_SECONDS = 0.2
 
 
 def workers_of(workers: int | None) -> int:
@@ -65,12 +68,21 @@ def solve(tasks: list[SpillTask], plan: PublishPlan, workers: int, tell: Progres
     pool = ProcessPoolExecutor(
         workers, mp_context=multiprocessing.get_context("forkserver"), initializer=_ready, initargs=(plan,)
     )
+    others = set(multiprocessing.active_children())
     try:
-        for future in as_completed([pool.submit(_solve_in_pool, task) for task in waiting]):
-            worker, memory, seconds, begun = future.result()
-            peak, spent[worker] = max(peak, memory), max(seconds, spent.get(worker, 0.0))
-            done += 1
-            tell(f"forming groups: part {done} of {len(tasks)}", done, len(tasks))
+        futures = {pool.submit(_solve_in_pool, task) for task in waiting}
+        while futures:
+            # Signal handlers of libraries let a wait go on, so that Ctrl-C would not be heard in a long one.
+            ended, futures = wait(futures, timeout=HEARS_SECONDS, return_when=FIRST_COMPLETED)
+            for future in ended:
+                worker, memory, seconds, begun = future.result()
+                peak, spent[worker] = max(peak, memory), max(seconds, spent.get(worker, 0.0))
+                done += 1
+                tell(f"forming groups: part {done} of {len(tasks)}", done, len(tasks))
+    except KeyboardInterrupt:
+        for each in set(multiprocessing.active_children()) - others:
+            each.terminate()
+        raise
     except BrokenProcessPool:
         raise InputError(
             "A worker process was ended from outside, most likely for lack of memory: "
@@ -107,6 +119,15 @@ def _ready(plan: PublishPlan) -> None:
     global _plan  # noqa: PLW0603 (a worker keeps the plan instead of getting it with every part)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     _plan = plan
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End a worker whose main process was ended from outside: it would wait for the next part for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        connection.wait([parent.sentinel])
+        os._exit(1)
 
 
 def _solve_in_pool(task: SpillTask) -> tuple[int, int, float, float]:

@@ -21,11 +21,13 @@ from shoal.publish.stages.plan import PublishPlan
 
 # Rows of each part, and of each part and sensitive value where closeness was asked for.
 Sizes = tuple[np.ndarray, pl.DataFrame | None]
+PLAN = "plan.pickle"
+"""What is written when all rows are spilled."""
 
 
 @contextlib.contextmanager
 def work_folder(output: Path, resume: bool) -> Iterator[Path]:
-    """A folder beside the output: kept when the run is interrupted, else removed."""
+    """A folder beside the output: kept when a run is interrupted whose parts wait in it, else removed."""
     folder = output.parent / f".{output.name}.parts"
     if not resume:
         shutil.rmtree(folder, ignore_errors=True)
@@ -37,6 +39,8 @@ def work_folder(output: Path, resume: bool) -> Iterator[Path]:
     try:
         yield folder
     except (KeyboardInterrupt, SystemExit):
+        if not (folder / PLAN).exists():  # there is nothing to go on from, only rows of the table
+            shutil.rmtree(folder, ignore_errors=True)
         raise
     except (OSError, pa.ArrowException, pl.exceptions.PolarsError) as error:
         shutil.rmtree(folder, ignore_errors=True)
@@ -70,7 +74,7 @@ def remember(folder: Path, mark: str, plan: PublishPlan, sizes: Sizes) -> None:
     """Note that all rows are spilled, and how."""
     temporary = folder / "plan.tmp"
     temporary.write_bytes(pickle.dumps((mark, plan, sizes)))
-    temporary.replace(folder / "plan.pickle")
+    temporary.replace(folder / PLAN)
 
 
 def forget(folder: Path) -> None:
@@ -82,7 +86,7 @@ def forget(folder: Path) -> None:
 
 def recall(folder: Path, mark: str) -> tuple[PublishPlan, Sizes] | None:
     """The plan of an interrupted run of the same settings on the same files, if there is one."""
-    path = folder / "plan.pickle"
+    path = folder / PLAN
     if not path.exists():
         return None
     found, plan, sizes = pickle.loads(path.read_bytes())  # noqa: S301 (our own folder, mode 700)
