@@ -13,6 +13,7 @@ import pytest
 import shoal
 from shoal import datasets
 from shoal.errors import InputError, ParameterError
+from shoal.microaggregation import GivenPartition
 
 
 @pytest.fixture(scope="module")
@@ -209,8 +210,6 @@ def test_the_choice_is_written_from_the_command_line(tmp_path):
     assert CliRunner().invoke(app, [*words[:-1], "much"]).exit_code != 0
 
 
-def test_given_groups_are_checked():
-    from shoal.microaggregation import GivenPartition
 
     X = np.arange(6.0)[:, None]
     for labels, said in (
@@ -220,3 +219,17 @@ def test_given_groups_are_checked():
     ):
         with pytest.raises(InputError, match=said):
             GivenPartition(k=2, labels=labels).fit(X)
+
+
+def test_zeros_that_stay_are_compared_and_protected_alike():
+    rng = np.random.default_rng(0)
+    frame = pl.DataFrame(
+        {"a": rng.normal(size=90), "b": np.where(rng.random(90) < 0.4, 0, rng.lognormal(size=90))}
+    )
+    schema = {"columns": {}, "rules": [{"zero": "b"}]}
+    found = shoal.compare(frame, k=[4], methods=["mdav", "md"], schema=schema)
+    done = found.protect(frame)
+    assert done.figures.information_loss == pytest.approx(found.recommended.information_loss)
+    assert done.frame["b"].sum() == pytest.approx(frame["b"].sum())
+    given = GivenPartition(4, found.recommended.labels)
+    assert shoal.protect(frame, k=4, method=given, schema=schema).figures.smallest_group >= 4

@@ -223,7 +223,7 @@ def _run(ready: Prepared, name: str, ks: list[int], time_limit: float, random_st
         return _masked(ready, name, base, float(strength) if strength else None, ks, random_state)
     limit = time_limit if resolved(name).takes("time_limit") else None
     roles, cells = ready.plan.roles, []
-    if limit is None and not roles.strata and roles.household is None:
+    if limit is None and not roles.strata and not roles.zeros and roles.household is None:
         estimator = resolve_method(name, ks[0], random_state)
         start = time.perf_counter()
         for size, labels in estimator.partition_all(ready.part.Z, ks):

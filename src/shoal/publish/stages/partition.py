@@ -15,7 +15,7 @@ from shoal import privacy
 from shoal.engine.encode import group_means
 from shoal.engine.kernels.axes import blocks_of
 from shoal.errors import InputError
-from shoal.microaggregation import Microaggregator, refine, split_strata
+from shoal.microaggregation import GivenPartition, Microaggregator, refine, split_strata
 from shoal.publish.stages.distances import distances_of
 from shoal.publish.stages.encode import Encoded
 from shoal.publish.stages.households import hold_together, within_households
@@ -93,7 +93,8 @@ def _strata(part: Encoded, plan: PublishPlan) -> np.ndarray:
     """Who may share a group: records of a stratum with the same zeros, where a rule says that zeros stay."""
     names = plan.roles.zeros
     zeros = [(column.values == 0) & ~column.missing for column in part.filled if column.name in names]
-    if not zeros or part.households is not None:  # households hold records of several patterns
+    # Households hold records of several patterns; groups that are given are taken as they are.
+    if not zeros or part.households is not None or isinstance(plan.method, GivenPartition):
         return part.strata
     return split_strata(part.Z, part.strata, np.stack(zeros, axis=1), plan.method.k)
 
