@@ -9,7 +9,7 @@ what else the machine does, and with as many cores as threads the wall takes abo
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import os
 import resource
 import time
@@ -104,11 +104,17 @@ def _blocks(Z: np.ndarray) -> np.ndarray:
 
 
 def rival(n: int = 2_000) -> list[Row]:
-    """k-means with a smallest cluster size, where that package is installed; its time grows fast."""
-    if not importlib.util.find_spec("k_means_constrained"):
-        print("k-means-constrained: left out, since it is not installed")
+    """k-means with a smallest cluster size, where that package is installed; its time grows fast.
+
+    It loads ortools, with a HiGHS of its own beside which no certificate can be made: run it in a process by itself.
+    """
+    try:
+        KMeansConstrained = importlib.import_module("k_means_constrained").KMeansConstrained
+    except ImportError as error:
+        print(
+            f"k-means-constrained: left out, since it cannot be loaded ({error}; pip install k-means-constrained)"
+        )
         return []
-    from k_means_constrained import KMeansConstrained
 
     Z = standardise(clusters(n))
 
