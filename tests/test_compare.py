@@ -210,7 +210,7 @@ def test_the_choice_is_written_from_the_command_line(tmp_path):
     assert CliRunner().invoke(app, [*words[:-1], "much"]).exit_code != 0
 
 
-
+def test_given_groups_are_checked():
     X = np.arange(6.0)[:, None]
     for labels, said in (
         ([0, 0, 1], "one for each record"),
