@@ -205,7 +205,7 @@ def _cut_by_distances(x, k):
     best, before = np.full(n + 1, np.inf), np.full(n + 1, -1, np.int64)
     best[0] = 0.0
     for j in range(k, n + 1):
-        cost, least, at = 0.0, np.inf, np.int64(-1)
+        cost, least, at = 0.0, np.inf, -1
         for i in range(j - 2, max(j - k, 0), -1):
             cost += x[(i + j) // 2] - x[i]
         for i in range(j - k, max(j - 2 * k, -1), -1):
