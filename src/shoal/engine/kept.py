@@ -160,7 +160,7 @@ class _Place(_CacheLocator):
 
 
 class _Implementation(CompileResultCacheImpl):
-    _locator_classes = [_Place]  # noqa: RUF012
+    _locator_classes = [_Place]  # noqa: RUF012 - numba names it and changes nothing in it
 
 
 class _Files(FunctionCache):

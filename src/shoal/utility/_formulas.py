@@ -72,7 +72,7 @@ def check_formula(indicator: Indicator, table: pl.DataFrame) -> None:
     """
     try:
         import patsy
-        import statsmodels  # noqa: F401
+        import statsmodels  # noqa: F401 - only whether it is there
     except ImportError:
         raise MissingExtraError("statsmodels", "stat") from None
     formula, frame, _ = _laid_out(indicator, table, np.ones(table.height))
