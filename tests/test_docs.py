@@ -27,7 +27,7 @@ ELSEWHERE = {
 PLAIN = ("text", "toml", "ini", "dockerfile", "{toctree}", "{raw}", "{include}", "{figure}")
 BLOCK = re.compile(r"^(?P<fence>`{3,})(?P<kind>[^\n`]*)\n(?P<code>.*?)^(?P=fence)\s*$", flags=re.M | re.S)
 # Seconds that a search may take here; the pages leave the default, or name more.
-SHORT = {"protect": ["--time-limit", "1"], "compare": ["--time-limit", "1", "--methods", "mdav,fdm"]}
+SHORT = {"protect": ["--time-limit", "0.3"], "compare": ["--time-limit", "1", "--methods", "mdav,fdm"]}
 
 
 class Block(NamedTuple):
