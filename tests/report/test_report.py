@@ -128,7 +128,7 @@ def test_public_report_leaves_out_risk_and_notes(mixed):
     for word in ("mdav", "k-anonymity", "✓ holds", "disease", "comment", "Group sizes", "stratum"):
         assert word in page.text, word
     full = page_of(told)
-    for word in ("DLD", "Stratum 'x'", "shoal protect secret.csv", 'read_table("secret.csv")', "4.6 %"):
+    for word in ("DLD", "Stratum 'x'", "shoal protect secret.csv", 'read_table("secret.csv"', "4.6 %"):
         assert word in full.text, word
 
 
