@@ -254,11 +254,13 @@ def test_a_protected_copy_ends_the_total_of_a_data_set_under_a_ledger(run):
     assert [each.body for each in entries if each.kind == "end"] == ["protected copy"]
 
 
-@pytest.mark.parametrize("way", ["frame", "file"])
+@pytest.mark.parametrize("way", ["frame", "file", "schema that was read before"])
 def test_a_protected_copy_made_in_python_ends_the_total_too(run, way):
     question = ["ask", "survey.csv", COUNT, "--schema", "survey.toml", "--epsilon", 0.1]
     assert "has ended" not in run(*question)[1]
     asked = {"k": 5, "columns": ["age", "income"], "method": "mdav", "schema": "survey.toml"}
+    if way.startswith("schema"):
+        asked["schema"] = shoal.Schema.from_toml("survey.toml")
 
     def make(**more):
         if way == "frame":

@@ -171,6 +171,17 @@ def test_a_cell_that_cannot_be_decoded_is_null(tmp_path):
     assert read_private(tmp_path / "t.csv", schema).rows() == [(None, "9"), (None, "8"), ("plain", "7")]
 
 
+def test_the_mark_of_a_byte_order_is_part_of_a_cell_wherever_it_stands(tmp_path):
+    """The first row lost it and others did not, so that another row before it changed what it held."""
+    marked = "\ufeffx,7,,,,"
+    found = []
+    for rows in ([marked], ["a,1,,,,", marked]):
+        (tmp_path / "t.csv").write_text("\n".join([",".join(NAMES), *rows]) + "\n", encoding="utf-8")
+        found.append(read_private(tmp_path / "t.csv", SCHEMA).rows()[-1])
+    assert found[0] == found[1]
+    assert found[0][0] == "\ufeffx"
+
+
 def test_decimal_commas_are_declared(tmp_path):
     path = tmp_path / "t.csv"
     path.write_text("x;d\n3,5;a\n3.5;b\n7;c\n1.234,5;d\n", encoding="utf-16")

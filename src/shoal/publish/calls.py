@@ -110,9 +110,9 @@ def protect_file(
 
 def end_total(request: ProtectionRequest) -> None:
     """Note a protected copy, which tells of the table without any epsilon, in the ledger beside the schema's file."""
-    if request.schema is None or request.schema_file is None:
+    if request.schema is None or request.schema.path is None:
         return
-    beside = Path(request.schema_file).with_suffix(".ledger.db")
+    beside = Path(request.schema.path).with_suffix(".ledger.db")
     if not beside.exists():
         return
     from shoal.dp.ledger.ledger import Ledger

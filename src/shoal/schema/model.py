@@ -56,6 +56,8 @@ class Schema:
         The failure probability that may be stated beside an epsilon.
     keys : Keys, optional
         What part of delta groups may use that are not declared; of a table counted in zCDP.
+    path : str, optional
+        The file that it was read from, beside which its ledger lies.
 
     Examples
     --------
@@ -84,6 +86,7 @@ class Schema:
     currency: str = "pure"
     delta: float | None = None
     keys: Keys | None = None
+    path: str | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.columns, Mapping):
@@ -173,7 +176,7 @@ class Schema:
         """Read a schema file."""
         from shoal.schema.toml import read_text
 
-        return cls.from_toml_text(read_text(path), source=str(path))
+        return replace(cls.from_toml_text(read_text(path), source=str(path)), path=str(Path(path).absolute()))
 
     @classmethod
     def from_toml_text(cls, text: str, source: str = "the schema") -> Self:

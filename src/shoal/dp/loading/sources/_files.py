@@ -22,6 +22,9 @@ from shoal.io import TEXT, check_ending, first_line, read_stored
 from shoal.schema import FileFormat, Schema
 
 _ODD = "\udfff"  # stands where bytes could not be decoded; no text can hold it
+# What makes a line be read by itself. The library that splits the others drops the mark of a byte order at the head of the
+# first, which another row would bring to the second.
+_SEEN_TO = ('"', _ODD, "\r", "\x00", "\ufeff")
 codecs.register_error("shoal-odd", lambda error: (_ODD, getattr(error, "end", 0)))
 
 
@@ -143,7 +146,7 @@ def _header(line: str, separator: str, name: str) -> list[str]:
 
 def _is_plain(line: str, separator: str, width: int) -> bool:
     """Whether a line is cut at its separators and nothing else is to be seen to."""
-    return line.count(separator) == width - 1 and not any(mark in line for mark in ('"', _ODD, "\r", "\x00"))
+    return line.count(separator) == width - 1 and not any(mark in line for mark in _SEEN_TO)
 
 
 def _split(lines: list[str], separator: str, names: list[str]) -> pl.DataFrame:
