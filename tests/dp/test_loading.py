@@ -7,6 +7,7 @@ import math
 from collections import Counter
 from dataclasses import replace
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -348,3 +349,16 @@ def test_odd_files_are_one_sentence(tmp_path):
             read_private(path, schema)
     (tmp_path / "t.csv").write_bytes(b"a\n")  # a table without rows is a table
     assert load(read_private(tmp_path / "t.csv", schema), schema).height == 0
+
+
+def test_bytes_and_cells_of_any_kind_mean_the_texts_they_stand_for():
+    schema = Schema({"a": Column("a", kind="category", levels=("x", "y")), "n": Column("n", bounds=(0, 9))})
+    plain = pl.DataFrame({"a": ["x", "y", None, None], "n": ["3", "4", "5", None]})
+    odd = pl.DataFrame(
+        {
+            "a": pl.Series([b"x", b"y", None, b"\xff"]),
+            "n": pl.Series([np.int64(3), "4", np.float64(5.0), None], dtype=pl.Object),
+        }
+    )
+    assert load(odd, schema).equals(load(plain, schema))
+    assert load(plain, schema)["n"].to_list()[:3] == [3.0, 4.0, 5.0]
