@@ -96,6 +96,20 @@ def test_a_benchmark_whose_tables_are_not_at_hand_is_left_out(tmp_path, monkeypa
     )
 
 
+def test_kept_figures_name_commits_of_this_history():
+    """A branch that was measured and then moved onto other work has new commits: `python -m benchmarks --commits`."""
+    if not record.revision()[0] or record._git("rev-parse", "--is-shallow-repository") == "true":
+        pytest.skip("there is no history here")
+    lost = {
+        f"{path.stem}:{each.name}": each.commit
+        for path in record.FOLDER.glob("*.json")
+        if not path.stem.startswith("reproduce")
+        for each in record.Record(path.stem, "", full=False).pieces.values()
+        if not record.in_history(each.commit)
+    }
+    assert lost == {}
+
+
 def test_commits_that_are_gone_are_found_again_by_their_code(tmp_path, code, monkeypatch):
     command.run_pieces(made(tmp_path), {"a": lambda: [{"il": 1.0}], "b": lambda: [{"il": 2.0}]}, again=False)
     before = json.loads((tmp_path / "part.json").read_text())
