@@ -111,7 +111,7 @@ class Anneal(Microaggregator):
     what goes together in tables of clusters.
 
     On other small tables, on skewed ones of more than 2,048 records whatever k, on flat ones, and on skewed
-    ones of up to 12,000 records where k is below 10, two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
+    ones of up to 16,000 records where k is below 10, two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
     reheated, disjoint ones at the same time. With time enough and small k, several such runs are made.
 
     On tables of up to 5,000 records, where k is small for the time there is (for a thousand records k = 3
