@@ -29,6 +29,7 @@ from shoal.microaggregation import _work as budget
 from shoal.microaggregation._combine import combine
 from shoal.microaggregation._global import GlobalSearch, start_in_blocks
 from shoal.microaggregation._mixed import Mixed
+from shoal.microaggregation._regions import Crowding, directions
 from shoal.microaggregation._starts import alike_apart
 from shoal.microaggregation._task import SearchTask
 from shoal.microaggregation._work import Shape, Work
@@ -513,27 +514,40 @@ def test_tables_of_few_columns_are_cooled_from_hotter(n, columns, k, sweeps, gai
     assert losses[0] < (1 - gain) * losses[1]
 
 
-SKEWED = {
-    "log-normal": lambda g, n: np.exp(g.normal(size=(n, 3))),
-    "near and far": lambda g, n: g.normal(size=(n, 5)) * np.exp(1.5 * g.normal(size=(n, 1))),
+BY_REGIONS = {
+    "log-normal": (5, 0.12, lambda g, n: np.exp(g.normal(size=(n, 3)))),
+    "near and far": (5, 0.12, lambda g, n: g.normal(size=(n, 5)) * np.exp(1.5 * g.normal(size=(n, 1)))),
+    "flat": (5, 0.4, lambda g, n: g.normal(size=(n, 2))),
+    "rounded": (20, 0.12, lambda g, n: np.round(2 * g.normal(size=(n, 3)))),
 }
 
 
-@pytest.mark.parametrize("kind", SKEWED)
-def test_skewed_tables_of_more_than_small_ones_are_searched_by_regions(kind, monkeypatch):
+@pytest.mark.parametrize("kind", BY_REGIONS)
+def test_skewed_flat_and_rounded_tables_of_more_than_small_ones_are_searched_by_regions(kind, monkeypatch):
     """From a tenth of the default work on, and a run is repeated whichever search it was."""
-    n = 6_500
-    X = SKEWED[kind](np.random.default_rng(5), n)
-    by_regions = Anneal(k=5, effort=0.12, random_state=1).fit(X)
+    n, (k, effort, table) = 6_500, BY_REGIONS[kind]
+    X = table(np.random.default_rng(5), n)
+    by_regions = Anneal(k=k, effort=effort, random_state=1).fit(X)
     assert by_regions.search_plan_ > 0
     assert_repeated(X, by_regions)
     monkeypatch.setattr(budget, "LARGEST_UNEVEN", 0)
-    as_a_whole = Anneal(k=5, effort=0.12, random_state=1).fit(X)
+    as_a_whole = Anneal(k=k, effort=effort, random_state=1).fit(X)
     assert by_regions.information_loss_ < as_a_whole.information_loss_
     monkeypatch.undo()
-    short = Anneal(k=5, max_proposals=20 * n, random_state=1).fit(X)
+    short = Anneal(k=k, max_proposals=20 * n, random_state=1).fit(X)
     assert short.search_plan_ == 0
     assert_repeated(X, short)
+
+
+@pytest.mark.parametrize("columns", [2, 3, 4])
+def test_directions_of_rounded_numbers_are_those_of_their_places(columns):
+    """Copies are as near as can be in any number of columns."""
+    X = np.round(2 * np.random.default_rng(5).normal(size=(8_000, columns)))
+    near = np.argsort(((X[:300, None] - X[:300]) ** 2).sum(axis=2), axis=1)[:, 1:]
+    assert abs(directions(X[:300], near) - columns) < 1.2
+    whole = Crowding.of(X, 20)
+    assert whole.copied
+    assert whole.flat == (columns == 2)
 
 
 @pytest.mark.parametrize(("n", "k"), [(300, 10), (2_500, 25)])
@@ -572,6 +586,7 @@ def test_long_annealings_of_even_tables_look_at_fewer_groups_where_it_is_cold(
 def test_a_long_annealing_of_a_skewed_table_is_cooled_as_a_small_one(monkeypatch):
     """Cubes of normal data: as cold as for few sweeps, many more of them bring nothing."""
     X = np.random.default_rng(11).normal(size=(6_200, 6)) ** 3
+    monkeypatch.setattr(budget, "LARGEST_UNEVEN", 0)  # else it is searched by regions
     losses = []
     for long in (400, 10**9):
         monkeypatch.setattr(module, "LONG", long)

@@ -21,7 +21,7 @@ from shoal.microaggregation._mixed import Mixed
 from shoal.microaggregation._pairs import PairSearch
 from shoal.microaggregation._path_exchange import along_path
 from shoal.microaggregation._refine import refine
-from shoal.microaggregation._regions import Block
+from shoal.microaggregation._regions import Block, Crowding
 from shoal.microaggregation._repair import repair
 from shoal.microaggregation._search import Search
 from shoal.microaggregation._starts import first_partition
@@ -110,8 +110,9 @@ class Anneal(Microaggregator):
     the same for any number of columns. The partition of `PathExchange` is taken up where it is better: orders find
     what goes together in tables of clusters.
 
-    On other small tables, on skewed ones of more than 2,048 records whatever k, on flat ones, and on skewed
-    ones of up to 16,000 records where k is below 10, two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
+    On other small tables, on skewed ones of more than 2,048 records whatever k, on flat ones, and on tables of up to
+    16,000 records that are flat, that are skewed where k is below 10, or of more than 2,048 where most records have
+    copies, two annealings run side by side and the better is kept; then random regions of 10 to 100 groups are
     reheated, disjoint ones at the same time. With time enough and small k, several such runs are made.
 
     On tables of up to 5,000 records, where k is small for the time there is (for a thousand records k = 3
@@ -200,8 +201,8 @@ class Anneal(Microaggregator):
             return self._optimum(Z)
         shape = Shape.of(Z.shape[0], self.k, Z.shape[1], self._categories)
         if shape.depends and self._enough_for_regions(shape):
-            block = Block.of(Z, self.k)
-            shape = replace(shape, uneven=not block.even, flat=block.flat)
+            lie = _crowding(Z, self.k, small=shape.small)
+            shape = replace(shape, uneven=lie.uneven, flat=lie.flat, copied=lie.copied)
         whole = shape.one_block
         with tell_compiling(lambda: self._tell_compiling(40 if shape.paths else 20)):
             _compile(whole, shape.by_pairs, shape.paths)
@@ -330,6 +331,14 @@ class Anneal(Microaggregator):
         if self.start == "mdav":
             return plain_mdav(Z, self.k), None
         return repair(Z, known[self.start](k=self.k)._partition(Z), self.k), None
+
+
+def _crowding(Z: np.ndarray, k: int, *, small: bool) -> Crowding:
+    """How the records of a table lie: of all of a small one, of a selection of others."""
+    if not small:
+        return Crowding.of(Z, k)
+    block = Block.of(Z, k)
+    return Crowding(not block.even, block.flat, block.copied)
 
 
 @cache

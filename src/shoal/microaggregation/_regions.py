@@ -19,9 +19,18 @@ LISTED, DIRECTIONS, MEASURED = 12, 12.0, 1_000
 """Near records by which directions are counted, how many of these there may be before it is cooler, and the records
 from which they are counted."""
 
+PLACES, NEAR_PLACES = 4_000, 60
+"""Places among which directions are counted where most records have copies, and how many near ones are looked at."""
+
 
 FLAT = 2.3
 """Directions below which a table is flat: two columns of numbers have 1.7 to 1.9, three 2.6."""
+
+MOST_COMPARED = 2_000_000_000
+"""Numbers that are compared to know how records lie, about, in tables of many columns."""
+
+UNEVEN = 4.0
+"""Times the median that the mean spread of a table of more than 6,144 records is where it is uneven."""
 
 
 def directions(X: np.ndarray, near: np.ndarray) -> float:
@@ -42,8 +51,59 @@ def directions(X: np.ndarray, near: np.ndarray) -> float:
         return 0.0
     rows = np.arange(0, X.shape[0], max(1, X.shape[0] // MEASURED))
     first, last = (np.square(X[rows].astype(np.float64) - X[near[rows, at]]).sum(axis=1) for at in (0, m - 1))
+    return _directions_by(first, last, m, X)
+
+
+def _directions_by(first: np.ndarray, last: np.ndarray, m: int, X: np.ndarray) -> float:
+    """Directions as the squared distances of the nearest and the m-th nearest of some records tell."""
+    if np.median(first) == 0:
+        return _directions_of_places(X)
     ratio = float(np.median(last / np.maximum(first, 1e-300)))
     return float(2.0 * np.log(m) / np.log(ratio)) if ratio > 1.0 else 0.0
+
+
+def _directions_of_places(X: np.ndarray) -> float:
+    """In how many directions the places of records spread, copies left out; 0 where near ones do not tell.
+
+    Rounded numbers lie on a grid: how many places there are within two of its distances, not how far the twelfth is.
+    """
+    from scipy.spatial import cKDTree  # takes a while
+
+    places = np.random.default_rng(0).permutation(np.unique(X.astype(np.float64), axis=0))[:PLACES]
+    if places.shape[0] <= LISTED:
+        return 0.0
+    apart = cKDTree(places).query(places[:MEASURED], k=min(NEAR_PLACES, places.shape[0]))[0]
+    first, last = apart[:, 1], apart[:, -1]
+    wide = np.where(apart < last[:, None] * (1 - 1e-6), apart, 0.0).max(
+        axis=1
+    )  # the last distance may be cut off
+    inside, around = ((apart <= far[:, None] * (1 + 1e-6)).sum(axis=1) for far in (first, wide))
+    tells = wide > first * (1 + 1e-6)
+    if not tells.any():
+        return 0.0
+    return float(np.median(np.log(around[tells] / inside[tells]) / np.log(wide[tells] / first[tells])))
+
+
+@dataclass(frozen=True)
+class Crowding:
+    """How records lie: what decides by which search a table is searched."""
+
+    uneven: bool
+    flat: bool
+    copied: bool
+
+    @classmethod
+    def of(cls, Z: np.ndarray, k: int) -> Crowding:
+        """Measure how far the nearest records of some are."""
+        from scipy.spatial import cKDTree  # takes a while
+
+        count = max(MEASURED // 10, min(MEASURED, MOST_COMPARED // Z.size))
+        rows = np.arange(0, Z.shape[0], max(1, Z.shape[0] // count))
+        squared = np.square(cKDTree(Z).query(Z[rows], k=min(Z.shape[0], max(k, LISTED + 1)))[0])
+        spread = squared[:, 1:k].sum(axis=1)
+        middle, mean = float(np.median(spread)), float(spread.mean())
+        spread_in = _directions_by(squared[:, 1], squared[:, LISTED], LISTED, Z)
+        return cls(mean > UNEVEN * middle, 0 < spread_in < FLAT, bool(np.median(squared[:, 1]) == 0))
 
 
 def coolness(spread: float) -> float:
@@ -115,6 +175,11 @@ class Block:
     def flat(self) -> bool:
         """Whether records spread in about two directions."""
         return 0 < self.directions < FLAT
+
+    @property
+    def copied(self) -> bool:
+        """Whether most records have a copy."""
+        return bool(np.median(np.square(self.X - self.X[self.near[:, 0]]).sum(axis=1)) == 0)
 
     @property
     def even(self) -> bool:

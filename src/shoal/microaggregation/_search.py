@@ -77,7 +77,7 @@ class Search:
         is better than both, once there is time to price the records.
         """
         k, n = self.block.k, self.first.size
-        shape = Shape(n, k, self.Z.shape[1], uneven=not self.block.even, flat=self.block.flat)
+        shape = Shape(n, k, self.Z.shape[1], flat=True)  # one block, for whatever reason
         self.work.settle(shape.seconds_per_proposal)
         length = self.work.plan(self._plan, self._speed, 2_000_000 * n, unit=STEP)
         if self.scale <= 0 or self.work.over():
