@@ -317,8 +317,8 @@ def k_map(_):
 def close(_):
     done = shoal.protect(keys().select("age", "ill"), k=3, method="mdav", sensitive="ill", t=0.4)
     assert next(each for each in done.verdicts if each.model.startswith("t-")).holds
-    for ground in ("equal", "ordered"):
-        assert privacy.t_closeness(keys(), ["sex"], "age", ground=ground).value >= 0
+    for distance in ("equal", "ordered"):
+        assert privacy.t_closeness(keys(), ["sex"], "age", distance=distance).value >= 0
 
 
 def presence(_):

@@ -133,7 +133,7 @@ def test_a_schema_gives_roles_levels_and_missing_codes(check, tmp_path):
             "'--delta' must be two numbers",
         ),
         (["t.csv", "--quasi", "age", "--k", "0"], "'k' of check"),
-        (["t.csv", "--quasi", "age", "--sensitive", "disease", "--ground", "odd"], "'ground' of check"),
+        (["t.csv", "--quasi", "age", "--sensitive", "disease", "--distance", "odd"], "'distance' of check"),
     ],
 )
 def test_bad_input_is_one_sentence_and_exit_2(check, words, message):

@@ -75,7 +75,7 @@ def test_k_and_l_equal_the_plain_definitions(kind, rows, c):
 def test_t_with_equal_distance_is_the_transport_optimum(kind, rows):
     values = ["flu", "cold", "ulcer", None]
     expected = oracles.t(rows, ["zip"], "disease", values, lambda i, j: float(i != j))
-    found = privacy.t_closeness(as_kind(rows, kind), ["zip"], "disease", ground="equal")
+    found = privacy.t_closeness(as_kind(rows, kind), ["zip"], "disease", distance="equal")
     assert found.value == pytest.approx(expected, abs=1e-9)
 
 
@@ -105,7 +105,7 @@ def test_t_with_hierarchical_distance_is_the_transport_optimum(rows):
 
     expected = oracles.t(rows, ["zip"], "disease", values, distance)
     found = privacy.t_closeness(
-        as_kind(rows, "polars"), ["zip"], "disease", ground="hierarchical", levels=TREE
+        as_kind(rows, "polars"), ["zip"], "disease", distance="hierarchical", levels=TREE
     )
     assert found.value == pytest.approx(expected, abs=1e-9)
 
@@ -137,7 +137,7 @@ def test_t_reproduces_the_examples_of_li_li_and_venkatasubramanian():
         [["flu", "pneumonia", "bronchitis"], ["pulmonary edema", "pulmonary embolism"]],
         [["gastric ulcer", "gastritis"], ["stomach cancer", "colon cancer"]],
     ]
-    found = privacy.t_closeness(disease, "zip", "disease", ground="hierarchical", levels=tree)
+    found = privacy.t_closeness(disease, "zip", "disease", distance="hierarchical", levels=tree)
     assert 0 < found.value < 0.5
 
 
@@ -157,8 +157,8 @@ def test_ordered_distance_with_many_values_needs_no_table_of_classes_times_value
 
 def test_one_class_is_exactly_zero_close():
     frame = pl.DataFrame({"g": [1] * 7, "s": [0.1, 0.2, 0.3, 0.3, 9.0, 9.0, 9.0], "d": list("aabbbcd")})
-    for ground, name in (("ordered", "s"), ("equal", "d")):
-        verdict = privacy.t_closeness(frame, "g", name, t=0, ground=ground)
+    for distance, name in (("ordered", "s"), ("equal", "d")):
+        verdict = privacy.t_closeness(frame, "g", name, t=0, distance=distance)
         assert verdict.value == 0.0
         assert verdict.holds
 
@@ -172,11 +172,11 @@ def test_ordered_categories_go_by_their_levels_and_text_needs_them():
     categories = pd.DataFrame(text.to_dict(as_series=False))
     categories["s"] = pd.Categorical(categories["s"], categories=levels, ordered=True)
     assert privacy.t_closeness(categories, "g", "s").value == pytest.approx(expected)
-    assert privacy.t_closeness(text, "g", "s", ground="ordered", levels=levels).value == pytest.approx(
+    assert privacy.t_closeness(text, "g", "s", distance="ordered", levels=levels).value == pytest.approx(
         expected
     )
     with pytest.raises(ParameterError, match="has no order of its own"):
-        privacy.t_closeness(text, "g", "s", ground="ordered")
+        privacy.t_closeness(text, "g", "s", distance="ordered")
     with pytest.raises(ParameterError, match="It lacks 'high'"):
         privacy.t_closeness(text, "g", "s", levels=["low", "mid"])
 
@@ -284,7 +284,7 @@ def test_other_sensitive_columns_are_stated():
         (lambda f: privacy.l_diversity(f, "zip", "s", kind="recursive"), "'c' of l_diversity"),
         (lambda f: privacy.l_diversity(f, "zip", "s", kind="odd"), "'kind' of l_diversity"),
         (lambda f: privacy.t_closeness(f, "zip", "s", t=2), "'t' of t_closeness"),
-        (lambda f: privacy.t_closeness(f, "zip", "s", ground="hierarchical"), "nested lists"),
+        (lambda f: privacy.t_closeness(f, "zip", "s", distance="hierarchical"), "nested lists"),
         (lambda f: privacy.k_anonymity([1], "zip"), "pandas, polars or pyarrow"),
     ],
 )

@@ -37,12 +37,12 @@ def test_diversity_is_reached_and_k_kept(seed, l):
     assert l_verdict.holds
 
 
-@pytest.mark.parametrize("ground", ["equal", "ordered"])
+@pytest.mark.parametrize("distance", ["equal", "ordered"])
 @pytest.mark.parametrize("t", [0.3, 0.15, 0.05])
-def test_closeness_is_reached_and_k_kept(ground, t):
+def test_closeness_is_reached_and_k_kept(distance, t):
     X, s, labels = made(7)
-    new = privacy.merge_for_closeness(labels, X, s, t, ground=ground)
-    verdicts = check(new, s, k=3, t=t, ground=ground)
+    new = privacy.merge_for_closeness(labels, X, s, t, distance=distance)
+    verdicts = check(new, s, k=3, t=t, distance=distance)
     assert verdicts[0].holds
     assert verdicts[-1].holds
 
@@ -77,7 +77,7 @@ def test_starting_from_closeness_costs_less_where_neighbours_are_alike():
     X, s, labels = made(11, n=600, values=6)
     merged = privacy.merge_for_closeness(labels, X, s, 0.15, swap=False)
     best = privacy.merge_for_closeness(labels, X, s, 0.15)
-    assert check(best, s, k=3, t=0.15, ground="equal")[-1].holds
+    assert check(best, s, k=3, t=0.15, distance="equal")[-1].holds
     assert sum_of_squares(X, best) < 0.8 * sum_of_squares(X, merged)
 
 
@@ -115,14 +115,14 @@ def test_hierarchical_closeness_is_reached_too():
     names = np.array(["flu", "cold", "ulcer", "gout"])[s]
     tree = {"d": [["flu", "cold"], ["ulcer", "gout"]]}
     sensitive = pl.DataFrame({"d": names})
-    new = privacy.reach(labels, X, sensitive, t=0.1, ground="hierarchical", levels=tree)
+    new = privacy.reach(labels, X, sensitive, t=0.1, distance="hierarchical", levels=tree)
     frame = sensitive.with_columns(g=pl.Series(new))
-    assert privacy.t_closeness(frame, "g", "d", t=0.1, ground="hierarchical", levels=tree["d"]).holds
+    assert privacy.t_closeness(frame, "g", "d", t=0.1, distance="hierarchical", levels=tree["d"]).holds
 
 
 def test_zero_closeness_takes_a_single_group():
     X, _, labels = made(5, n=30)
-    assert privacy.merge_for_closeness(labels, X, np.arange(30), 0.0, ground="ordered").max() == 0
+    assert privacy.merge_for_closeness(labels, X, np.arange(30), 0.0, distance="ordered").max() == 0
 
 
 def test_impossible_demands_are_one_sentence():

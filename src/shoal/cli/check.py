@@ -70,7 +70,7 @@ def check(
     delta: Annotated[
         str | None, typer.Option(help="Demand for --population: smallest,largest probability of presence.")
     ] = None,
-    ground: Annotated[
+    distance: Annotated[
         str, typer.Option(help="Distance of sensitive values: auto, equal, ordered or hierarchical.")
     ] = "auto",
     schema: Annotated[
@@ -100,10 +100,10 @@ def check(
         # Who sees the file tells 250.10 from 250.1; beside other tables numbers are compared as numbers.
         exact = known if population is None and original is None else ()
         frame = decode_table(read_table(file, marks, exact=exact), facts)
-        grounds, levels = _grounds(facts, hidden, ground)
+        distances, levels = _distances(facts, hidden, distance)
         say("checking")
         options: Keywords = {
-            "c": c, "ground": grounds, "levels": levels, "entropy_l": entropy_l, "alpha": alpha, "beta": beta,
+            "c": c, "distance": distances, "levels": levels, "entropy_l": entropy_l, "alpha": alpha, "beta": beta,
             "enhanced_beta": enhanced_beta, "delta_disclosure": delta_disclosure,
         }  # fmt: skip
         verdicts = list(privacy.check(frame, known, hidden, k=k, l=l, t=t, **options))
@@ -132,7 +132,9 @@ def check(
         raise typer.Exit(1)
 
 
-def _grounds(facts: Schema | None, hidden: list[str], ground: str) -> tuple[str | dict[str, str], Keywords]:
+def _distances(
+    facts: Schema | None, hidden: list[str], distance: str
+) -> tuple[str | dict[str, str], Keywords]:
     """The distance of each sensitive column's values, where the schema declares one."""
     columns = {} if facts is None else {n: facts.columns[n] for n in hidden if n in facts.columns}
     levels = {
@@ -140,8 +142,8 @@ def _grounds(facts: Schema | None, hidden: list[str], ground: str) -> tuple[str 
         for name, column in columns.items()
         if column.hierarchy or (column.kind == "ordered" and column.levels)
     }
-    if ground != "auto":
-        return ground, levels
+    if distance != "auto":
+        return distance, levels
     return {name: "hierarchical" for name in levels if columns[name].hierarchy}, levels
 
 

@@ -1,4 +1,4 @@
-"""The common ground of recoding and suppression: distinct records, and the lattice of levels above them."""
+"""What recoding and suppression share: distinct records, and the lattice of levels above them."""
 
 from __future__ import annotations
 

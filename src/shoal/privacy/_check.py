@@ -10,7 +10,7 @@ from shoal.engine.frame import Frame
 from shoal.errors import ParameterError
 from shoal.params import check_params
 from shoal.privacy._anonymity import K_RULE, anonymity_verdict
-from shoal.privacy._closeness import T_RULE, closeness_verdict, ground_for, ground_of
+from shoal.privacy._closeness import T_RULE, closeness_verdict, distance_for, distance_of
 from shoal.privacy._diversity import C_RULE, L_RULE, diversity_verdict
 from shoal.privacy._profile import profile_of
 from shoal.privacy._shares import ALPHA_RULE, GAIN_RULE, KINDS, share_verdict
@@ -33,7 +33,7 @@ def check(
     beta: float | None = None,
     enhanced_beta: float | None = None,
     delta_disclosure: float | None = None,
-    ground: str | Mapping[str, str] = "auto",
+    distance: str | Mapping[str, str] = "auto",
     levels: Mapping[str, Sequence[Any]] | None = None,
 ) -> tuple[Verdict, ...]:
     """Check k-anonymity, l-diversity and t-closeness in one pass over the table.
@@ -54,7 +54,7 @@ def check(
     alpha, beta, enhanced_beta, delta_disclosure : float, optional
         With them, (alpha, k)-anonymity, beta-likeness, its enhanced form and delta-disclosure privacy are checked too; see
         `share_limits`.
-    ground : {"auto", "equal", "ordered", "hierarchical"} or mapping of column name to it, default "auto"
+    distance : {"auto", "equal", "ordered", "hierarchical"} or mapping of column name to it, default "auto"
         See `t_closeness`.
     levels : mapping of column name to levels, optional
         See `t_closeness`.
@@ -112,12 +112,12 @@ def check(
     verdicts = [anonymity_verdict(classes, k)]
     for name in others:
         column_levels = (levels or {}).get(name)
-        distance = ground_for(ground, name)
-        alone = _on(table, classes, name, demands, distance, column_levels)
+        chosen = distance_for(distance, name)
+        alone = _on(table, classes, name, demands, chosen, column_levels)
         rest = [each for each in others if each != name]
         if rest:
             narrowed = classes_of(cells_of(table, [*names, *rest]))
-            joint = _on(table, narrowed, name, demands, distance, column_levels)
+            joint = _on(table, narrowed, name, demands, chosen, column_levels)
             alone = [_with_note(one, other, rest) for one, other in zip(alone, joint, strict=True)]
         verdicts += alone
     return tuple(verdicts)
@@ -128,12 +128,12 @@ def _on(
     classes: Classes,
     name: str,
     demands: Mapping[str, float | None],
-    ground: str,
+    distance: str,
     levels: Sequence[Any] | None,
 ) -> list[Verdict]:
     """The verdicts on one sensitive column."""
     l, t, c = (demands[name] for name in ("l", "t", "c"))
-    cells, scale = ground_of(table, name, ground, levels)
+    cells, scale = distance_of(table, name, distance, levels)
     profile = profile_of(classes, cells)
     verdicts = [
         diversity_verdict(classes, profile, "distinct", l),

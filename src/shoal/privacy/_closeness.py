@@ -20,7 +20,7 @@ from shoal.privacy._verdict import Verdict
 from shoal.privacy.cells import CodedCells, cells_of, is_ordered
 from shoal.privacy.classes import Classes, prepared
 
-GROUNDS = ("auto", "equal", "ordered", "hierarchical")
+DISTANCES = ("auto", "equal", "ordered", "hierarchical")
 T_RULE = AnyOf((Unset(), Interval(Real, 0, 1)))
 _SLACK = 1e-12
 
@@ -31,7 +31,7 @@ def t_closeness(
     sensitive: str,
     *,
     t: float | None = None,
-    ground: str = "auto",
+    distance: str = "auto",
     levels: Sequence[Any] | None = None,
 ) -> Verdict:
     """Check t-closeness of one sensitive column by the earth mover's distance.
@@ -45,7 +45,7 @@ def t_closeness(
         The column whose spread in a class is compared with its spread in the table.
     t : float, optional
         The demand: the largest distance allowed.
-    ground : {"auto", "equal", "ordered", "hierarchical"}, default "auto"
+    distance : {"auto", "equal", "ordered", "hierarchical"}, default "auto"
         The distance between two values. equal: 1; ordered: the difference of their ranks among the values
         that occur, over the largest one; hierarchical: the height of their lowest common ancestor in
         `levels`, over the height of the tree. auto: ordered for numbers, dates and ordered categories,
@@ -82,14 +82,14 @@ def t_closeness(
     >>> round(verdict.value, 3), verdict.worst[0].values
     (0.375, {'zip': '4767*'})
     """
-    check_params("t_closeness", {"t": T_RULE, "ground": Options(GROUNDS)}, {"t": t, "ground": ground})
+    check_params("t_closeness", {"t": T_RULE, "distance": Options(DISTANCES)}, {"t": t, "distance": distance})
     table, classes, coded = prepared(frame, quasi, sensitive)
-    cells, scale = ground_of(table, sensitive, ground, levels, coded)
+    cells, scale = distance_of(table, sensitive, distance, levels, coded)
     return closeness_verdict(classes, profile_of(classes, cells), scale, t)
 
 
 @dataclass(frozen=True)
-class Ground:
+class ValueDistance:
     """A distance between sensitive codes: equal, by rank, or by a tree."""
 
     name: str
@@ -97,58 +97,60 @@ class Ground:
     height: np.ndarray
 
     @classmethod
-    def flat(cls, name: str) -> Ground:
+    def flat(cls, name: str) -> ValueDistance:
         """A distance that needs no tree."""
         return cls(name, np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 
-def ground_of(
+def distance_of(
     frame: Frame,
     name: str,
-    ground: str = "auto",
+    distance: str = "auto",
     levels: Sequence[Any] | None = None,
     coded: CodedCells | None = None,
-) -> tuple[CodedCells, Ground]:
-    """The sensitive column with codes that suit a ground distance, and that distance."""
+) -> tuple[CodedCells, ValueDistance]:
+    """The sensitive column with codes that suit a distance, and that distance."""
     cells = (
         coded if coded is not None and coded.values is not None else cells_of(frame, [name], dense=True)[0]
     )
-    if ground == "auto":
-        ground = "ordered" if levels is not None or is_ordered(frame, name) else "equal"
-    if ground == "equal":
-        return cells, Ground.flat("equal")
-    if ground == "ordered":
+    if distance == "auto":
+        distance = "ordered" if levels is not None or is_ordered(frame, name) else "equal"
+    if distance == "equal":
+        return cells, ValueDistance.flat("equal")
+    if distance == "ordered":
         renumbered = _ranks(frame, cells, levels)
-        scale = Ground.flat("ordered")
+        scale = ValueDistance.flat("ordered")
     else:
         if levels is None:
             raise ParameterError(
-                "'levels' of t_closeness must be nested lists for the hierarchical ground. Got None."
+                "'levels' of t_closeness must be nested lists for the hierarchical distance. Got None."
             )
         renumbered, parent, height = _tree(cells, levels)
-        scale = Ground("hierarchical", parent, height)
+        scale = ValueDistance("hierarchical", parent, height)
     codes = renumbered[cells.codes.astype(np.int64)]
-    span = cells.span if ground == "ordered" else int((scale.height == 0).sum())
+    span = cells.span if distance == "ordered" else int((scale.height == 0).sum())
     return CodedCells(name, codes, 0, span, cells.missing, cells.source), scale
 
 
-def ground_for(ground: str | Mapping[str, str], name: str) -> str:
-    """The ground distance asked for one column."""
-    chosen = ground if isinstance(ground, str) else ground.get(name, "auto")
-    check_params("check", {"ground": Options(GROUNDS)}, {"ground": chosen})
+def distance_for(distance: str | Mapping[str, str], name: str) -> str:
+    """The distance that was asked for one column."""
+    chosen = distance if isinstance(distance, str) else distance.get(name, "auto")
+    check_params("check", {"distance": Options(DISTANCES)}, {"distance": chosen})
     return chosen
 
 
-def closeness_verdict(classes: Classes, profile: Profile, ground: Ground, t: float | None) -> Verdict:
+def closeness_verdict(
+    classes: Classes, profile: Profile, distance: ValueDistance, t: float | None
+) -> Verdict:
     """The verdict on classes already found."""
-    figures = closeness_figures(profile.codes, profile.starts, profile.totals, ground)
+    figures = closeness_figures(profile.codes, profile.starts, profile.totals, distance)
     value = float(figures.max())
     above = figures > (2.0 if t is None else t + _SLACK)
     missing = classes.missing()
     if profile.cells.n_missing:
         missing[profile.cells.name] = profile.cells.n_missing
     return Verdict(
-        model=f"t-closeness ({ground.name} distance)",
+        model=f"t-closeness ({distance.name} distance)",
         quasi=classes.names,
         sensitive=profile.cells.name,
         value=value,
@@ -167,23 +169,23 @@ def closeness_verdict(classes: Classes, profile: Profile, ground: Ground, t: flo
 
 
 def closeness_figures(
-    codes: np.ndarray, starts: np.ndarray, totals: np.ndarray, ground: Ground
+    codes: np.ndarray, starts: np.ndarray, totals: np.ndarray, distance: ValueDistance
 ) -> np.ndarray:
     """The distance of each class to the whole table."""
-    if ground.name == "equal":
+    if distance.name == "equal":
         return _equal(codes, starts, totals)
-    if ground.name == "ordered":
+    if distance.name == "ordered":
         cumulative, above = prefixes(totals)
         return _ordered(codes, starts, cumulative, above)
-    mass = tree_mass(totals, ground)
-    return _hierarchical(codes, starts, mass, ground.parent, ground.height)
+    mass = tree_mass(totals, distance)
+    return _hierarchical(codes, starts, mass, distance.parent, distance.height)
 
 
 def spread_distance(
     values: pl.Series,
     totals: np.ndarray,
     counts: np.ndarray,
-    ground: str = "auto",
+    distance: str = "auto",
     levels: Sequence[Any] | None = None,
 ) -> float:
     """Earth mover's distance between two spreads over the same values: rows of a table, and rows of a part of it.
@@ -194,7 +196,7 @@ def spread_distance(
         Different values.
     totals, counts : arrays of int
         Rows of each value in the table and in the part.
-    ground, levels
+    distance, levels
         As for `t_closeness`.
 
     Examples
@@ -205,7 +207,7 @@ def spread_distance(
     0.25
     """
     frame = Frame(values.alias("value").to_frame())
-    cells, scale = ground_of(frame, "value", ground, levels)
+    cells, scale = distance_of(frame, "value", distance, levels)
     codes = cells.codes.astype(np.int64) - cells.base
     n_values = int((scale.height == 0).sum()) if scale.name == "hierarchical" else int(codes.max()) + 1
     whole = np.bincount(codes, np.asarray(totals, float), n_values).astype(np.int64)
@@ -219,12 +221,12 @@ def prefixes(totals: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     return cumulative, np.concatenate([[0.0], np.cumsum(cumulative.astype(np.float64))])
 
 
-def tree_mass(totals: np.ndarray, ground: Ground) -> np.ndarray:
+def tree_mass(totals: np.ndarray, distance: ValueDistance) -> np.ndarray:
     """Records of the whole table below each node."""
-    mass = np.zeros(ground.parent.shape[0], np.int64)
+    mass = np.zeros(distance.parent.shape[0], np.int64)
     mass[: totals.shape[0]] = totals
     for node in range(mass.shape[0] - 1):  # children have smaller numbers than parents
-        mass[ground.parent[node]] += mass[node]
+        mass[distance.parent[node]] += mass[node]
     return mass
 
 

@@ -18,7 +18,7 @@ from shoal.engine.encode import group_means, sum_of_squares
 from shoal.engine.frame import Frame
 from shoal.errors import InputError, ParameterError
 from shoal.params import AnyOf, Interval, Options, Unset, check_params
-from shoal.privacy._closeness import T_RULE, Ground, ground_for, ground_of, prefixes, tree_mass
+from shoal.privacy._closeness import T_RULE, ValueDistance, distance_for, distance_of, prefixes, tree_mass
 from shoal.privacy._moves import (
     DISTINCT,
     EQUAL,
@@ -80,7 +80,9 @@ def merge_for_diversity(
     >>> merge_for_diversity([0, 0, 1, 1, 2, 2], X, [7, 7, 8, 8, 7, 8], l=2).tolist()
     [0, 1, 0, 1, 2, 2]
     """
-    return _reach_arrays(labels, X, [(np.asarray(sensitive), Ground.flat("equal"))], l, None, swap, strata)
+    return _reach_arrays(
+        labels, X, [(np.asarray(sensitive), ValueDistance.flat("equal"))], l, None, swap, strata
+    )
 
 
 def merge_for_closeness(
@@ -89,7 +91,7 @@ def merge_for_closeness(
     sensitive: Any,
     t: float,
     *,
-    ground: str = "equal",
+    distance: str = "equal",
     swap: bool = True,
     strata: Any = None,
 ) -> np.ndarray:
@@ -104,7 +106,7 @@ def merge_for_closeness(
     t : float
         The largest earth mover's distance between a group and the table. 0 leaves groups only if each has
         the spread of the table; in general it takes a single one.
-    ground : {"equal", "ordered"}, default "equal"
+    distance : {"equal", "ordered"}, default "equal"
         The distance between two values; see `t_closeness`.
 
     Returns
@@ -133,8 +135,10 @@ def merge_for_closeness(
     >>> merge_for_closeness([0, 0, 1, 1], X, [1, 1, 2, 2], t=0.1).tolist()
     [0, 1, 0, 1]
     """
-    check_params("merge_for_closeness", {"ground": Options(("equal", "ordered"))}, {"ground": ground})
-    return _reach_arrays(labels, X, [(np.asarray(sensitive), Ground.flat(ground))], None, t, swap, strata)
+    check_params("merge_for_closeness", {"distance": Options(("equal", "ordered"))}, {"distance": distance})
+    return _reach_arrays(
+        labels, X, [(np.asarray(sensitive), ValueDistance.flat(distance))], None, t, swap, strata
+    )
 
 
 def reach(
@@ -144,7 +148,7 @@ def reach(
     *,
     l: int | None = None,
     t: float | None = None,
-    ground: str | Mapping[str, str] = "auto",
+    distance: str | Mapping[str, str] = "auto",
     levels: Mapping[str, Sequence[Any]] | None = None,
     swap: bool = True,
     strata: Any = None,
@@ -162,7 +166,7 @@ def reach(
         Different values of each column that a group is to hold.
     t : float, optional
         Largest earth mover's distance between a group and the table, for each column.
-    ground, levels
+    distance, levels
         As for `check`, which verifies what is reached here.
     population : mapping of column name to polars.DataFrame, optional
         Where the records are a part of a table: the different values of each column in the whole table (first column)
@@ -185,7 +189,7 @@ def reach(
     columns, totals = [], []
     for name in frame.columns:
         codes, scale, whole = _coded(
-            frame, name, ground_for(ground, name), (levels or {}).get(name), (population or {}).get(name)
+            frame, name, distance_for(distance, name), (levels or {}).get(name), (population or {}).get(name)
         )
         columns.append((codes, scale))
         totals.append(whole)
@@ -193,16 +197,16 @@ def reach(
 
 
 def _coded(
-    frame: Frame, name: str, ground: str, levels: Sequence[Any] | None, whole: pl.DataFrame | None
-) -> tuple[np.ndarray, Ground, np.ndarray | None]:
+    frame: Frame, name: str, distance: str, levels: Sequence[Any] | None, whole: pl.DataFrame | None
+) -> tuple[np.ndarray, ValueDistance, np.ndarray | None]:
     """Codes of a sensitive column, the distance between them, and the rows of each in the whole table if given."""
     if whole is None:
-        cells, scale = ground_of(frame, name, ground, levels)
+        cells, scale = distance_of(frame, name, distance, levels)
         return cells.codes.astype(np.int64) - cells.base, scale, None
     # The values of the whole table stand below those of the part, so that both get the same codes.
     own = frame.to_polars().select(name)
     both = pl.concat([own, whole.select(pl.nth(0).alias(name).cast(own.schema[name]))])
-    cells, scale = ground_of(Frame(both), name, ground, levels)
+    cells, scale = distance_of(Frame(both), name, distance, levels)
     codes = cells.codes.astype(np.int64) - cells.base
     n_values = int((scale.height == 0).sum()) if scale.name == "hierarchical" else int(codes.max()) + 1
     totals = np.bincount(codes[own.height :], whole[:, 1].to_numpy(), n_values).astype(np.int64)
@@ -212,7 +216,7 @@ def _coded(
 def _reach_arrays(
     labels: Any,
     X: Any,
-    columns: list[tuple[np.ndarray, Ground]],
+    columns: list[tuple[np.ndarray, ValueDistance]],
     l: int | None,
     t: float | None,
     swap: bool,
@@ -259,24 +263,24 @@ def _spread(
 
 
 def _demands(
-    columns: list[tuple[np.ndarray, Ground]],
+    columns: list[tuple[np.ndarray, ValueDistance]],
     l: int | None,
     t: float | None,
     whole: Sequence[np.ndarray | None],
 ) -> Demands:
     codes, rows = [], []
-    for (values, ground), given in zip(columns, whole, strict=True):
-        plain = ground.name == "hierarchical" or given is not None
+    for (values, distance), given in zip(columns, whole, strict=True):
+        plain = distance.name == "hierarchical" or given is not None
         dense = values if plain else np.unique(values, return_inverse=True)[1]
         codes.append(dense.astype(np.int64).reshape(-1))
         totals = np.bincount(codes[-1]) if given is None else given
-        if ground.name == "hierarchical":
+        if distance.name == "hierarchical":
             if given is None:
-                totals = np.bincount(codes[-1], minlength=int((ground.height == 0).sum()))
-            mass = tree_mass(totals, ground)
+                totals = np.bincount(codes[-1], minlength=int((distance.height == 0).sum()))
+            mass = tree_mass(totals, distance)
         else:
             mass = np.zeros(0, np.int64)
-        rows.append((totals, *prefixes(totals), mass, ground.parent, ground.height))
+        rows.append((totals, *prefixes(totals), mass, distance.parent, distance.height))
     padded = [_padded([row[at] for row in rows]) for at in range(6)]
     asked = [(DISTINCT, at, float(l)) for at in range(len(columns)) if l is not None]
     asked += [(_MODEL[g.name], at, float(t)) for at, (_, g) in enumerate(columns) if t is not None]

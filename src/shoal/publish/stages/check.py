@@ -110,10 +110,10 @@ def added(frames: Iterable[pl.DataFrame]) -> pl.DataFrame:
 
 def verdicts_of(published: pl.DataFrame, classes: pl.DataFrame, plan: DecidedRoles) -> tuple[Verdict, ...]:
     """The models on a published table in memory."""
-    ground, levels = distances_of(plan.roles)
+    distances, levels = distances_of(plan.roles)
     found = privacy.check(
         published, plan.roles.known, list(plan.roles.sensitive), k=plan.request.k,
-        **_demands(plan), ground=ground, levels=levels,
+        **_demands(plan), distance=distances, levels=levels,
     )  # fmt: skip
     return (*found, *of_households(classes, plan))
 
@@ -123,13 +123,13 @@ def verdicts_of_classes(
 ) -> tuple[Verdict, ...]:
     """The same on classes that were counted while batches were written; k is only told where it is not demanded."""
     sensitive = list(plan.roles.sensitive)
-    ground, levels = distances_of(plan.roles)
+    distances, levels = distances_of(plan.roles)
     by = classes.group_by(KNOWN, *sensitive).agg(pl.col(ROWS).sum())
     rows = by.select(KNOWN, *sensitive)[np.repeat(np.arange(by.height), by[ROWS].to_numpy())]
     gaps = int(classes.filter(pl.col(GAP) != "")[ROWS].sum())
     missing = _missing_cells(classes, plan.roles.known)
     found = privacy.check(
-        rows, [KNOWN], sensitive, k=plan.request.k if demanded else None, **_demands(plan), ground=ground, levels=levels,
+        rows, [KNOWN], sensitive, k=plan.request.k if demanded else None, **_demands(plan), distance=distances, levels=levels,
     )  # fmt: skip
     note = "Counted while the rows were written, classes told apart by a 64-bit hash."
     named = (

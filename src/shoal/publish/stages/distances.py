@@ -10,10 +10,10 @@ def distances_of(roles: Roles) -> tuple[dict[str, str], Keywords]:
     """For each sensitive column the kind of distance, and the levels or hierarchy it goes by."""
     facts = {name: roles.schema.columns[name] for name in roles.sensitive}
     # A recoded column holds other values than its hierarchy.
-    ground = {name: "hierarchical" for name, each in facts.items() if each.hierarchy and not each.recode}
+    distances = {name: "hierarchical" for name, each in facts.items() if each.hierarchy and not each.recode}
     levels = {
-        name: each.hierarchy if name in ground else each.levels
+        name: each.hierarchy if name in distances else each.levels
         for name, each in facts.items()
-        if name in ground or (each.kind == "ordered" and each.levels and not each.recode)
+        if name in distances or (each.kind == "ordered" and each.levels and not each.recode)
     }
-    return ground, levels
+    return distances, levels

@@ -104,7 +104,7 @@ def reach_models(part: Encoded, groups: PartGroups, plan: PublishPlan) -> PartGr
     if not plan.roles.modelled:
         return groups
     before = int(groups.labels.max()) + 1
-    ground, levels = distances_of(plan.roles)
+    distances, levels = distances_of(plan.roles)
     # Households stay together, so their records are not swapped.
     labels = privacy.reach(
         groups.labels,
@@ -112,7 +112,7 @@ def reach_models(part: Encoded, groups: PartGroups, plan: PublishPlan) -> PartGr
         part.table.select(plan.roles.modelled),
         l=plan.request.l,
         t=plan.request.t,
-        ground=ground,
+        distance=distances,
         levels=levels,
         swap=groups.outer is None,
         strata=part.strata,

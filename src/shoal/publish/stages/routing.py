@@ -143,7 +143,7 @@ def is_close(leaves: list[int], plan: PublishPlan, spread: pl.DataFrame | None) 
     if spread is None or plan.request.t is None:
         return True
     inside = spread.filter(pl.col(PART).is_in(leaves))
-    ground, levels = distances_of(plan.roles)
+    distances, levels = distances_of(plan.roles)
     for name, whole in plan.sensitive.items():
         mine = inside.filter(pl.col(COLUMN) == name).group_by(VALUE).agg(pl.col(ROWS).sum())
         counts = whole.with_columns(pl.nth(0).cast(pl.String).alias(VALUE)).join(
@@ -153,7 +153,7 @@ def is_close(leaves: list[int], plan: PublishPlan, spread: pl.DataFrame | None) 
         if rows.sum() == 0:
             return False
         far = privacy.spread_distance(
-            whole[:, 0], whole[:, 1].to_numpy(), rows, ground.get(name, "auto"), levels.get(name)
+            whole[:, 0], whole[:, 1].to_numpy(), rows, distances.get(name, "auto"), levels.get(name)
         )
         if far > plan.request.t:
             return False

@@ -207,11 +207,11 @@ def _verdicts(
     """The models on what would be published; k is demanded where a missing cell is a value of its own."""
     request, roles = decided.request, decided.roles
     strict = request.method_name == "generalize" or request.reading in (None, "strict")
-    ground, levels = distances_of(roles)
+    distances, levels = distances_of(roles)
     if set(roles.sensitive) <= set(changed.columns):
         found = privacy.check(
             changed, roles.known, list(roles.sensitive), k=request.k if strict else None,
-            **{name: getattr(request, name) for name in CONDITIONS}, ground=ground, levels=levels,
+            **{name: getattr(request, name) for name in CONDITIONS}, distance=distances, levels=levels,
         )  # fmt: skip
     else:
         bare = classes.drop(check.HOME) if check.HOME in classes.columns else classes

@@ -335,9 +335,9 @@ def _of_step(protected: pl.DataFrame, names: list[str], each: Ran, roles: Roles)
     asked = each.step.conditions
     if not asked:
         return [privacy.check(protected, names, k=each.k)[0]]
-    ground, levels = distances_of(roles)
+    distances, levels = distances_of(roles)
     found = privacy.check(
-        protected, names, list(roles.sensitive), k=each.k, **asked, ground=ground, levels=levels
+        protected, names, list(roles.sensitive), k=each.k, **asked, distance=distances, levels=levels
     )
     return [verdict for verdict in found if verdict.limit is not None]
 
