@@ -14,7 +14,7 @@ import pytest
 import typer
 
 import shoal
-import shoal.cli
+import shoal.cli._commands
 from shoal.cli import ask, audit, ledger, protect, release, workload
 from shoal.datasets import load_survey, load_survey_schema
 from shoal.dp.correlation import FrozenMixture, GivenDegrees, Groups, save_model
@@ -33,8 +33,10 @@ def run(monkeypatch, capsys, tmp_path):
     app = typer.Typer(pretty_exceptions_enable=False, rich_markup_mode=None)
     for part in (ask, audit, ledger, protect, release, workload):
         part.register(app)
-    app.registered_callback = shoal.cli.app.registered_callback  # without it one command alone needs no name
-    monkeypatch.setattr(shoal.cli, "app", app)
+    app.registered_callback = (
+        shoal.cli._commands.app.registered_callback
+    )  # without it one command alone needs no name
+    monkeypatch.setattr(shoal.cli._commands, "app", app)
     for name in ("survey.csv", "survey-messy.csv", "survey.toml"):
         shutil.copy(DATA / name, tmp_path / name)
     monkeypatch.chdir(tmp_path)

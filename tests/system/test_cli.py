@@ -206,6 +206,36 @@ def test_interruption_writes_nothing(tmp_path):
     assert os.listdir(tmp_path) == ["big.csv"]
 
 
+STARTING = """
+import builtins, os, signal, sys
+usual, where = builtins.__import__, sys.argv.pop(1)
+
+def with_signal(name, *rest, **more):
+    if name == where and sys._getframe(1).f_globals["__name__"] != "__main__":
+        builtins.__import__ = usual
+        exec("os.kill(os.getpid(), signal.SIGINT)")
+    return usual(name, *rest, **more)
+
+builtins.__import__ = with_signal
+from shoal.cli import main
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    "where", ["shoal.cli._commands", "typer", "shoal.cli._console", "shoal.publish.request"]
+)
+def test_interruption_while_the_command_is_loaded(tmp_path, where):
+    table = tmp_path / "t.csv"
+    table.write_text("a,b\n1,2\n")
+    words = ["protect", str(table), "-o", str(tmp_path / "o.csv")]
+    done = subprocess.run(
+        [sys.executable, "-c", STARTING, where, *words], check=False, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (130, "shoal: Interrupted; nothing was written.\n")
+    assert os.listdir(tmp_path) == ["t.csv"]
+
+
 def test_help_answers_at_once(run, tmp_path):
     run("--help", cwd=tmp_path)
     assert run("--help", cwd=tmp_path).returncode == 0

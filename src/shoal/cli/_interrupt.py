@@ -7,15 +7,16 @@ thread removes temporary files and ends the process.
 
 from __future__ import annotations
 
-import os
+import atexit
 import signal
 import socket
 import sys
 import threading
 from types import FrameType
 
+from shoal.cli import leave
+
 GRACE_SECONDS = 1.0
-EXIT_CODE = 130
 THREAD = "shoal-interrupt"
 
 
@@ -33,6 +34,9 @@ def install() -> None:
     ear, mouth = socket.socketpair()
     mouth.setblocking(False)
     signal.signal(signal.SIGINT, handler)
+    atexit.register(
+        signal.signal, signal.SIGINT, signal.SIG_IGN
+    )  # the work is done, and its exit code is known
     signal.set_wakeup_fd(mouth.fileno(), warn_on_full_buffer=False)
 
     def listen() -> None:
@@ -51,6 +55,4 @@ def install() -> None:
 def _leave() -> None:
     if "shoal.io" in sys.modules:
         sys.modules["shoal.io"].remove_temporaries()
-    sys.stderr.write("shoal: Interrupted; nothing was written.\n")
-    sys.stderr.flush()
-    os._exit(EXIT_CODE)
+    leave()
