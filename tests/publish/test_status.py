@@ -20,7 +20,7 @@ import shoal
 from shoal.cli import app
 from shoal.errors import GuaranteeError, InputError
 from shoal.privacy import k_anonymity
-from shoal.publish import protect, protect_file
+from shoal.publish import ProtectionRequest, protect, protect_file
 from shoal.publish.stages.check import Exposure
 from shoal.publish.status import status_of
 from shoal.scenarios import RED_SHARE
@@ -136,6 +136,42 @@ def test_a_red_table_is_not_written_and_ends_no_total(folder):
     assert "Status red" in public
     assert "do not publish" not in public  # advice is for the custodian
     assert (folder / "t.ledger.db").read_bytes() != before
+
+
+def test_a_protected_copy_ends_the_total_however_it_is_asked_for(folder):
+    from shoal.dp.ledger.ledger import Ledger
+
+    schema = shoal.schema.Schema(
+        {"age": shoal.schema.Column("age", "quasi", bounds=(0, 110))}, id="people", budget=1.0
+    )
+    (folder / "t.toml").write_text(schema.to_toml())
+    ledger = folder / "t.ledger.db"
+    table = people().select("age")
+
+    def ended(call) -> bool:
+        for each in folder.glob("t.ledger.db*"):
+            each.unlink()
+        with Ledger(ledger):
+            pass
+        call()
+        with Ledger(ledger) as found:
+            return found.ended("people")
+
+    asked = ProtectionRequest(schema="t.toml", method="mdav").to_dict()
+    again = ProtectionRequest.from_dict(json.loads(json.dumps(asked)))
+    table.write_csv("a.csv")
+    words = ("a.csv", "-k", "5", "--schema", "t.toml", "-o")
+    assert ended(lambda: protect(table, schema="t.toml", method="mdav"))
+    assert ended(lambda: protect(table, **again.given()))
+    assert ended(lambda: shoal.compare(table, [5], schema="t.toml", methods=["mdav"]).protect(table))
+    assert ended(lambda: run("protect", *words, "o.csv", "--method", "mdav"))
+    assert ended(lambda: run("compare", *words, "p.csv", "--methods", "mdav"))
+    assert ended(lambda: protect_file("a.csv", "q.csv", schema="t.toml", method="mdav"))
+    # What only measures gives nothing out.
+    given = protect(table, schema=schema, method="mdav")
+    assert not ended(lambda: shoal.attack(given.frame, table, request=again, targets=20))
+    assert any("its total was not ended" in note for note in given.notes)
+    assert not any("its total" in note for note in protect(table, method="mdav").notes)
 
 
 @pytest.mark.parametrize("more", [[], ["--strata", "town"], ["--order", "shuffle"], ["--memory", "1GB"]])

@@ -122,8 +122,10 @@ def _write(result: Comparison, source: ReadTable, output: Path) -> None:
     """Protect as recommended; the table is written, and the data set's total ended, together."""
     from shoal import io
     from shoal.publish.calls import end_total
+    from shoal.publish.executors.memory import Memory
+    from shoal.publish.pipeline import protect
 
-    made = result.protect(source.frame, labelled=source.labelled())
+    made = protect(result.request, Memory(source.frame, source.labelled()))
     with io.together():
         io.write_table(made.frame, output, source)
         end_total(made.request)

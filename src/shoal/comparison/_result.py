@@ -119,11 +119,16 @@ class Comparison:
         Returns
         -------
         Protection
+
+        Notes
+        -----
+        As in `shoal.protect`, the total of a ledger beside the schema's file ends.
         """
+        from shoal.publish.calls import end_total
         from shoal.publish.executors.memory import Memory
         from shoal.publish.pipeline import protect
 
-        return protect(self.request, Memory(frame, labelled), progress)
+        return protect(self.request, Memory(frame, labelled), progress, lambda: end_total(self.request))
 
     @property
     def front(self) -> tuple[Cell, ...]:

@@ -197,6 +197,10 @@ def _protected(inside: pl.DataFrame, request: ProtectionRequest) -> Any:
     ):
         asked.pop(name, None)
     asked |= {"accept_risk": True, "certify": False, "order": "keep"}
+    if request.schema is not None:
+        asked["schema"] = replace(
+            request.schema, path=None
+        )  # no copy is given out: it ends no ledger's total
     return protect_frame(inside, request.k, **asked).frame
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,8 @@ def protect(frame: Any, k: int = 5, *, progress: Progress | None = None, **field
     """
     labelled = fields.pop("labelled", ())
     request = _request(protect, k, fields)
-    return run(request, Memory(frame, labelled), progress, functools.partial(end_total, request))
+    result = run(request, Memory(frame, labelled), progress, functools.partial(end_total, request))
+    return replace(result, notes=(*result.notes, *_total_unknown(request)))
 
 
 def protect_file(
@@ -101,9 +103,8 @@ def protect_file(
     check_beside(request)
     with io.together():
         noted = functools.partial(end_total, request)
-        result = run(request, executor_for(path, output, request), progress, noted).placed(
-            str(path), str(output)
-        )
+        result = run(request, executor_for(path, output, request), progress, noted)
+        result = result.placed(str(path), str(output), _total_unknown(request))
         write_beside(result)
     return result
 
@@ -122,6 +123,17 @@ def end_total(request: ProtectionRequest) -> None:
         ledger.end_total(request.schema.id, "protected copy")
     finally:
         ledger.close()
+
+
+def _total_unknown(request: ProtectionRequest) -> tuple[str, ...]:
+    """What is said of a schema for private answers that came without its file, beside which its ledger would lie."""
+    schema = request.schema
+    if schema is None or schema.path is not None or schema.budget is None:
+        return ()
+    return (
+        f"The schema has a budget for private answers and came without its file: if {schema.id!r} has a ledger, its total was "
+        "not ended.",
+    )
 
 
 def check_beside(request: ProtectionRequest) -> None:

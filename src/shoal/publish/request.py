@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from shoal.schema import Column, FileFormat, Schema
 
 
+SCHEMA_FILE = "schema_file"
+"""Where a schema came from: its ledger of private answers lies beside it, which a protected copy ends."""
+
+
 @dataclass(frozen=True)
 class ProtectionRequest:
     """Everything a run is asked for.
@@ -330,6 +334,9 @@ class ProtectionRequest:
         for name, value in self.given().items():
             if name == "schema":
                 told[name] = self.schema.to_toml() if self.schema is not None else None
+                told |= (
+                    {SCHEMA_FILE: self.schema.path} if self.schema is not None and self.schema.path else {}
+                )
             elif name != "key":
                 told[name] = written.plain(value)
         return told
@@ -342,7 +349,7 @@ class ProtectionRequest:
     @classmethod
     def from_dict(cls, facts: Mapping[str, Any]) -> Self:
         """A request from plain values, as `to_dict` gives them."""
-        unknown = sorted(set(facts) - set(options()))
+        unknown = sorted(set(facts) - {*options(), SCHEMA_FILE})
         if unknown:
             raise ParameterError(f"A request may have {', '.join(options())}. Got {unknown[0]!r}.")
         told = dict(facts)
@@ -350,7 +357,7 @@ class ProtectionRequest:
         if isinstance(schema, str) and "\n" in schema:
             from shoal.schema import Schema
 
-            told["schema"] = Schema.from_toml_text(schema)
+            told["schema"] = replace(Schema.from_toml_text(schema), path=told.get(SCHEMA_FILE))
         return cls(**told)
 
     @classmethod

@@ -234,7 +234,8 @@ def _codebook(folder: Path) -> Schema | None:
     if (folder / "codebook.xml").exists():
         return read_codebook(folder / "codebook.xml")
     codebook = folder / "codebook.toml"
-    return Schema.from_toml(codebook) if codebook.exists() else None
+    # Where it lies on the server is nobody's business, and no ledger lies beside it.
+    return replace(Schema.from_toml(codebook), path=None) if codebook.exists() else None
 
 
 def _schema(codebook: Schema | None, source: Any) -> Schema:
