@@ -47,10 +47,10 @@ svg { --ink: #15202b; --muted: #52606d; --rule: #dde3e9; --card: #ffffff; --befo
 
 
 def draw_all(folder: Path) -> None:
-    """Draw every picture into `folder`; those whose text is unchanged keep their file."""
+    """Draw every picture into `folder`, in a box that scrolls on narrow screens; an unchanged file is not written again."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, draw in PICTURES.items():
-        path, text = folder / f"{name}.svg", draw()
+        path, text = folder / f"{name}.svg", f'<div class="picture {name}">{draw()}</div>\n'
         if not path.exists() or path.read_text(encoding="utf-8") != text:
             path.write_text(text, encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""The architecture, drawn from the imports that are really there and the layers that `make lint` keeps."""
+"""The architecture, drawn from the imports in the source and from the layers that `make lint` checks."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def uses(within: str = "shoal") -> dict[str, dict[str, int]]:
 
 
 def needed(edges: dict[str, dict[str, int]]) -> dict[str, set[str]]:
-    """What is left of the imports without those that follow from others."""
+    """The imports, without those that a longer path of imports already implies."""
     below: dict[str, set[str]] = {}
 
     def reach(part: str) -> set[str]:
@@ -59,7 +59,7 @@ def needed(edges: dict[str, dict[str, int]]) -> dict[str, set[str]]:
 
 
 def architecture() -> str:
-    """Packages in their layers, joined by what they use; the lowest ones carry them all."""
+    """Packages in their layers; a line joins a package with one that it imports."""
     return _drawn("shoal", "io", ("publish", "dp"))
 
 
@@ -69,12 +69,12 @@ def answering() -> str:
 
 
 def _drawn(within: str, lowest: str, chief: tuple[str, ...]) -> str:
-    """From the layer of `lowest` on, parts stand as slabs without lines."""
+    """Boxes and lines; from the layer of `lowest` on, wide boxes without lines, since nearly all others use them."""
     rows, edges = layers(within), uses(within)
     above = rows[: rows.index([lowest])]
-    ground = rows[len(above) :]
+    base = rows[len(above) :]
     width = max(len(row) for row in above) * (WIDE + GAP) + GAP
-    height = len(above) * STEP + len(ground) * SLAB + 6
+    height = len(above) * STEP + len(base) * SLAB + 6
     place = {
         part: (
             width / 2 + (position - (len(row) - 1) / 2) * min(width / len(row), 2.1 * WIDE),
@@ -100,7 +100,7 @@ def _drawn(within: str, lowest: str, chief: tuple[str, ...]) -> str:
             colour = SERIES[1] if part in chief else AFTER if part in ENTRIES else MUTED
             _box(axes, part, x, y, WIDE, colour)
             tips[f"package-{part}"] = f"{part} uses " + (", ".join(edges[part]) or "nothing here")
-        for layer, row in enumerate(ground):
+        for layer, row in enumerate(base):
             y = height - len(above) * STEP - layer * SLAB - 6
             each = (width - 2 * GAP - (len(row) - 1) * GAP) / len(row)
             for position, part in enumerate(row):
@@ -128,7 +128,7 @@ def _box(axes, part: str, x: float, y: float, width: float, colour: str, words: 
             facecolor=CARD, edgecolor=colour, linewidth=1.3, zorder=3, gid=f"package-{part}",
         )
     )  # fmt: skip
-    size = 10 if len(part) > 12 else 11.5
+    size = 10.5 if len(part) > 14 else 11.5 if len(part) > 12 else 13
     axes.text(x, y, words or part, ha="center", va="center", color=INK, fontsize=size, zorder=4)
 
 
@@ -141,7 +141,7 @@ def _line(axes, start: tuple[float, float], end: tuple[float, float]) -> None:
         FancyArrowPatch(
             (start[0], start[1] - HIGH / 2), (end[0], end[1] + HIGH / 2 + 1),
             connectionstyle=f"arc3,rad={bend}", arrowstyle="-|>", mutation_scale=7,
-            color=MUTED, linewidth=0.8, alpha=0.55, zorder=1,
+            color=MUTED, linewidth=1.0, alpha=0.8, zorder=1,
         )
     )  # fmt: skip
 

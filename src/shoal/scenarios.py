@@ -33,6 +33,13 @@ class ReleaseType:
         The same for what singling out, linkability, inference and membership find beyond a control group.
     conditions : tuple of str
         What must be in place for the thresholds to be enough.
+
+    Examples
+    --------
+    >>> from shoal.scenarios import release_type
+    >>> chosen = release_type("scientific")
+    >>> chosen.k, chosen.linkage
+    (5, 0.2)
     """
 
     name: str

@@ -21,6 +21,16 @@ class Rate:
     ----------
     value, low, high : float
     attempts : int
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.attacks import Rate
+    >>> rate = Rate.of(np.array([1.0, 0.0, 0.0, 0.0]))
+    >>> rate.value, rate.attempts, rate.low < 0.25 < rate.high
+    (0.25, 4, True)
+    >>> rate.over(Rate.of(np.zeros(4))).value  # beyond a control group in which nobody was found
+    0.25
     """
 
     value: float

@@ -36,6 +36,14 @@ class Attack:
         What the release type allows: of the rate for record linkage, else of the excess over the control group.
     details : mapping of str to float
     note : str
+
+    Examples
+    --------
+    >>> import polars as pl, shoal
+    >>> table = pl.DataFrame({"age": list(range(20, 60)), "town": list("ABCD") * 10})
+    >>> found = shoal.attack(table, table)["linkage-nearest"]
+    >>> found.criterion, found.rate.value, found.colour
+    ('record linkage', 1.0, 'red')
     """
 
     name: str
@@ -114,6 +122,14 @@ class Attacks:
     notes : tuple of str
         What was not tried, and why.
     seconds : float
+
+    Examples
+    --------
+    >>> import polars as pl, shoal
+    >>> table = pl.DataFrame({"age": list(range(20, 60)), "town": list("ABCD") * 10})
+    >>> found = shoal.attack(table, table)
+    >>> found.status, found.untouched, found["linkage-nearest"].rate.value
+    ('red', ('age', 'town'), 1.0)
     """
 
     results: tuple[Attack, ...]

@@ -49,6 +49,16 @@ def run_attacks(
     random_state : int, default 0
     progress : callable, optional
     notes : tuple of str
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.attacks import read_tables, run_attacks
+    >>> from shoal.scenarios import release_type
+    >>> table = pl.DataFrame({"age": list(range(20, 60)), "town": list("ABCD") * 10})
+    >>> found = run_attacks(read_tables(table, table), release_type("public"))
+    >>> found.status, sorted({each.criterion for each in found.results})
+    ('red', ['inference', 'linkability', 'record linkage', 'singling out'])
     """
     started = time.perf_counter()
     tell = progress or (lambda _stage, _done, _of: None)

@@ -123,6 +123,15 @@ class Tables:
         Whether published rows are the original's, in its order.
     n_published : int
     notes : tuple of str
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.attacks import read_tables
+    >>> table = pl.DataFrame({"age": [20, 20, 40, 41], "town": ["A", "A", "B", "B"]})
+    >>> tables = read_tables(table.with_columns(age=pl.lit(30)), table)
+    >>> tables.known, tables.untouched
+    (['age', 'town'], ('town',))
     """
 
     axes: tuple[ComparedColumn, ...]
@@ -170,7 +179,17 @@ def read_tables(
     sensitive: Sequence[str] = (),
     rows: str = "same",
 ) -> Tables:
-    """Read the tables; raises a sentence where they do not belong together."""
+    """Read the tables; raises a sentence where they do not belong together.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.attacks import read_tables
+    >>> table = pl.DataFrame({"age": [20, 20, 40, 41], "town": ["A", "A", "B", "B"]})
+    >>> tables = read_tables(table.with_columns(age=pl.lit(30)), table, sensitive=["town"])
+    >>> tables.known, tables.untouched
+    (['age'], ())
+    """
     before = decode_table(Frame(original).to_polars(), schema)
     after = decode_table(Frame(protected).to_polars(), schema)
     for table, what in ((before, "original"), (after, "protected")):

@@ -39,6 +39,16 @@ class Mechanism:
         `epsilon` is a rho: the claim is rho-zCDP.
     delta : float, default 0
         Of a claim of rho: that it holds but for events of this probability (delta-approximate zCDP).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.audit import Mechanism
+    >>> def coin(b, n):
+    ...     return np.random.default_rng(b).integers(0, 2, (n, 1)).astype(float)
+    >>> claim = Mechanism("a coin", 0.1, coin, ("answer",))
+    >>> claim.sample(1, 5).shape
+    (5, 1)
     """
 
     name: str
@@ -127,6 +137,15 @@ class GameVerdict:
         How often the guess was right among the runs in the event.
     p_value : float
         Of the claim, on fresh runs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.audit import Mechanism, play
+    >>> exact = Mechanism("no noise", 1.0, lambda b, n: np.full((n, 1), float(b)), ("answer",))
+    >>> verdict = play(exact)
+    >>> verdict.refuted, verdict.runs, verdict.epsilon_lower_bound > verdict.epsilon
+    (True, 1000, True)
     """
 
     name: str

@@ -73,7 +73,7 @@ class Deployment:
 
 @dataclass(frozen=True)
 class FilePair:
-    """Two neighbouring files and what is asked of them.
+    r"""Two neighbouring files and what is asked of them.
 
     Parameters
     ----------
@@ -82,6 +82,16 @@ class FilePair:
         Of CSV files that differ by the rows of one unit.
     schema : Schema
     sql : str
+
+    Examples
+    --------
+    >>> from shoal.audit import FilePair
+    >>> from shoal.schema import Column, Schema
+    >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="survey")
+    >>> sql = "SELECT COUNT(*) FROM t"
+    >>> pair = FilePair("one row more", b"age\n31\n", b"age\n31\n62\n", schema, sql)
+    >>> len(pair.after.splitlines()) - len(pair.before.splitlines())
+    1
     """
 
     name: str
@@ -274,7 +284,14 @@ def _figures(value: Any) -> list[float]:
 
 
 def as_number(text: str) -> float:
-    """A text as a number that is the same for the same text, and says nothing otherwise."""
+    """A text as a number that is the same for the same text, and says nothing otherwise.
+
+    Examples
+    --------
+    >>> from shoal.audit import as_number
+    >>> as_number("refused") == as_number("refused"), as_number("refused") == as_number("answered")
+    (True, False)
+    """
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:6], "big") % _AT
 
 

@@ -38,6 +38,15 @@ class Report:
         The case that refutes, None if there is none.
     verdicts : tuple of GameVerdict
         All cases.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.audit import Mechanism, audit_mechanisms
+    >>> exact = Mechanism("no noise", 1.0, lambda b, n: np.full((n, 1), float(b)), ("answer",))
+    >>> report = audit_mechanisms("mine", [exact])
+    >>> report.mode, report.refuted, len(report.verdicts)
+    ('mine', True, 1)
     """
 
     mode: str
@@ -128,7 +137,17 @@ def audit(
 def audit_mechanisms(
     mode: str, mechanisms: Sequence[Mechanism], stages: Sequence[int] = STAGES, alpha: float = ALPHA
 ) -> Report:
-    """Try to refute any of some mechanisms: for packages above this one that bring their own cases."""
+    """Try to refute any of some mechanisms: for packages above this one that bring their own cases.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.audit import Mechanism, audit_mechanisms
+    >>> exact = Mechanism("no noise", 1.0, lambda b, n: np.full((n, 1), float(b)), ("answer",))
+    >>> report = audit_mechanisms("mine", [exact])
+    >>> report.refuted, report.witness.name
+    (True, 'no noise')
+    """
     return _report(mode, [play(each, stages, alpha / len(mechanisms)) for each in mechanisms])
 
 

@@ -69,6 +69,15 @@ class Bound:
         Wall-clock time used.
     note : str
         What limited the bound, in one sentence; empty if nothing did.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.bounds import information_loss_bound
+    >>> X = np.array([[1.0], [2.0], [3.0], [10.0], [11.0], [12.0]])
+    >>> found = information_loss_bound(X, k=3)
+    >>> found.proven, round(found.gap, 2), round(found.gap_of(5.0), 1)
+    (True, 0.0, 36.3)
     """
 
     bound: float

@@ -126,7 +126,18 @@ def compared(
     labelled: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:
-    """The comparison for a request whose method and k are left open; the other arguments are those of `compare`."""
+    """The comparison for a request whose method and k are left open; the other arguments are those of `compare`.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import comparison
+    >>> from shoal.publish import ProtectionRequest
+    >>> table = pl.DataFrame({"x": [1.0, 2, 3, 10, 11, 12], "y": [1.0, 1, 2, 5, 5, 6]})
+    >>> found = comparison.compared(table, [3], ProtectionRequest(columns=["x"]), methods=["mdav"])
+    >>> found.columns, found.recommended.n_groups
+    (('x',), 2)
+    """
     tell = progress or (lambda _stage, _done, _of: None)
     ks, names = _asked(k, methods, time_limit, n_jobs)
     rule = Preference.of(ks, fixed_k, risk_limit, aim)

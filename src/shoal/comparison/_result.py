@@ -41,6 +41,15 @@ class Cell:
         The group of each record.
     work : SearchWork or None
         With which a search that the clock ended can be repeated.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import compare
+    >>> table = pl.DataFrame({"x": [1.0, 2, 3, 10, 11, 12], "y": [1.0, 1, 2, 5, 5, 6]})
+    >>> cell = compare(table, k=[3], methods=["mdav"]).recommended
+    >>> cell.method, cell.k, cell.n_groups, cell.on_front
+    ('mdav', 3, 2, True)
     """
 
     method: str
@@ -84,6 +93,17 @@ class Comparison:
         What the comparison was asked for, as options of the command.
     tables : TableMap, optional
         Microaggregation, generalisation and private tables on one map, where epsilons were given.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import compare
+    >>> table = pl.DataFrame({"x": [1.0, 2, 3, 10, 11, 12], "y": [1.0, 1, 2, 5, 5, 6]})
+    >>> found = compare(table, k=[2, 3], methods=["mdav"], fixed_k=3)
+    >>> found.recommended.k, len(found.cells)
+    (3, 2)
+    >>> found.frame().columns[:3]
+    ['method', 'k', 'information_loss']
     """
 
     cells: tuple[Cell, ...]

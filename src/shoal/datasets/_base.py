@@ -23,7 +23,14 @@ EIA_COLUMNS = (
 
 @dataclass(frozen=True)
 class Dataset:
-    """A table that `shoal.datasets` can load: where it is, what it is, where it comes from."""
+    """A table that `shoal.datasets` can load: where it is, what it is, where it comes from.
+
+    Examples
+    --------
+    >>> from shoal.datasets import DATASETS
+    >>> DATASETS["census"].shape
+    (1080, 13)
+    """
 
     name: str
     file: str

@@ -46,6 +46,17 @@ class Reproduction:
         As it was asked for; it buys nothing.
     guarantee : str
         That there is none; `stamp` in JSON.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import dp
+    >>> from shoal.schema import Column, Schema
+    >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="made-up", private=False)
+    >>> h = dp.Heuristic(pl.DataFrame({"age": [31, 45, 62]}), schema)
+    >>> found = h.ask("SELECT COUNT(*) FROM t WHERE age >= 40", noise_parameter=0.5)
+    >>> found.guarantee, found.noise_parameter
+    ('guarantee: none (research reproduction)', 0.5)
     """
 
     value: Any

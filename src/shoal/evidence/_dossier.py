@@ -38,6 +38,14 @@ class Dossier:
     status : str
         The worse of the run's and the attacks'.
     reasons : tuple of str
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from shoal.evidence import Dossier
+    >>> done = Dossier(Path("dossier"), ("index.html", "public/codebook.xml"), "green", ())
+    >>> done.status, [name for name in done.files if name.startswith("public/")]
+    ('green', ['public/codebook.xml'])
     """
 
     folder: Path

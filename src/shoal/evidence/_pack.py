@@ -62,6 +62,19 @@ class Score:
         Claims that someone is not in the table.
     sure : float or None
         Mean confidence of the claims.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import polars as pl
+    >>> from shoal.evidence import score_pack, write_pack
+    >>> people = pl.DataFrame({"age": list(range(20, 50)), "town": list("ABC") * 10})
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "pack"
+    >>> files = write_pack(people, people, folder, people=5)
+    >>> key = folder / "officer" / "key.csv"
+    >>> score = score_pack(key, key)  # a tester who knows the key
+    >>> score.claims, score.right.value
+    (5, 1.0)
     """
 
     people: int
@@ -176,7 +189,14 @@ def write_pack(
 
 
 def check_pack(folder: str | Path) -> None:
-    """Raise a sentence where a folder holds a key already: a tester may be at work on it, and a new one is another."""
+    """Raise a sentence where a folder holds a key already: a tester may be at work on it, and a new one is another.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from shoal.evidence import check_pack
+    >>> check_pack(tempfile.mkdtemp())  # an empty folder may be used
+    """
     if (Path(folder) / "officer" / "key.csv").exists():
         raise InputError(
             f"The folder {str(folder)!r} must not hold a pack already, since a new key would be another. Name another folder."
@@ -226,6 +246,18 @@ def score_pack(key: str | Path, answers: str | Path) -> Score:
     ----------
     key, answers : path
         As `write_pack` laid them out.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import polars as pl
+    >>> from shoal.evidence import score_pack, write_pack
+    >>> people = pl.DataFrame({"age": list(range(20, 50)), "town": list("ABC") * 10})
+    >>> folder = pathlib.Path(tempfile.mkdtemp()) / "pack"
+    >>> files = write_pack(people, people, folder, people=5)
+    >>> key = folder / "officer" / "key.csv"
+    >>> score_pack(key, key).found  # a tester who knows the key
+    1.0
     """
     truth, told = io.read_table(key), io.read_table(answers)
     for table, what, needed in (

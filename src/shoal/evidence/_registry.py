@@ -18,6 +18,16 @@ def registry_tiers(run: Run) -> Json:
     References
     ----------
     .. [1] OpenDP deployments registry. https://github.com/opendp/deployments-registry-data
+
+    Examples
+    --------
+    >>> from shoal.evidence import registry_tiers, run_of_release
+    >>> from shoal.schema import Column, Schema
+    >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="survey")
+    >>> facts = {"stamp": "guarantee: epsilon-DP, add or remove one record", "epsilon": 1.0}
+    >>> tiers = registry_tiers(run_of_release(facts, schema, {"method": "marginals"}, "in.csv", "out.csv"))
+    >>> list(tiers)
+    ['tier_1', 'tier_2', 'tier_3']
     """
     first = {"product": _product(run), "dp_flavor": _flavour(run), "privacy_loss": _loss(run)}
     second = first | {"model": _model(run), "accounting": _accounting(run)}

@@ -53,6 +53,18 @@ class Run:
         When.
     folder : Path
         Where the file lies; paths are looked for there too.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import polars as pl, shoal
+    >>> from shoal.evidence import read_run, run_of_protection
+    >>> table = pl.DataFrame({"age": [20, 21, 22, 60, 61, 62]})
+    >>> run = run_of_protection(shoal.protect(table, k=3, method="mdav"))
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "run.json"
+    >>> run.save(path)
+    >>> read_run(path).k, read_run(path).protection_request().method
+    (3, 'mdav')
     """
 
     job: str
@@ -159,12 +171,37 @@ def run_of_protection(protection: Protection) -> Run:
 def run_of_release(
     facts: Mapping[str, Any], schema: Schema, request: Mapping[str, Any], source: str, output: str
 ) -> Run:
-    """What is kept of a release under differential privacy."""
+    """What is kept of a release under differential privacy.
+
+    Examples
+    --------
+    >>> from shoal.evidence import run_of_release
+    >>> from shoal.schema import Column, Schema
+    >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="survey")
+    >>> facts = {"stamp": "guarantee: epsilon-DP, add or remove one record", "epsilon": 1.0}
+    >>> run = run_of_release(facts, schema, {"method": "marginals"}, "survey.csv", "public.csv")
+    >>> run.job, run.epsilon, run.output
+    ('release', 1.0, 'public.csv')
+    """
     return Run.now("release", request=request, facts=facts, schema=schema, source=source, output=output)
 
 
 def run_of_answer(facts: Mapping[str, Any], schema: Schema, request: Mapping[str, Any], source: str) -> Run:
-    """What is kept of a private answer."""
+    """What is kept of a private answer.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import Session
+    >>> from shoal.evidence import run_of_answer
+    >>> from shoal.schema import Column, Schema
+    >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="survey")
+    >>> with Session(pl.DataFrame({"age": [31, 45, 62]}), schema, budget=2.0) as s:
+    ...     answer = s.ask("SELECT COUNT(*) FROM t", epsilon=0.5)
+    >>> run = run_of_answer(answer.to_dict(), schema, {"query": "SELECT COUNT(*) FROM t"}, "survey.csv")
+    >>> run.job, run.epsilon
+    ('ask', 0.5)
+    """
     return Run.now("ask", request=request, facts=facts, schema=schema, source=source)
 
 

@@ -33,6 +33,17 @@ class Recoder(Estimator):
         No release of this kind loses less; None where it was not asked for.
     bound_seconds_ : float
         What the bound took of a processor.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.generalization import Recoder, Suppress
+    >>> table = pl.DataFrame({"sex": ["f", "f", "m", "m"], "town": ["A", "A", "B", "C"]})
+    >>> fitted = Suppress(k=2).fit(table)
+    >>> isinstance(fitted, Recoder), fitted.n_groups_, float(fitted.loss_)
+    (True, 2, 0.25)
+    >>> fitted.released_["town"].to_list()
+    ['A', 'A', None, None]
     """
 
     name: ClassVar[str]

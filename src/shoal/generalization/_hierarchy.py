@@ -37,6 +37,13 @@ class Hierarchy:
         How many values of the domain each node stands for.
     domain : float
         How many values the whole domain has.
+
+    Examples
+    --------
+    >>> from shoal.generalization import Hierarchy
+    >>> regions = Hierarchy.nested("region", [["north", "east"], ["south", "west"]])
+    >>> regions.leaves, regions.labels[-1], regions.up.shape
+    (('north', 'east', 'south', 'west'), '*', (3, 4))
     """
 
     name: str

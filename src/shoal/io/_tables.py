@@ -25,7 +25,7 @@ FORMATS = (*TEXT, ".parquet", ".arrow", ".feather", ".ipc", ".xlsx", *STATISTICA
 
 @dataclass(frozen=True)
 class ReadTable:
-    """A table as read, and what there is to say about its file.
+    r"""A table as read, and what there is to say about its file.
 
     Attributes
     ----------
@@ -38,6 +38,16 @@ class ReadTable:
         Variable and value labels of SPSS, Stata and SAS files, written back on output.
     file : FileFormat or None
         How the bytes of a text file were read; the output is written with the same marks.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from shoal.io import read_source
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "t.csv"
+    >>> _ = path.write_text("name;weight\na;1,5\nb;2,5\n")
+    >>> source = read_source(path)
+    >>> source.format, source.notes
+    ('.csv', ("Columns are separated by ';'.", 'Decimals are written with a comma.'))
     """
 
     frame: pl.DataFrame
@@ -79,7 +89,7 @@ def read_table(
 def read_source(
     path: str | Path, file: FileFormat | None = None, coded: Collection[str] = (), exact: Collection[str] = ()
 ) -> ReadTable:
-    """Read a table together with what is to be said about its file.
+    r"""Read a table together with what is to be said about its file.
 
     Parameters
     ----------
@@ -90,6 +100,16 @@ def read_source(
         Columns of an SPSS file that keep the codes which the file declares as missing; elsewhere these are missing cells.
     exact : collection of str, optional
         Columns of a text file that stay texts where a number would be written back otherwise: 250.10 as 250.1.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from shoal.io import read_source
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "t.csv"
+    >>> _ = path.write_text("name;weight\na;1,5\nb;2,5\n")
+    >>> source = read_source(path)
+    >>> source.frame["weight"].to_list(), source.file.separator, source.file.decimal
+    ([1.5, 2.5], ';', ',')
     """
     if str(path) == "-":
         return _text(sys.stdin.buffer.read(), "on the standard input", ".csv", file, exact)

@@ -30,6 +30,15 @@ class Swapped:
         Units that stood out at some level.
     n_left : int
         Those of them for which nobody like them lived elsewhere: they stayed.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.masking import swap_records
+    >>> table = pl.DataFrame({"town": ["a"] * 4 + ["b"] * 4, "age": [1, 1, 1, 9, 1, 1, 1, 1]})
+    >>> done = swap_records(table, ["town"], ["age"], k=2)
+    >>> done.n_units, done.n_risky, done.n_swapped, done.n_left
+    (8, 1, 2, 0)
     """
 
     frame: Any

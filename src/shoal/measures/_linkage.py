@@ -38,6 +38,15 @@ class Linkage:
         Candidate pairs compared.
     found : float
         Share of protected records whose own original is among the candidates at all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.measures import probabilistic_linkage
+    >>> X = np.arange(60.0).reshape(20, 3)
+    >>> found = probabilistic_linkage(X, X)
+    >>> found.share, found.found, found.weights.shape
+    (1.0, 1.0, (3,))
     """
 
     share: float

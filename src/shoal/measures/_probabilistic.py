@@ -26,6 +26,14 @@ class ProbabilisticLoss:
         Of each kind of statistic, the mean over columns or pairs.
     average : float
         Of the five.
+
+    Examples
+    --------
+    >>> from shoal.measures import pil
+    >>> X = [[0.0, 1.0], [2.0, 3.0], [4.0, 8.0], [5.0, 2.0]]
+    >>> loss = pil(X, [[1.0, 2.0], [1.0, 2.0], [4.5, 5.0], [4.5, 5.0]])
+    >>> loss.means, loss.average > 0
+    (0.0, True)
     """
 
     means: float

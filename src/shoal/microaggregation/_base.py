@@ -33,6 +33,16 @@ class Microaggregator(Estimator):
         Sum of squared distances to the centroids, on standardised columns.
     information_loss_ : float
         100 * SSE / SST on standardised columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.microaggregation import MDAV, Microaggregator
+    >>> fitted = MDAV(k=3).fit(np.array([[1.0], [2.0], [3.0], [10.0], [11.0], [12.0]]))
+    >>> isinstance(fitted, Microaggregator), fitted.labels_.tolist(), fitted.n_groups_
+    (True, [1, 1, 1, 0, 0, 0], 2)
+    >>> fitted.centroids_.ravel().tolist(), round(fitted.information_loss_, 2)
+    ([11.0, 2.0], 3.19)
     """
 
     name: ClassVar[str]

@@ -15,7 +15,16 @@ NAMED = 12  # names that a sentence lists
 
 @dataclass(frozen=True)
 class WorstClass:
-    """One equivalence class: its quasi-identifiers, its number of records, its figure."""
+    """One equivalence class: its quasi-identifiers, its number of records, its figure.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import privacy
+    >>> table = pl.DataFrame({"zip": ["47*", "47*", "47*", "48*"]})
+    >>> privacy.k_anonymity(table, "zip").worst[0]
+    WorstClass(values={'zip': '48*'}, size=1, figure=1)
+    """
 
     values: Mapping[str, Any]
     size: int
@@ -59,6 +68,17 @@ class Verdict:
         The class of each record.
     classes_at_risk : array of bool or None
         Which classes `records_at_risk` counts.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import privacy
+    >>> table = pl.DataFrame({"zip": ["47*", "47*", "47*", "48*"]})
+    >>> verdict = privacy.k_anonymity(table, "zip", k=2)
+    >>> verdict.value, verdict.limit, verdict.holds, verdict.records_at_risk
+    (1, 2, False, 1)
+    >>> print(verdict)
+    k-anonymity on zip: 1 in 2 classes where 2 was demanded, so the demand is not met; 1 of 4 records (25 %) at risk.
     """
 
     model: str

@@ -57,6 +57,17 @@ class Protection:
         Parts that the table was cut into.
     source, output : str or None
         Where the table came from and went to.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> import shoal
+    >>> table = pl.DataFrame({"age": [20, 21, 22, 60, 61, 62]})
+    >>> done = shoal.protect(table, k=3, method="mdav")
+    >>> done.status, done.frame["age"].to_list(), done.labels.tolist()
+    ('green', [21.0, 21.0, 21.0, 61.0, 61.0, 61.0], [0, 0, 0, 1, 1, 1])
+    >>> print(done.lines()[0])
+    status green: all conditions met
     """
 
     frame: Any

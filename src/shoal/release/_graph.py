@@ -21,6 +21,14 @@ class Graph:
         Sorted; the vertex set is public.
     edges : int64 array of shape (m, 2)
         First number below the second, in rising order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.release import read_graph
+    >>> graph = read_graph(np.array([[3, 1], [1, 2]]))
+    >>> graph.names.tolist(), graph.edges.tolist()
+    ([1, 2, 3], [[0, 1], [0, 2]])
     """
 
     names: np.ndarray

@@ -23,6 +23,15 @@ def graph_figures(release: GraphRelease, *, cuts: int = 200, random_state: int =
         cut_error (median relative error of cut queries between random vertex sets), near_cut_error (the same
         between a neighbourhood and the rest). Sides: `released`; `naive`, noise on every pair, rounded;
         `filtered`, noise on every pair, the largest kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.release import graph_figures, release_graph
+    >>> ring = np.array([[i, (i + 1) % 50] for i in range(50)])
+    >>> figures = graph_figures(release_graph(ring, k=2, epsilon=4.0), cuts=20)
+    >>> sorted(figures)
+    ['filtered', 'naive', 'released']
     """
     original, rng = release.original, np.random.default_rng(random_state)
     rate = release.spent / release.k

@@ -49,6 +49,15 @@ class GraphRelease:
     notes : tuple of str
     original : Graph
         For the owner's comparison; never written.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.release import release_graph
+    >>> ring = np.array([[i, (i + 1) % 50] for i in range(50)])
+    >>> out = release_graph(ring, k=2, epsilon=4.0)
+    >>> out.epsilon, out.remaining, out.k, len(out.graph.names)
+    (4.0, 0.0, 2, 50)
     """
 
     graph: Graph

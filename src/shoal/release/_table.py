@@ -62,6 +62,18 @@ class TableRelease:
         Of the owner: information_loss (per cent), dld (share); computed from the private table.
     plan : TablePlan
         How it was made.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.release import release_table
+    >>> from shoal.schema import Column, Schema
+    >>> schema = Schema({"age": Column("age", bounds=(0, 110), step=1)}, id="survey", budget=1.0)
+    >>> out = release_table(pl.DataFrame({"age": [30, 31, 60, 61]}), schema, 4, 0.5)
+    >>> out.guarantee
+    'guarantee: epsilon-DP, replace one record, number of records public'
+    >>> out.frame.height, sorted(out.figures)
+    (4, ['dld', 'information_loss'])
     """
 
     frame: pl.DataFrame

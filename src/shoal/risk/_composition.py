@@ -31,6 +31,15 @@ class Composition:
         The same by the size alone.
     largest : int
         Members of the largest household.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import risk
+    >>> table = pl.DataFrame({"home": [1, 1, 2, 2, 3], "sex": list("mffmm")})
+    >>> found = risk.composition(table, "sex", "home")
+    >>> found.households, found.compositions, found.largest, dict(found.below)
+    (3, 2, 2, {2: 1, 3: 3, 5: 3})
     """
 
     households: int

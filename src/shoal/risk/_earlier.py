@@ -29,6 +29,16 @@ class Intersection:
         Whether one release adds nothing to the other: every class of the finer lies in one class of the coarser.
     nested : {"new in earlier", "earlier in new", "equal", "neither"}
         Which one is the finer.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import risk
+    >>> fine = pl.DataFrame({"age": ["20-29", "20-29", "30-39", "30-39"]})
+    >>> coarse = pl.DataFrame({"age": ["20-39"] * 4})
+    >>> found = risk.intersection(fine, coarse, 2, columns="age", earlier_columns="age")
+    >>> found.k, found.below, found.coarser, found.nested
+    (2, 0, True, 'earlier in new')
     """
 
     n_records: int

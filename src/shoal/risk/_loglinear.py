@@ -37,6 +37,15 @@ class ModelRisk:
         Expectation of 1 / (class size in the population) for sample uniques, 0 for other records.
     order : int
         Interactions in the model: 1 independence, 2 all pairs.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import risk
+    >>> table = pl.DataFrame({"a": [1, 1, 2, 2], "b": [1, 1, 1, 2], "w": [10.0] * 4})
+    >>> found = risk.log_linear_risk(table, ["a", "b"], weights="w", order=1)
+    >>> round(found.population_uniques, 3), found.individual.round(2).tolist(), found.order
+    (0.011, [0.0, 0.0, 0.07, 0.22], 1)
     """
 
     population_uniques: float

@@ -56,6 +56,16 @@ class Risk:
     light_weights : int
         Records with a weight below 1, as calibration leaves them. A class whose weights sum to less than its
         records is taken as complete.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import risk
+    >>> found = risk.measure(pl.DataFrame({"zip": ["a", "a", "a", "b"]}), "zip")
+    >>> found.unique, found.prosecutor, found.prosecutor_mean, dict(found.below)
+    (1, 1.0, 0.5, {2: 1, 3: 1, 5: 4})
+    >>> found.individual.round(2).tolist()
+    [0.33, 0.33, 0.33, 1.0]
     """
 
     n_records: int
@@ -230,7 +240,15 @@ def survey_weights(table: Frame, name: str) -> np.ndarray:
 
 
 def weights_in(series: pl.Series) -> np.ndarray:
-    """The weights of a column; raises a sentence where a cell is missing, no number, or not above 0."""
+    """The weights of a column; raises a sentence where a cell is missing, no number, or not above 0.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.risk import weights_in
+    >>> weights_in(pl.Series("weight", [10.0, 4.5])).tolist()
+    [10.0, 4.5]
+    """
     word = f"The weights {series.name!r} must be"
     numbers = series.cast(pl.Float64, strict=False) if series.dtype != pl.Boolean else None
     if numbers is None or numbers.null_count() > series.null_count():

@@ -30,6 +30,15 @@ class PopulationUniqueness:
         Unique people in the population by each model; None where its equations have no solution here.
     model : str
         The one that the decision rule of Dankar and others takes.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import risk
+    >>> table = pl.DataFrame({"age": [20, 20, 20, 21, 21, 30, 31, 40, 40, 41]})
+    >>> found = risk.population_uniqueness(table, "age", sampling_fraction=0.5)
+    >>> found.n_records, found.sample_uniques, found.population_size, found.model
+    (10, 3, 20.0, 'zayatz')
     """
 
     n_records: int

@@ -41,6 +41,15 @@ class Suda:
         unique.
     shared_scores : array of float64, (n_records,), or None
         `match_probability` shared out by the scores so that its mean is kept; our own, see Notes.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import risk
+    >>> table = pl.DataFrame({"sex": ["m", "m", "f", "m"], "age": [1, 1, 1, 2], "job": ["x", "x", "x", "y"]})
+    >>> found = risk.suda(table, ["sex", "age", "job"], max_size=2)
+    >>> found.n_minimal.tolist(), {name: round(share, 2) for name, share in found.contributions.items()}
+    ([0, 0, 1, 2], {'sex': 0.33, 'age': 0.33, 'job': 0.33})
     """
 
     scores: np.ndarray

@@ -17,7 +17,15 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Linear:
-    """A sum of columns that is 0, or at most 0: below 0 where it is strict."""
+    """A sum of columns that is 0, or at most 0: below 0 where it is strict.
+
+    Examples
+    --------
+    >>> from shoal.rules import edits_of
+    >>> from shoal.schema import Rule
+    >>> edits_of([Rule(equal="total = a + b")], ["total", "a", "b"])[0].linear[0]
+    Linear(factors=(('total', 1.0), ('a', -1.0), ('b', -1.0)), constant=0.0, equality=True, strict=False)
+    """
 
     factors: tuple[tuple[str, float], ...]
     constant: float
@@ -74,6 +82,15 @@ class Edit:
     exact : bool
         Whether orders and ranges must hold to the last digit, as for rows that are made up. Means of groups may be off
         by their rounding.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.rules import edits_of
+    >>> from shoal.schema import Rule
+    >>> edit = edits_of([Rule(order="taxes <= income")], ["taxes", "income"])[0]
+    >>> edit.columns, edit.broken(pl.DataFrame({"taxes": [10, 30], "income": [20, 20]})).tolist()
+    (('taxes', 'income'), [False, True])
     """
 
     rule: Rule

@@ -37,6 +37,18 @@ class KeptRule:
     how : {"construction", "zeros", "held", "repair"}
         Kept because means of groups keep it; because groups with a zero became zero as a whole, others with it; held
         without a repair; held by repair.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.rules import edits_of, repair
+    >>> from shoal.schema import Rule
+    >>> edits = edits_of([Rule(order="taxes <= income")], ["taxes", "income"])
+    >>> before = pl.DataFrame({"taxes": [10.0, 5.0], "income": [20.0, 20.0]})
+    >>> done = repair(before.with_columns(taxes=pl.Series([25.0, 5.0])), before, edits, ["taxes"])
+    >>> rule = done.kept[0]
+    >>> rule.rule, rule.repaired, rule.broken_after
+    ('taxes <= income', 1, 0)
     """
 
     rule: str
@@ -69,7 +81,19 @@ class KeptRule:
 
 @dataclass(frozen=True)
 class Repaired:
-    """A table whose rules hold, and what became of each of them."""
+    """A table whose rules hold, and what became of each of them.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.rules import edits_of, repair
+    >>> from shoal.schema import Rule
+    >>> edits = edits_of([Rule(order="taxes <= income")], ["taxes", "income"])
+    >>> before = pl.DataFrame({"taxes": [10.0, 5.0], "income": [20.0, 20.0]})
+    >>> done = repair(before.with_columns(taxes=pl.Series([25.0, 5.0])), before, edits, ["taxes"])
+    >>> done.table["taxes"].to_list(), len(done.kept)
+    ([20.0, 5.0], 1)
+    """
 
     table: pl.DataFrame
     kept: tuple[KeptRule, ...]
@@ -142,7 +166,19 @@ def repair(
 
 
 def added(parts: Iterable[Sequence[KeptRule]]) -> tuple[KeptRule, ...]:
-    """What became of each rule in several parts of a table, taken together."""
+    """What became of each rule in several parts of a table, taken together.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.rules import added, edits_of, repair
+    >>> from shoal.schema import Rule
+    >>> edits = edits_of([Rule(order="taxes <= income")], ["taxes", "income"])
+    >>> before = pl.DataFrame({"taxes": [10.0, 5.0], "income": [20.0, 20.0]})
+    >>> done = repair(before.with_columns(taxes=pl.Series([25.0, 5.0])), before, edits, ["taxes"])
+    >>> added([done.kept, done.kept])[0].repaired  # the same rule in two parts of a table
+    2
+    """
     return tuple(_together(each) for each in zip(*parts, strict=True))
 
 
@@ -165,7 +201,18 @@ def _zeroed(edit: Edit, after: pl.DataFrame, before: pl.DataFrame) -> bool:
 
 
 def refuse_unkept(done: Repaired) -> None:
-    """Raise `GuaranteeError` where a rule does not hold, with the shape of the first example and no value."""
+    """Raise `GuaranteeError` where a rule does not hold, with the shape of the first example and no value.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.rules import edits_of, refuse_unkept, repair
+    >>> from shoal.schema import Rule
+    >>> edits = edits_of([Rule(order="taxes <= income")], ["taxes", "income"])
+    >>> before = pl.DataFrame({"taxes": [10.0, 5.0], "income": [20.0, 20.0]})
+    >>> done = repair(before.with_columns(taxes=pl.Series([25.0, 5.0])), before, edits, ["taxes"])
+    >>> refuse_unkept(done)  # every rule holds, so nothing is raised
+    """
     for each in done.kept:
         if each.broken_after:
             raise GuaranteeError(

@@ -17,6 +17,14 @@ class Estimate:
     ----------
     value, low, high : float
         NaN where there is nothing to estimate from.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.utility import total
+    >>> found = total(np.array([1.0, 2.0, 3.0]), np.array([10.0, 10.0, 10.0]))
+    >>> found.low < found.value < found.high
+    True
     """
 
     value: float

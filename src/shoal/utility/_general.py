@@ -42,6 +42,15 @@ class General:
         Share of right guesses about a third of the originals by a model trained on the others, by one trained on the
         protected rows (those of the others where both tables have as many rows), and by the most frequent value; a
         number counts as its tenth of the table.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.utility import general
+    >>> table = pl.DataFrame({"age": list(range(20, 60)), "town": list("ABCD") * 10})
+    >>> found = general(table, table.with_columns(town=pl.lit("A")))
+    >>> found.total_variation > 0.5, found.worst_pair
+    (True, ('town',))
     """
 
     propensity: float | None

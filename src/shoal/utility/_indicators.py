@@ -37,6 +37,17 @@ class KeptFigure:
         Of the two intervals; see `overlap`.
     note : str
         Why there is no figure after.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.schema import Column, Indicator, Schema
+    >>> from shoal.utility import fitness
+    >>> schema = Schema({"x": Column("x")}, indicators=(Indicator("mean", column="x"),))
+    >>> before, after = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0]}), pl.DataFrame({"x": [1.5, 1.5, 3.5, 3.5]})
+    >>> figure = fitness(before, after, schema).figures[0]
+    >>> figure.before.value, figure.after.value, figure.verdict
+    (2.5, 2.5, 'kept')
     """
 
     name: str
@@ -77,6 +88,16 @@ class Fitness:
     Attributes
     ----------
     figures : tuple of KeptFigure
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.schema import Column, Indicator, Schema
+    >>> from shoal.utility import fitness
+    >>> schema = Schema({"x": Column("x")}, indicators=(Indicator("mean", column="x"),))
+    >>> before, after = pl.DataFrame({"x": [1.0, 2.0, 3.0, 4.0]}), pl.DataFrame({"x": [1.5, 1.5, 3.5, 3.5]})
+    >>> print(fitness(before, after, schema).lines()[0])
+    indicators: 1 kept, 0 moved, 0 lost of 1
     """
 
     figures: tuple[KeptFigure, ...]

@@ -34,6 +34,15 @@ def guessed(
     Notes
     -----
     Boosted trees for numbers and few levels, else a forest of random trees; at most 20,000 rows are trained on.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.utility import guessed
+    >>> features = np.repeat([[0.0], [1.0]], 30, axis=0)
+    >>> target = np.repeat([0.0, 1.0], 30)
+    >>> guessed(features, target, [np.array([[0.0], [1.0]])], numeric=False)[0].tolist()
+    [0.0, 1.0]
     """
     rows = np.flatnonzero(~np.isnan(target))
     if rows.size > TRAINED:

@@ -72,6 +72,17 @@ class Cost(Affordable):
         In all, of a data set counted in zCDP.
     questions_left : int, optional
         About how many such questions this analyst can still pay for; None where this one costs nothing.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal import Session
+    >>> from shoal.schema import Column, Schema
+    >>> schema = Schema({"age": Column("age", bounds=(0, 110))}, id="survey")
+    >>> with Session(pl.DataFrame({"age": [31, 45, 62]}), schema, budget=2.0) as s:
+    ...     cost = s.cost("SELECT COUNT(*) FROM t", epsilon=0.5)
+    >>> cost.epsilon, cost.remaining, cost.questions_left, cost.parts[0]["error"]
+    (0.5, 2.0, 4, 6.0)
     """
 
     epsilon: float

@@ -28,6 +28,13 @@ class Membership:
         The advantage that the guarantee allows: (e^epsilon - 1) / (e^epsilon + 1), and delta.
     records : int
         Records judged.
+
+    Examples
+    --------
+    >>> from shoal.release import Membership
+    >>> found = Membership(advantage=0.05, auc=0.52, most=0.46, records=1000)
+    >>> found.advantage <= found.most
+    True
     """
 
     advantage: float

@@ -40,6 +40,15 @@ class MarginalAxis:
         Declared levels of a number or date, where it has them instead of bins.
     missing : bool
         Whether the last position stands for a missing cell.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from shoal.release import MarginalAxis
+    >>> from shoal.schema import Column
+    >>> axis = MarginalAxis(Column("age", bounds=(0, 60)), edges=(0.0, 18.0, 35.0, 60.0))
+    >>> axis.name, axis.size, axis.encode(np.array([7.0, 40.0])).tolist()
+    ('age', 3, [0, 2])
     """
 
     column: Column

@@ -50,6 +50,22 @@ class HouseholdRelease:
     notes : tuple of str
     of_households, of_persons : BoughtModel
         All that was bought.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.release import release_households
+    >>> from shoal.schema import Column, Schema, Unit
+    >>> facts = {
+    ...     "flat": Column("flat", role="household", kind="category"),
+    ...     "town": Column("town", role="quasi", kind="category", levels=("a", "b")),
+    ...     "age": Column("age", bounds=(0, 99), step=1),
+    ... }
+    >>> schema = Schema(facts, id="census", unit=Unit("flat", 4), budget=4.0)
+    >>> table = pl.DataFrame({"flat": [1, 1, 2], "town": ["a", "a", "b"], "age": [40, 7, 71]})
+    >>> out = release_households(table, schema, 4.0, shared=["town"], households=5)
+    >>> out.households.columns, out.epsilon, out.remaining
+    (['town', 'household_size'], 4.0, 0.0)
     """
 
     frame: pl.DataFrame

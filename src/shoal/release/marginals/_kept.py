@@ -59,6 +59,21 @@ class KeptRelease:
         Columns, guarantee, currency, epsilon, delta and data version.
     entry : str, optional
         What names its charge in the ledger.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import polars as pl
+    >>> from shoal.release import load_release, release_marginals
+    >>> from shoal.schema import Column, Schema
+    >>> answers = Column("answer", role="quasi", kind="category", levels=("no", "yes"))
+    >>> schema = Schema({"answer": answers}, id="poll", budget=2.0)
+    >>> out = release_marginals(pl.DataFrame({"answer": ["no"] * 40 + ["yes"] * 60}), schema, 2.0)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "poll.json"
+    >>> out.save(path)
+    >>> kept = load_release(path, schema)
+    >>> kept.rows(3).shape, kept.ask("SELECT COUNT(*) FROM t").epsilon
+    ((3, 1), 0.0)
     """
 
     model: BoughtModel
@@ -224,6 +239,20 @@ def load_release(path: str | Path, schema: Schema | str | Path) -> KeptRelease:
     Returns
     -------
     KeptRelease
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import polars as pl
+    >>> from shoal.release import load_release, release_marginals
+    >>> from shoal.schema import Column, Schema
+    >>> answers = Column("answer", role="quasi", kind="category", levels=("no", "yes"))
+    >>> schema = Schema({"answer": answers}, id="poll", budget=2.0)
+    >>> out = release_marginals(pl.DataFrame({"answer": ["no"] * 40 + ["yes"] * 60}), schema, 2.0)
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "poll.json"
+    >>> out.save(path)
+    >>> load_release(path, schema).facts["epsilon"]
+    2.0
     """
     schema = Schema.of(schema)
     try:

@@ -72,6 +72,19 @@ class MarginalRelease:
         The state of the table that it is about.
     entry : str, optional
         What names its charge in the ledger.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.release import release_marginals
+    >>> from shoal.schema import Column, Schema
+    >>> answers = Column("answer", role="quasi", kind="category", levels=("no", "yes"))
+    >>> schema = Schema({"answer": answers}, id="poll", budget=2.0)
+    >>> out = release_marginals(pl.DataFrame({"answer": ["no"] * 40 + ["yes"] * 60}), schema, 2.0)
+    >>> out.marginal("answer").columns, out.remaining
+    (['answer', 'count', 'deviation'], 0.0)
+    >>> out.ask("SELECT COUNT(*) FROM t WHERE answer = 'yes'").epsilon  # already paid for
+    0.0
     """
 
     frame: pl.DataFrame

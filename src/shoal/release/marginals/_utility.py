@@ -35,6 +35,14 @@ class RiskUtility:
     utility : Utility
     attack : Membership or None
         None of a release of ranges.
+
+    Examples
+    --------
+    >>> from shoal.release import Membership, RiskUtility, Utility
+    >>> kept = Utility((0.02, 0.05), ("age", "sex"), 0.08, None)
+    >>> point = RiskUtility(1.0, kept, Membership(0.05, 0.52, 0.46, 1000))
+    >>> point.epsilon, point.utility.total_variation[0], point.attack.auc
+    (1.0, 0.02, 0.52)
     """
 
     epsilon: float
@@ -60,6 +68,18 @@ class Utility:
     accuracy : tuple of float or None
         Of a classifier trained on the released rows and of one trained on half of the private table, both tried on the
         other half; and of always guessing the most frequent level.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.release import release_marginals, utility
+    >>> from shoal.schema import Column, Schema
+    >>> answers = Column("answer", role="quasi", kind="category", levels=("no", "yes"))
+    >>> schema = Schema({"answer": answers}, id="poll", budget=2.0)
+    >>> table = pl.DataFrame({"answer": ["no"] * 40 + ["yes"] * 60})
+    >>> kept = utility(release_marginals(table, schema, 2.0), table)
+    >>> 0 <= kept.total_variation[0] <= 1
+    True
     """
 
     total_variation: tuple[float, ...]
@@ -134,7 +154,17 @@ def _every_row() -> Any:
 
 
 def coded_rows(frame: Any, axes: Sequence[MarginalAxis]) -> np.ndarray:
-    """Positions of the rows of any table that has the columns of some axes, read as their schema says."""
+    """Positions of the rows of any table that has the columns of some axes, read as their schema says.
+
+    Examples
+    --------
+    >>> import polars as pl
+    >>> from shoal.release import MarginalAxis, coded_rows
+    >>> from shoal.schema import Column
+    >>> axis = MarginalAxis(Column("sex", kind="category", levels=("female", "male")))
+    >>> coded_rows(pl.DataFrame({"sex": ["male", "female"]}), [axis]).tolist()
+    [[1], [0]]
+    """
     from shoal.dp.loading.load import load
     from shoal.schema import Schema as Facts
 
