@@ -27,7 +27,7 @@ from shoal.dp.loading.sources import whole_table
 from shoal.dp.meaning.check import has_codes, levels, number, plain_query
 from shoal.dp.meaning.reading import read_query
 from shoal.dp.sql.query import Aggregate, Query
-from shoal.dp.unit import HEURISTIC_STAMP
+from shoal.dp.unit import NO_GUARANTEE
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema
 
@@ -61,7 +61,7 @@ class Reproduction:
 
     value: Any
     noise_parameter: float
-    guarantee: str = HEURISTIC_STAMP
+    guarantee: str = NO_GUARANTEE
     interval: ClassVar[None] = None  # its width would tell the sensitivity, which is private
     notes: ClassVar[tuple[str, ...]] = ()
 

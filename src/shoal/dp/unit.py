@@ -16,7 +16,7 @@ from shoal.schema import Schema
 
 MODES = ("dp", "group", "correlated")
 STATED = ("pufferfish", "dependent")  # modes under a declared model
-HEURISTIC_STAMP = "guarantee: none (research reproduction)"
+NO_GUARANTEE = "guarantee: none (research reproduction)"
 REPLACED = "record, replaced"  # the unit of releases whose number of records is public
 ENDED = "; the ledger total of this data set has ended"
 

@@ -24,7 +24,7 @@ from shoal.release._graph import Graph, read_graph
 from shoal.release._quadtree import arrange, explore, whole_counts
 
 READINGS = ("edges", "vertex")
-GRAPH_GUARANTEE = "guarantee: epsilon-DP for any k edges jointly, vertices public"
+GRAPH_GUARANTEE = Edges(1).guarantee
 _LEAF = 8  # vertices on the side of the smallest explored block
 
 

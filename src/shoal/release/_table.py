@@ -19,7 +19,7 @@ from shoal.dp import budget as micros
 from shoal.dp.ledger.claims import Amount, Caps, Claim
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.loading.sources import whole_table
-from shoal.dp.unit import ENDED, ReplaceRecord
+from shoal.dp.unit import ENDED, NO_GUARANTEE, ReplaceRecord
 from shoal.errors import ParameterError, SchemaError
 from shoal.params import AnyOf, Constraint, Interval, Options, Unset, check_params
 from shoal.release._columns import Coded, coded_table
@@ -32,8 +32,7 @@ from shoal.typing import Json
 METHODS = ("insensitive", "individual-ranking")
 ORDERS = ("curve", "corner")
 ASSOCIATIONS = ("none", "copula", "as-printed")
-TABLE_GUARANTEE = "guarantee: epsilon-DP, replace one record, number of records public"
-NO_GUARANTEE = "guarantee: none (research reproduction)"
+TABLE_GUARANTEE = ReplaceRecord().guarantee
 _MISSING = "Missing cells count as the middle of the declared range, of a category as its first level."
 _OWNER = "Information loss and linkage are computed from the private table: for the owner only."
 

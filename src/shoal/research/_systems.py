@@ -24,7 +24,7 @@ from shoal.dp.pufferfish import (
     StatedModel,
 )
 from shoal.dp.sql.query import Aggregate
-from shoal.dp.unit import HEURISTIC_STAMP
+from shoal.dp.unit import NO_GUARANTEE
 from shoal.errors import ParameterError
 from shoal.release import (
     GRAPH_GUARANTEE,
@@ -243,7 +243,7 @@ _ROWS = (
     ("Chen et al. 2014", "graph", "not interactive", "graph", "PD", "exponential", "number of connections",
      "`shoal release-graph`", "Laplace and exponential", "k edges jointly", GRAPH_GUARANTEE),
     ("Zhu et al. 2015", "zhu", "interactive", "relational", "PD", "Laplace, or another", "Pearson, or another",
-     "mode `heuristic`, `pearson`", "Laplace", "Pearson", HEURISTIC_STAMP),
+     "mode `heuristic`, `pearson`", "Laplace", "Pearson", NO_GUARANTEE),
     ("Liu et al. 2016", "dependent", "interactive or not", "relational", "PD", "dependent perturbation",
      "number of dependent people, and their dependence", "mode `dependent`", "discrete Laplace", "coefficients given",
      DEPENDENT_GUARANTEE),
@@ -253,9 +253,9 @@ _ROWS = (
      "`shoal release --method individual-ranking --association copula`", "Laplace once per centroid",
      "bought Kendall coefficients", TABLE_GUARANTEE),
     ("Mendonça et al. 2017", "mendonca", "interactive", "relational", "PD", "Laplace", "Spearman, within clusters",
-     "mode `heuristic`, `dbscan`", "Laplace", "Spearman within clusters", HEURISTIC_STAMP),
+     "mode `heuristic`, `dbscan`", "Laplace", "Spearman within clusters", NO_GUARANTEE),
     ("the dissertation's approach 3 (not in table 8)", "approach 3", "-", "-", "-", "-", "-",
-     "mode `heuristic`, `rfe-gmm`", "Laplace", "probability of a common component", HEURISTIC_STAMP),
+     "mode `heuristic`, `rfe-gmm`", "Laplace", "probability of a common component", NO_GUARANTEE),
     ("-", "dp", "-", "-", "-", "-", "-", "mode `dp`", "discrete Laplace", "none", "record"),
     ("-", "group", "-", "-", "-", "-", "-", "mode `group`", "discrete Laplace", "declared groups", "group"),
     ("-", "correlated", "-", "-", "-", "-", "-", "mode `correlated`", "discrete Laplace", "look-alike cells",
