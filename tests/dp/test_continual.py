@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from fractions import Fraction
 
 import numpy as np
@@ -13,8 +14,9 @@ from hypothesis import strategies as st
 
 from shoal.dp import Ledger, Session
 from shoal.dp.continual import PeriodTree, best_tree, toeplitz, told
+from shoal.dp.continual import _stream as stream_module
 from shoal.dp.continual._stream import Design, laplace_sum_quantile, laplace_sum_radius
-from shoal.errors import BudgetError, ParameterError, QueryError
+from shoal.errors import BudgetError, LedgerError, ParameterError, QueryError
 from shoal.schema import Column, Schema, Unit
 
 SCHEMA = Schema(
@@ -136,6 +138,58 @@ def test_lost_state_is_never_drawn_again(tmp_path):
             pytest.raises(BudgetError, match="its state is not here"),
         ):
             session.stream("s", COUNT, epsilon=1.0, periods=20)
+
+
+def test_an_older_copy_of_the_state_tells_no_period_a_second_time(tmp_path):
+    """Drawn anew for each copy, sixty totals of one week would average the noise away."""
+    file, streams = tmp_path / "l.db", tmp_path / "l.db.streams"
+    with Session(NONE, SCHEMA, ledger=file) as session:
+        session.stream("s", COUNT, epsilon=1.0, periods=20).add(rows(1))
+    shutil.copy(streams, tmp_path / "older")
+    with Session(NONE, SCHEMA, ledger=file) as session:
+        session.stream("s", COUNT, epsilon=1.0, periods=20).add(rows(2))
+    shutil.copy(streams, tmp_path / "newest")
+    shutil.copy(tmp_path / "older", streams)
+    with Session(NONE, SCHEMA, ledger=file) as session:
+        stream = session.stream("s", COUNT, epsilon=1.0, periods=20)
+        with pytest.raises(BudgetError, match="older or another copy"):
+            stream.add(rows(2))
+        assert len(stream) == 1
+    shutil.copy(tmp_path / "newest", streams)
+    with Session(NONE, SCHEMA, ledger=file) as session:
+        assert session.stream("s", COUNT, epsilon=1.0, periods=20).add(rows(3)).period == 3
+
+
+def test_of_two_copies_of_the_state_one_goes_on(tmp_path, monkeypatch):
+    with Session(NONE, SCHEMA, ledger=tmp_path / "l.db") as session:
+        first = session.stream("s", COUNT, epsilon=1.0, periods=20)
+        first.add(rows(1))
+        shutil.copy(tmp_path / "l.db.streams", tmp_path / "copy")
+        second = session.stream("s", COUNT, epsilon=1.0, periods=20, state=tmp_path / "copy")
+        first.add(rows(2))
+        monkeypatch.setattr(type(second), "_require_newest", lambda *_: None)  # it looked a moment before
+        with pytest.raises(BudgetError, match="another copy"):
+            second.add(rows(2))
+        monkeypatch.undo()
+        assert len(second) == 2  # as many periods as the ledger knows, and not the ones it knows
+        with pytest.raises(BudgetError, match="another copy"):
+            second.add(rows(2))
+        assert first.add(rows(3)).period == 3
+        assert session.ledger.verify().holds
+
+
+def test_a_period_that_the_ledger_did_not_learn_of_is_made_known_with_the_next(tmp_path, monkeypatch):
+    def falls_over(*_, **__):
+        raise LedgerError("gone")
+
+    with Session(NONE, SCHEMA, ledger=tmp_path / "l.db") as session:
+        stream = session.stream("s", COUNT, epsilon=1.0, periods=20)
+        monkeypatch.setattr(stream_module, "add_step", falls_over)
+        assert stream.add(rows(1)).period == 1
+        monkeypatch.undo()
+        assert stream.add(rows(1), period=2).period == 2
+        said = [each.body for each in session.ledger.entries() if each.kind == "event"]
+        assert said == ["period 1 of stream 's'", "period 2 of stream 's'"]
 
 
 def test_a_person_counts_so_many_rows_in_all_periods_together(tmp_path):

@@ -69,6 +69,20 @@ def test_one_charge_totals_for_who_paid_and_nobody_else(served):
     assert [each.name for each in told_to(service, "survey", None)] == ["weekly"]  # nothing is left of it
 
 
+def test_opened_again_it_is_the_one_that_was_asked_for(served):
+    """Two streams of one name: the question tells them apart."""
+    _, service = served
+    first = open_one(service, "survey", wanted(epsilon=0.5), "ann")
+    second = open_one(
+        service,
+        "survey",
+        NewStream(name="weekly", sql="SELECT COUNT(*) FROM t", periods=4, epsilon=0.5),
+        "ann",
+    )
+    assert first.id != second.id
+    assert open_one(service, "survey", wanted(epsilon=0.5), "ann") == first
+
+
 def test_a_stream_in_rho(served):
     live, service = served
     opened = open_one(service, "zsurvey", NewStream(name="w", sql=SQL, periods=3, rho=0.1), "ann")
@@ -81,7 +95,7 @@ CRASH = """
     import os, sys
     from pathlib import Path
     from shoal.dp.continual import State
-    from shoal.dp.ledger.ledger import Ledger
+    from shoal.dp.continual import _stream as stream_module
     from shoal.server.config import Config
     from shoal.server.service import Service
     from shoal.server.streams import NewStream, add_period, open_one, told_to
@@ -94,7 +108,7 @@ CRASH = """
     if where == "before the period is kept":
         State.add_period = lambda *words: os._exit(9)
     if where == "before the log":
-        Ledger.note = lambda *words: os._exit(9)
+        stream_module.add_step = lambda *words, **more: os._exit(9)
     opened = open_one(service, "survey", NewStream(name="weekly", sql=SQL, periods=4, epsilon=1.0), "ann")
     add_period(service, "survey", opened.id, table, 1, "olga")
     os._exit(0)

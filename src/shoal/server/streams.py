@@ -95,7 +95,7 @@ def open_one(service: Service, dataset: str, wanted: NewStream, analyst: str) ->
     service.require(dataset, analyst)
     session = _session(service, dataset, wanted.mode)
     with service.refusing(analyst):
-        session.stream(
+        made = session.stream(
             wanted.name,
             wanted.sql,
             wanted.epsilon,
@@ -104,8 +104,7 @@ def open_one(service: Service, dataset: str, wanted: NewStream, analyst: str) ->
             state=service.streams,
             analyst=analyst,
         )
-    named = [each for each in told_to(service, dataset, analyst) if each.name == wanted.name]
-    return named[-1]
+    return next(each for each in told_to(service, dataset, analyst) if each.id == made.id)
 
 
 def add_period(service: Service, dataset: str, stream: str, table: Path, period: int | None, by: str) -> Told:
@@ -114,8 +113,7 @@ def add_period(service: Service, dataset: str, stream: str, table: Path, period:
     if opened is None or opened.dataset != dataset or not is_paid(service.ledger, stream, opened):
         raise UnknownError("There is no such stream.")
     session = _session(service, dataset, opened.mode)
-    step = reopen(session, service.streams, stream).add(open_table(table, session.schema), period)
-    service.ledger.note("stream period", by, f"period {step.period} of stream {opened.name!r}", dataset)
+    reopen(session, service.streams, stream, by).add(open_table(table, session.schema), period)
     return _told(service, stream, opened, service.currency(dataset))
 
 

@@ -59,12 +59,15 @@ class Period:
         Running totals made of all releases so far.
     told : list of dict
         The totals with labels and intervals.
+    word : str, default ""
+        Drawn for this period; the ledger keeps it too, so that another copy of this file is noticed.
     """
 
     exact: list[int]
     released: list[int]
     totals: list[int]
     told: list[Record]
+    word: str = ""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property, lru_cache
@@ -23,18 +24,18 @@ from shoal.dp.continual._state import OpenedStream, Period, State
 from shoal.dp.continual._toeplitz import Toeplitz, toeplitz
 from shoal.dp.continual._tree import Node, PeriodTree, best_tree
 from shoal.dp.ledger.secret import random_word
+from shoal.dp.ledger.steps import Step, add_step, last_step
 from shoal.dp.meaning.relation import UNIT
 from shoal.dp.mechanisms.discrete_gaussian import gaussian, gaussian_scale
 from shoal.dp.mechanisms.discrete_laplace import laplace
-from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, Protected
-from shoal.errors import BudgetError, ParameterError, QueryError
+from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit
+from shoal.errors import BudgetError, LedgerError, ParameterError, QueryError
 from shoal.typing import Json, Record
 
 if TYPE_CHECKING:
     from shoal.dp.ledger.claims import Claim
     from shoal.dp.ledger.ledger import Ledger
     from shoal.dp.session import Session
-    from shoal.schema import Schema
 
 MOST_PERIODS = 10_000
 _SMALL = 300.0  # scales whose noise is summed on a grid
@@ -81,6 +82,7 @@ class Stream:
     guarantee : str
     epsilon : float
         Charged for the whole stream when it was opened (rho where the data set is counted in it).
+    id : str
     """
 
     def __init__(
@@ -88,18 +90,27 @@ class Stream:
         stream: str,
         opened: OpenedStream,
         state: State,
-        schema: Schema,
-        protected: Protected,
+        session: Session,
         plan: Plan,
+        by: str,
     ) -> None:
+        protected = session.protected
+        assert protected is not None  # it was checked when the stream was opened
         self.name, self.question, self.periods = opened.name, opened.question, opened.periods
         self.guarantee, self.epsilon = opened.guarantee, opened.spent
-        self._id, self._state, self._schema, self._unit, self._plan = stream, state, schema, protected, plan
+        self.id, self._state, self._schema, self._unit, self._plan = (
+            stream,
+            state,
+            session.schema,
+            protected,
+            plan,
+        )
+        self._ledger, self._key, self._by = session.ledger, opened.key, by
         self._design = Design(plan, self.periods, opened.millionths, opened.currency, protected.rows)
 
     def __len__(self) -> int:
         """Periods so far."""
-        return len(self._state.periods(self._id))
+        return len(self._state.periods(self.id))
 
     def add(self, rows: Any, period: int | None = None) -> PeriodTotal:
         """Take the rows of the next period in and tell the running total.
@@ -115,8 +126,10 @@ class Stream:
         -------
         PeriodTotal
         """
+        self._ledger.ready()
         with self._state.change():
-            before = self._state.periods(self._id)
+            before = self._state.periods(self.id)
+            self._require_newest(before)
             now = len(before) + 1
             if period is not None and period != now:
                 raise ParameterError(f"The next period of stream {self.name!r} is {now}. Got {period!r}.")
@@ -128,16 +141,44 @@ class Stream:
             so_far = [each.exact for each in before] + [exact]
             released, totals = self._noisy(now, so_far, [each.released for each in before])
             told = self._rows(now, totals, before[-1].totals if before else [0] * len(totals))
-            self._state.add_period(self._id, now, Period(exact, released, totals, told))
+            made = Period(exact, released, totals, told, random_word())
+            self._state.add_period(self.id, now, made)
+        if not self._make_known(now, made):
+            raise BudgetError(self._other_copy())
         return PeriodTotal(now, tuple(told))
 
     def steps(self) -> list[PeriodTotal]:
         """All running totals told so far."""
-        return [PeriodTotal(at, tuple(each.told)) for at, each in enumerate(self._state.periods(self._id), 1)]
+        return [PeriodTotal(at, tuple(each.told)) for at, each in enumerate(self._state.periods(self.id), 1)]
 
     def to_frame(self) -> pl.DataFrame:
         """The running totals as a table, a row per period and group."""
         return pl.DataFrame([{"period": step.period, **row} for step in self.steps() for row in step.rows])
+
+    def _require_newest(self, periods: Sequence[Period]) -> None:
+        """Raise unless these periods are those that the ledger knows: noise must not be drawn twice for one period.
+
+        A period that was kept and not made known, because the process died in between, is made known now.
+        """
+        known = last_step(self._ledger, self._schema.id, self._key)
+        if known.number > len(periods) or (known.number and periods[known.number - 1].word != known.word):
+            raise BudgetError(self._other_copy())
+        if known.number < len(periods):
+            self._make_known(len(periods), periods[-1])
+
+    def _make_known(self, number: int, period: Period) -> bool:
+        """Whether the ledger takes this copy's period; one that it cannot write just now is made known with the next."""
+        step, what = Step(number, period.word), f"stream {self.name!r}"
+        try:
+            return add_step(self._ledger, self._schema.id, self._key, step, by=self._by, what=what)
+        except LedgerError:
+            return True
+
+    def _other_copy(self) -> str:
+        return (
+            f"The ledger knows periods of stream {self.name!r} that its state does not hold: the file of streams is an older "
+            "or another copy. Put the newest one back, or open a stream of another name, which is charged anew."
+        )
 
     def _counted(self, rows: Any) -> list[int]:
         """Exact whole numbers of one period, a number per group; of a unit at most so many rows in all periods together."""
@@ -160,14 +201,14 @@ class Stream:
         left = pl.DataFrame(
             {
                 UNIT: units,
-                "shoal:left": [self._unit.rows - n for n in self._state.used(self._id, units.to_list())],
+                "shoal:left": [self._unit.rows - n for n in self._state.used(self.id, units.to_list())],
             },
             schema={UNIT: pl.String, "shoal:left": pl.Int64},
         )
         kept = rows.join(left, on=UNIT, how="left", maintain_order="left").filter(
             pl.int_range(pl.len()).over(UNIT) < pl.col("shoal:left")
         )
-        self._state.keep_used(self._id, dict(kept[UNIT].value_counts().iter_rows()))
+        self._state.keep_used(self.id, dict(kept[UNIT].value_counts().iter_rows()))
         return kept
 
     def _noisy(
@@ -205,10 +246,10 @@ class Stream:
     def _kept_noise(self, node: Node, width: int) -> list[int]:
         """The noise of a node: drawn when it is first needed, and never again."""
         name = f"{node[0]}.{node[1]}"
-        drawn = self._state.noise(self._id, name)
+        drawn = self._state.noise(self.id, name)
         if drawn is None:
             drawn = self._design.draw(width)
-            self._state.keep_noise(self._id, name, drawn)
+            self._state.keep_noise(self.id, name, drawn)
         return drawn
 
 
@@ -347,7 +388,7 @@ def open_stream(
             f"Stream {name!r} was opened before, and its state is not here: put the file of streams back, or open one "
             "of another name, which is charged anew."
         )
-    return Stream(body, opened, state, schema, protected, plan)
+    return Stream(body, opened, state, session, plan, analyst)
 
 
 def _charged(ledger: Ledger, claim: Claim, state: State, opened: OpenedStream) -> str:
@@ -374,7 +415,7 @@ def is_paid(ledger: Ledger, stream: str, opened: OpenedStream) -> bool:
     return ledger.stored(opened.dataset, opened.key) == stream
 
 
-def reopen(session: Session, state: State, stream: str) -> Stream:
+def reopen(session: Session, state: State, stream: str, by: str = "owner") -> Stream:
     """A stream that was paid for, for the owner who adds its periods; nothing is charged.
 
     Parameters
@@ -384,16 +425,18 @@ def reopen(session: Session, state: State, stream: str) -> Stream:
     state : State
     stream : str
         Its id.
+    by : str
+        Who adds periods, for the record.
     """
-    opened, protected = state.opened(stream), session.protected
-    if opened is None or protected is None or not is_paid(session.ledger, stream, opened):
+    opened = state.opened(stream)
+    if opened is None or session.protected is None or not is_paid(session.ledger, stream, opened):
         raise ParameterError("There is no such stream.")
     if opened.schema != session._facts:
         raise ParameterError(
             f"Stream {opened.name!r} was opened under another schema: its periods can only be read by that one."
         )
     plan = stream_plan(session._question(opened.question), session, opened.millionths)
-    return Stream(stream, opened, state, session.schema, protected, plan)
+    return Stream(stream, opened, state, session, plan, by)
 
 
 def stream_plan(question: Any, session: Session, spent: int) -> Plan:
