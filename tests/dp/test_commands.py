@@ -316,8 +316,21 @@ def test_ledger_verify_backup_restore(run):
     assert code == 0
     assert json.loads(out)["entries"] == 4
     assert run("ledger", "backup", "survey.ledger.db", "b.jsonl")[0] == 0
-    assert run("ledger", "restore", "new.db", "b.jsonl")[0] == 0
-    assert run("ledger", "verify", "new.db")[1].startswith("4 entries, the chain holds")
+    head = json.loads(out)["head"]
+    for beside in ("", ".secret", "-wal", ".signing-key", ".streams"):
+        code, _, err = run("ledger", "backup", "survey.ledger.db", f"survey.ledger.db{beside}")
+        assert (code, "file of its own" in err) == (2, True)
+    run("ledger", "sign", "survey.ledger.db", "-o", "heads.txt")
+    run("ask", "survey.csv", "SELECT COUNT(*) FROM survey", "--schema", "survey.toml", "--epsilon", 0.1)
+    run("ledger", "sign", "survey.ledger.db", "-o", "later.txt")
+    key = ("--public-key", "survey.ledger.db.signing-key.pub")
+    code, _, err = run("ledger", "restore", "new.db", "b.jsonl", "--expects", "later.txt", *key)
+    assert (code, Path("new.db").exists()) == (1, False)
+    assert "older than the head expected" in err
+    code, out, _ = run("ledger", "restore", "new.db", "b.jsonl", "--expects", "heads.txt", *key)
+    assert code == 0
+    assert "Charges made after this backup are not in it" in out
+    assert run("ledger", "verify", "new.db", "--expects", head)[1].startswith("5 entries, the chain holds")
     code, _, err = run("ledger", "restore", "new.db", "b.jsonl")
     assert code == 1
     assert "empty ledger only" in err

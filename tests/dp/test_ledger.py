@@ -261,7 +261,14 @@ def test_backup_and_restore_keep_every_entry(ledger, tmp_path):
     saved = backup(ledger, tmp_path / "b.jsonl")
     assert (tmp_path / "b.jsonl").stat().st_mode & 0o077 == 0
     other = Ledger(tmp_path / "other.db", secret=ledger._secret.path)
-    assert restore(other, tmp_path / "b.jsonl") == saved == other.verify()
+    assert restore(other, tmp_path / "b.jsonl") == saved
+    *same, note = other.entries()
+    assert same == list(ledger.entries())
+    assert other.verify(saved.head).holds
+    assert (note.key, note.body) == (
+        "event:restored",
+        f"a backup of {saved.entries} entries; charges made after it are not here",
+    )
     assert other.spent("d") == 300_000
     if ledger._secret.lasting:
         assert ask(other, key="1").body == '{"value": 1}'
@@ -269,10 +276,47 @@ def test_backup_and_restore_keep_every_entry(ledger, tmp_path):
         restore(other, tmp_path / "b.jsonl")
     lines = (tmp_path / "b.jsonl").read_text().splitlines()
     edited = [line.replace('"micro": 100000', '"micro": 100001') for line in lines]
-    for broken in (lines[:-1], lines[1:], ["x", *lines], edited):
+    deep = ["[" * 100_000, lines[-1]]
+    for broken in (lines[:-1], lines[1:], ["x", *lines], edited, deep, [*lines[:-1], "[]"]):
         (tmp_path / "bad.jsonl").write_text("\n".join(broken))
         with pytest.raises(LedgerError):
             restore(Ledger(), tmp_path / "bad.jsonl")
+
+
+def test_a_backup_older_than_the_head_that_was_kept_is_refused(tmp_path):
+    with Ledger(tmp_path / "l.db") as opened:
+        ask(opened)
+        saved = backup(opened, tmp_path / "b.jsonl")
+        ask(opened, key="after the backup")
+        kept = opened.head().hash
+    with Ledger() as empty:
+        with pytest.raises(LedgerError, match="older than the head expected"):
+            restore(empty, tmp_path / "b.jsonl", kept)
+        assert empty.head().seq == 0
+        restore(empty, tmp_path / "b.jsonl", saved.head)
+        assert empty.spent("d") == 100_000
+
+
+@pytest.mark.parametrize("how", ["removed", "replaced"])
+def test_a_ledger_file_taken_away_while_it_is_in_use_serves_nobody(tmp_path, how):
+    """Connections that are open would go on charging a file that nobody finds again."""
+    where = tmp_path / "l.db"
+    with Ledger(where) as opened:
+        ask(opened)
+        backup(opened, tmp_path / "b.jsonl")
+        (tmp_path / "moved").mkdir()
+        for each in tmp_path.glob("l.db*"):
+            if each.name != "l.db.secret":
+                each.rename(tmp_path / "moved" / each.name)
+        if how == "replaced":
+            with Ledger(where) as fresh:
+                restore(fresh, tmp_path / "b.jsonl")
+        with pytest.raises(LedgerError, match="replaced or removed while it was in use"):
+            ask(opened, key="another")
+        with pytest.raises(LedgerError, match="replaced or removed"):
+            opened.head()
+    with Ledger(tmp_path / "moved" / "l.db", secret=tmp_path / "l.db.secret") as before:
+        assert before.spent("d") == 100_000
 
 
 def test_what_cannot_be_opened_is_one_sentence(tmp_path):

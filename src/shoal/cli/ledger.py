@@ -14,6 +14,16 @@ if TYPE_CHECKING:
     from shoal.dp.ledger.ledger import Ledger
 
 _Where = Annotated[str, typer.Argument(help="Ledger file or database URL.")]
+_Expects = Annotated[
+    str | None,
+    typer.Option(
+        help="A head kept elsewhere, which the chain must hold: its hash, its signed line, or a file whose last line is one."
+    ),
+]
+_PublicKey = Annotated[
+    Path | None, typer.Option(help="File of the public key that must have signed the head.")
+]
+_By = Annotated[str, typer.Option(help="Who says so, for the record.")]
 _Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 
 
@@ -34,15 +44,8 @@ def register(app: typer.Typer) -> None:
 
 def verify(
     ledger: _Where,
-    expects: Annotated[
-        str | None,
-        typer.Option(
-            help="A head kept elsewhere, which the chain must hold: its hash, its signed line, or a file whose last line is one."
-        ),
-    ] = None,
-    public_key: Annotated[
-        Path | None, typer.Option(help="File of the public key that must have signed the head.")
-    ] = None,
+    expects: _Expects = None,
+    public_key: _PublicKey = None,
     as_json: _Json = False,
 ) -> None:
     """Replay the chain: hashes, order, totals and caps. Keep the printed head elsewhere to notice a cut tail.
@@ -67,7 +70,8 @@ def backup(
     from shoal.dp.ledger import backup as saved
     from shoal.io import check_apart
 
-    check_apart({"the backup": path}, [ledger])
+    beside = ("", "-wal", "-shm", ".secret", ".signing-key", ".signing-key.pub", ".streams")
+    check_apart({"the backup": path}, [ledger + each for each in beside])
     opened = _open(ledger)
     try:
         _show(saved.backup(opened, path), as_json)
@@ -76,18 +80,31 @@ def backup(
 
 
 def restore(
-    ledger: _Where, path: Annotated[Path, typer.Argument(help="File to read.")], as_json: _Json = False
+    ledger: _Where,
+    path: Annotated[Path, typer.Argument(help="File to read.")],
+    expects: _Expects = None,
+    public_key: _PublicKey = None,
+    by: _By = "owner",
+    as_json: _Json = False,
 ) -> None:
-    """Fill an empty ledger from a backup. Charges made after the backup are not in it."""
+    """Fill an empty ledger from a backup. Charges made after the backup are not in it, and an entry of the log says so.
+
+    Example: shoal ledger restore ledger.db ledger-2026-11-16.jsonl --expects heads.txt
+    """
     from shoal.dp.ledger import backup as saved
     from shoal.dp.ledger.ledger import Ledger
 
-    saved.read_backup(path)  # before a new ledger is made for it
+    kept = _kept(expects, public_key)
+    saved.read_backup(path, kept)  # before a new ledger is made for it
     opened = Ledger(ledger)
     try:
-        _show(saved.restore(opened, path), as_json)
+        _show(saved.restore(opened, path, kept, by), as_json)
     finally:
         opened.close()
+    if not as_json:
+        typer.echo(
+            "Charges made after this backup are not in it: their budget can be spent again unless caps are lowered."
+        )
 
 
 def cap(
@@ -103,7 +120,7 @@ def cap(
         float | None,
         typer.Option(help="Part of delta for groups that are not declared; as it was if left out."),
     ] = None,
-    by: Annotated[str, typer.Option(help="Who says so, for the record.")] = "owner",
+    by: _By = "owner",
 ) -> None:
     """Set the caps of a data set: the owner's entry, and the only way to raise them.
 

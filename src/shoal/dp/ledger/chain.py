@@ -9,6 +9,8 @@ from shoal.dp.ledger.claims import Caps
 from shoal.dp.ledger.entries import CLOSED_KEY, START, TEAM_CLOSED_KEY, Entry, Head
 from shoal.dp.ledger.rights import OPEN, Rights
 
+NOT_MET = "the head expected is not in it, so it was rolled back or replaced"
+
 
 @dataclass(frozen=True)
 class Check:
@@ -50,7 +52,7 @@ class Replay:
         if not self.problem and (self.seq, self.head) != tuple(head):
             self.problem = f"the ledger says it has {head.seq} entries, and {self.seq} are there"
         if not self.problem and not self._met and self.expects not in (None, START):
-            self.problem = "the head expected is not in it, so it was rolled back or replaced"
+            self.problem = NOT_MET
         return Check(not self.problem, self.seq, self.head, self.problem)
 
     def _step(self, entry: Entry) -> str:

@@ -51,6 +51,15 @@ def file_of(where: str | Path | None) -> Path | None:
     return Path(text.removeprefix("sqlite:///"))
 
 
+def identity(file: Path | None) -> tuple[int, int] | None:
+    """What tells a file from another of its name; None where there is no file."""
+    try:
+        found = None if file is None else file.stat()
+    except OSError:
+        return None
+    return None if found is None else (found.st_dev, found.st_ino)
+
+
 def own_only(file: Path) -> None:
     """Make a file that only its owner can read, or take the others' rights away; SQLite's own files follow it."""
     with contextlib.suppress(OSError):  # who cannot is told when the file is opened

@@ -12,7 +12,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from shoal.dp.ledger import layout
-from shoal.dp.ledger.database import make_engine, reason_of, transaction
+from shoal.dp.ledger.database import file_of, identity, make_engine, reason_of, transaction
 from shoal.dp.ledger.entries import ENTRIES, START, Entry, Head
 from shoal.dp.ledger.statements import READ_HEAD, PreparedStatement
 from shoal.dp.ledger.writer import Standings, Writer
@@ -57,6 +57,8 @@ class Store:
         driver: Any = self.engine.dialect.loaded_dbapi
         self._errors: tuple[type[Exception], ...] = (sa.exc.SQLAlchemyError, driver.Error)
         self._prepare()
+        self._file = file_of(where)
+        self._opened = identity(self._file)
 
     def first(self, statement: PreparedStatement, **values: Any) -> Any:
         """The first row that a statement finds."""
@@ -70,6 +72,7 @@ class Store:
 
     def head(self) -> Head:
         """Number of entries and last hash as the ledger states them."""
+        self._require_same_file()
         row = self.first(READ_HEAD)
         return Head(0, START) if row is None else Head(int(row[0]), str(row[1]))
 
@@ -163,6 +166,14 @@ class Store:
         except self._errors as error:
             raise LedgerError(f"The ledger cannot be read: {reason_of(error)}.") from None
 
+    def _require_same_file(self) -> None:
+        """Connections that are open hold on to a file that was moved away: what they write is charged to nobody."""
+        if self._opened is not None and identity(self._file) != self._opened:
+            raise LedgerError(
+                f"The ledger's file {str(self._file)!r} was replaced or removed while it was in use, so nothing is answered: "
+                "put it back, or start again."
+            )
+
     def _prepare(self) -> None:
         try:
             with self._alone, self.engine.connect() as connection:
@@ -180,6 +191,7 @@ class Store:
         lost: Exception | None = LedgerError("The ledger was interrupted; what it had not confirmed is lost.")
         durable = any(job.durable for job in batch)
         try:
+            self._require_same_file()
             with self._alone, self.engine.connect() as connection, transaction(connection, durable):
                 writer = Writer(connection, self._hook, self._known, self._slot)
                 self._before(writer.head)
