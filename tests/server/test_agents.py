@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import subprocess
 import sys
@@ -15,11 +16,14 @@ pytest.importorskip("mcp", reason="the extra 'agents' is not installed")
 
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from mcp.server.mcpserver.exceptions import ToolError
 
 from shoal.datasets import DATASETS
 from shoal.dp import Ledger
 from shoal.dp.past import find
 from shoal.server.accounts import Accounts
+from shoal.server.agents import Agents
+from shoal.server.config import Config
 
 from .conftest import NOTHING, free_port
 
@@ -141,6 +145,33 @@ def bearer(token):
     except ImportError:
         return httpx.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60)
     return httpx2.AsyncClient(headers={"authorization": f"Bearer {token}"}, timeout=60)
+
+
+def test_what_owners_add_and_take_out_changes_for_agents(folder):
+    """A data set that nobody can ask any more must not be left open by the other door."""
+    agents = Agents(
+        Config.from_toml(folder / "shoal.toml"), Accounts(folder / "accounts.db").add("helper", "agent")
+    )
+    files, schema = agents.service.files, (folder / "s.toml").read_text()
+
+    async def walk():
+        agents.service._looked_at = -math.inf  # a second later
+        names = [each["id"] for each in await agents.list_datasets()]
+        if "added" not in names:
+            with pytest.raises(ToolError, match="There is no data set 'added'"):
+                await agents.ask("added", SQL, 0.1)
+        return names
+
+    try:
+        assert anyio.run(walk) == ["survey"]
+        draft = files.draft(folder / "s.csv", ".csv")
+        files.save(draft, schema.replace('id = "survey"', 'id = "added"'), {"modes": ["dp"], "budget": 1.0})
+        assert anyio.run(walk) == ["survey", "added"]
+        assert anyio.run(lambda: agents.budget("added"))["cap"] == 0.3  # of agents
+        files.take_out("added")
+        assert anyio.run(walk) == ["survey"]
+    finally:
+        agents.close()
 
 
 @pytest.mark.parametrize("role", ["analyst", "owner", None])

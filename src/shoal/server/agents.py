@@ -94,7 +94,7 @@ class Agents:
     async def list_datasets(self) -> list[Json]:
         """The data sets that can be asked, each with its columns, levels, bounds, modes and example questions."""
         who = self.who()
-        return await _told(lambda: [self.service.public(name) for name in self.service.open_to(who)])
+        return await self._told(lambda: [self.service.public(name) for name in self.service.open_to(who)])
 
     async def schema(self, dataset: str) -> Json:
         """The public facts of one data set: columns, kinds, bounds, levels, who is protected, example questions."""
@@ -104,12 +104,12 @@ class Agents:
             self.service.require(dataset, who)
             return self.service.public(dataset)
 
-        return await _told(look)
+        return await self._told(look)
 
     async def budget(self, dataset: str) -> Json:
         """What you have spent on a data set and can still spend."""
         who = self.who()
-        return await _told(lambda: self.service.budget(dataset, who).to_dict())
+        return await self._told(lambda: self.service.budget(dataset, who).to_dict())
 
     async def cost(
         self,
@@ -125,7 +125,7 @@ class Agents:
         Give epsilon (rho where the data set is counted in it) or the error wanted: every figure lies within it with 95 %. `sentence` says it in words.
         """
         who = self.who()
-        found = await _told(lambda: self._forecast(dataset, sql, epsilon, mode, who, error, rho))
+        found = await self._told(lambda: self._forecast(dataset, sql, epsilon, mode, who, error, rho))
         return found.to_dict()
 
     async def ask(
@@ -151,7 +151,7 @@ class Agents:
             told = self.service.ask(dataset, sql, epsilon, mode, who, error, rho=rho).to_dict()
             return told | ({} if forecast is None else {"expected": forecast.to_dict()["expected"]})
 
-        return await _told(answer)
+        return await self._told(answer)
 
     def _forecast(
         self,
@@ -167,6 +167,27 @@ class Agents:
             raise QueryError("Give one of 'epsilon', 'rho' and 'error'.")
         found = self.service.cost(dataset, sql, epsilon, mode, who, error, rho=rho)
         return Forecast(found, self.service.currency(dataset))
+
+    async def _told(self, work: Callable[[], T]) -> T:
+        """Run in a thread, on the data sets as owners have them now.
+
+        An error is told as its sentence, or as nothing where it is about the machine.
+        """
+
+        def current() -> T:
+            if self.service.is_stale():
+                self.service.reload()
+            return work()
+
+        try:
+            return await anyio.to_thread.run_sync(current)
+        except ShoalError as error:
+            said = (
+                str(error) if error.status < 500 else "The ledger cannot be reached, so nothing was answered."
+            )
+            raise ToolError(said) from None
+        except Exception:  # what breaks inside may quote a cell, and even its kind may depend on one
+            raise ToolError("Something broke inside, and nothing was answered.") from None
 
     def server(self, **settings: Any) -> MCPServer[Any]:
         """The tools as a server of the protocol."""
@@ -186,17 +207,6 @@ class Agents:
         """Let go of the ledger and the accounts."""
         self.service.close()
         self.accounts.close()
-
-
-async def _told(work: Callable[[], T]) -> T:
-    """Run in a thread; an error is told as its sentence, or as nothing where it is about the machine."""
-    try:
-        return await anyio.to_thread.run_sync(work)
-    except ShoalError as error:
-        said = str(error) if error.status < 500 else "The ledger cannot be reached, so nothing was answered."
-        raise ToolError(said) from None
-    except Exception:  # what breaks inside may quote a cell, and even its kind may depend on one
-        raise ToolError("Something broke inside, and nothing was answered.") from None
 
 
 def run_stdio(config: Config, token: str) -> None:
