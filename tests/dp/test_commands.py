@@ -327,6 +327,8 @@ def test_ledger_verify_backup_restore(run):
     code, _, err = run("ledger", "restore", "new.db", "b.jsonl", "--expects", "later.txt", *key)
     assert (code, Path("new.db").exists()) == (1, False)
     assert "older than the head expected" in err
+    code, _, err = run("ledger", "restore", "new.db", "b.jsonl", "--expects", "no-such-file.txt")
+    assert (code, "'--expects' must be a head's hash" in err, "no-such-file.txt" in err) == (2, True, True)
     code, out, _ = run("ledger", "restore", "new.db", "b.jsonl", "--expects", "heads.txt", *key)
     assert code == 0
     assert "Charges made after this backup are not in it" in out

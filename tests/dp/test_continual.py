@@ -184,7 +184,7 @@ def test_a_period_that_the_ledger_did_not_learn_of_is_made_known_with_the_next(t
 
     with Session(NONE, SCHEMA, ledger=tmp_path / "l.db") as session:
         stream = session.stream("s", COUNT, epsilon=1.0, periods=20)
-        monkeypatch.setattr(stream_module, "add_step", falls_over)
+        monkeypatch.setattr(stream_module, "note_period", falls_over)
         assert stream.add(rows(1)).period == 1
         monkeypatch.undo()
         assert stream.add(rows(1), period=2).period == 2

@@ -25,6 +25,7 @@ FENCES = {
                 "entries",
                 "layout",
                 "log",
+                "periods",
                 "spending",
                 "statements",
                 "store",

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from shoal.cli import app
-from shoal.errors import ShoalError
+from shoal.errors import InputError, ShoalError
 from shoal.publish import protect, protect_file
 from shoal.publish.executors.parts import Parts
 from shoal.publish.executors.spark import Spark
@@ -238,3 +238,12 @@ def test_a_schema_of_any_shape_is_read_or_is_one_sentence(place, value, written)
         message = "fine"
     assert message
     assert "\n" not in message
+
+
+@pytest.mark.parametrize("top", [-1e152, -9.3e153, -2.3e154, -1e300])
+def test_values_recoded_beyond_what_can_be_measured_are_refused(top):
+    """Their squares are infinite, and so would the loss be."""
+    frame = pl.DataFrame({"x": [1.5, 2.5, 3.5, 4.5, 5.5, 6.5]})
+    schema = Schema.of({"columns": {"x": {"role": "quasi", "top": top}}})
+    with pytest.raises(InputError, match="published values of 'x' must lie near enough"):
+        protect(frame, 2, schema=schema, method="mdav", accept_risk=True)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import shoal.cli
+from shoal.cli import _commands
 from shoal.errors import ImportFailedError, ShoalError
 from shoal.relaxation.integer import choose
 from shoal.relaxation.master import Master
@@ -31,7 +32,7 @@ def test_any_import_that_fails_ends_a_command_with_one_sentence(monkeypatch, cap
     def broken(*_, **__):
         raise ImportError("libodd.so: undefined symbol\nsecond line", name="odd")
 
-    monkeypatch.setattr(shoal.cli, "_asked", broken)
+    monkeypatch.setattr(_commands, "_asked", broken)
     with pytest.raises(SystemExit) as caught:
         shoal.cli.main()
     assert caught.value.code == 2

@@ -209,8 +209,11 @@ def test_the_restore_of_the_documentation_is_served_again(tmp_path):
     try:
         with live.http(token) as client:
             first = client.post(question(1)[0], json=question(1)[1]).json()
-        saved = commands[-1].split()[-1]
-        assert shoal("ledger", "backup", live.folder / "ledger.db", live.folder / saved).returncode == 0
+        saved, heads = (
+            live.folder / each for each in commands[-1].split() if "." in each and each != "ledger.db"
+        )
+        assert shoal("ledger", "backup", live.folder / "ledger.db", saved).returncode == 0
+        assert shoal("ledger", "sign", live.folder / "ledger.db", "-o", heads).returncode == 0
     finally:
         live.kill()
     env = os.environ | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}

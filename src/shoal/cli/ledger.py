@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -241,21 +242,29 @@ def _kept(expects: str | None, public_key: Path | None) -> str | None:
     """The hash of the head that is expected, once its signature holds."""
     from shoal.errors import ParameterError
 
-    if expects is None or (public_key is None and len(expects.split()) < 2 and not Path(expects).is_file()):
+    if expects is None:
         if public_key is not None:
             raise ParameterError("'--public-key' is for a signed head: give it with '--expects'.")
-        return expects
-    from shoal.dp.ledger.signing import kept_head, public_key_in
-
-    if Path(expects).is_file():
-        lines = Path(expects).read_text(encoding="ascii", errors="replace").split("\n")
-        expects = next((line for line in reversed(lines) if line.strip()), "")
-    if public_key is not None and len(expects.split()) < 2:
-        raise ParameterError("'--public-key' is for a signed head. Got a hash alone.")
-    words = expects.split()
+        return None
+    words = _last_line(Path(expects)).split() if Path(expects).is_file() else expects.split()
+    if len(words) < 2:
+        if public_key is not None:
+            raise ParameterError("'--public-key' is for a signed head. Got a hash alone.")
+        if not re.fullmatch("[0-9a-f]{64}", "".join(words).lower()):
+            raise ParameterError(
+                f"'--expects' must be a head's hash, its signed line, or a file whose last line is one. Got {expects!r}."
+            )
+        return words[0].lower()
     if len(words) == 3:  # a line of an anchor that signs nothing
         return words[1]
-    return kept_head(expects, None if public_key is None else public_key_in(public_key))
+    from shoal.dp.ledger.signing import kept_head, public_key_in
+
+    return kept_head(" ".join(words), None if public_key is None else public_key_in(public_key))
+
+
+def _last_line(file: Path) -> str:
+    lines = file.read_text(encoding="ascii", errors="replace").split("\n")
+    return next((line for line in reversed(lines) if line.strip()), "")
 
 
 def _open(where: str, secret: Path | None = None) -> Ledger:

@@ -23,8 +23,8 @@ from shoal.dp.budget import MICRO
 from shoal.dp.continual._state import OpenedStream, Period, State
 from shoal.dp.continual._toeplitz import Toeplitz, toeplitz
 from shoal.dp.continual._tree import Node, PeriodTree, best_tree
+from shoal.dp.ledger.periods import NotedPeriod, last_period, note_period
 from shoal.dp.ledger.secret import random_word
-from shoal.dp.ledger.steps import Step, add_step, last_step
 from shoal.dp.meaning.relation import UNIT
 from shoal.dp.mechanisms.discrete_gaussian import gaussian, gaussian_scale
 from shoal.dp.mechanisms.discrete_laplace import laplace
@@ -160,7 +160,7 @@ class Stream:
 
         A period that was kept and not made known, because the process died in between, is made known now.
         """
-        known = last_step(self._ledger, self._schema.id, self._key)
+        known = last_period(self._ledger, self._schema.id, self._key)
         if known.number > len(periods) or (known.number and periods[known.number - 1].word != known.word):
             raise BudgetError(self._other_copy())
         if known.number < len(periods):
@@ -168,9 +168,9 @@ class Stream:
 
     def _make_known(self, number: int, period: Period) -> bool:
         """Whether the ledger takes this copy's period; one that it cannot write just now is made known with the next."""
-        step, what = Step(number, period.word), f"stream {self.name!r}"
+        noted, what = NotedPeriod(number, period.word), f"stream {self.name!r}"
         try:
-            return add_step(self._ledger, self._schema.id, self._key, step, by=self._by, what=what)
+            return note_period(self._ledger, self._schema.id, self._key, noted, by=self._by, what=what)
         except LedgerError:
             return True
 

@@ -10,6 +10,7 @@ import polars as pl
 
 from shoal.engine.aggregate import aggregate_column, medoids_of
 from shoal.engine.columns import TypedColumn
+from shoal.errors import InputError
 from shoal.measures import linked_share, sought_records
 from shoal.microaggregation import SearchWork
 from shoal.publish.stages.encode import Encoded, encode_part
@@ -22,6 +23,8 @@ from shoal.rules import KeptRule, edits_of, repair
 MEASURING = "measuring linkage"
 # The columns left as they are, as one number a row.
 LEFT = "__left__"
+# Sums of squares above this are as good as infinite: they are still to be multiplied and added.
+MOST_LOSS = 1e300
 
 
 @dataclass(frozen=True)
@@ -209,7 +212,7 @@ def _loss(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Squared distances to the published values and to the middle, of the cells before anything was recoded."""
     if plan.original is None:
-        return _per_column((part.Z - Y) ** 2, part.widths), _per_column(part.Z**2, part.widths)
+        return _per_column(part.Z - Y, part.widths), _per_column(part.Z, part.widths)
     encoder = plan.original.encoder
     before = original_columns(part.table, plan)
     # Cells that were imputed lose nothing by it.
@@ -235,13 +238,21 @@ def _loss(
             )
             block[after[j].missing] = 0.0
             Y[:, ends[j] - widths[j] : ends[j]] = block[labels] * np.sqrt(encoder.weights[j])
-    return _per_column((Z - Y) ** 2, widths), _per_column(Z**2, widths)
+    loss = _per_column(Z - Y, widths)
+    for column, lost in zip(part.filled, loss, strict=True):
+        if not lost < MOST_LOSS:
+            raise InputError(
+                f"The published values of {column.name!r} must lie near enough to the original's for their distance to be "
+                "a number. Check its 'top', 'bottom' and 'breaks'."
+            )
+    return loss, _per_column(Z, widths)
 
 
-def _per_column(cells: np.ndarray, widths: list[int]) -> np.ndarray:
-    """Sums over the rows and over the coordinates of each column."""
+def _per_column(distances: np.ndarray, widths: list[int]) -> np.ndarray:
+    """Squares summed over the rows and over the coordinates of each column; infinite where no number holds them."""
     starts = np.cumsum([0, *widths[:-1]])
-    return np.add.reduceat(cells.sum(axis=0), starts)
+    with np.errstate(over="ignore"):
+        return np.add.reduceat((distances**2).sum(axis=0), starts)
 
 
 def _cells(
