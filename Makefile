@@ -10,6 +10,8 @@ PINNED := $(if $(CONSTRAINTS),--constraint $(CONSTRAINTS))
 # Python compiles a file when it is first imported; compiling them all is two fifths of an installation's CPU time.
 INSTALL := $(BIN)/pip install --quiet --no-compile $(PINNED)
 LOWEST := .venv-lowest
+# One more than two cores have: tests of servers, clocks and Spark wait for a fifth of their time.
+WORKERS ?= 3
 EXTRAS ?= all
 # What each part of the tests reaches is kept by itself, so that `make coverage PARTS=dp` measures one anew.
 COVERED := build/coverage
@@ -39,20 +41,20 @@ serve: $(FULL)  ## a demo server on loopback with the bundled survey; prints one
 	$(BIN)/shoal serve --demo demo-server
 
 test: $(FULL)  ## run the tests
-	$(BIN)/python -m pytest -n 2 -q
+	$(BIN)/python -m pytest -n $(WORKERS) -q
 
 test-lowest: $(FULL)  ## run the tests on the lowest versions that pyproject.toml declares, Python 3.11 (EXTRAS, TESTS: fewer)
 	$(BIN)/pip install --quiet uv
 	$(BIN)/uv venv --quiet --clear --python 3.11 $(LOWEST)
 	$(BIN)/uv pip install --quiet --python $(LOWEST) --resolution lowest-direct -e '.[$(EXTRAS)]'
 	$(BIN)/uv pip install --quiet --python $(LOWEST) -e '.[test]'
-	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n 2 -q -W default::DeprecationWarning $(TESTS)
+	NUMBA_CACHE_DIR=$(CURDIR)/$(LOWEST)/kernels $(LOWEST)/bin/python -m pytest -n $(WORKERS) -q -W default::DeprecationWarning $(TESTS)
 
 coverage: $(FULL)  ## lines and branches that the tests reach, kernels left out, one part of the tests after another (PARTS: fewer)
 	mkdir -p $(COVERED)/all
 	-for part in $(PARTS); do \
 	  case $$part in rest) tests="src tests $(REST)";; *) tests=tests/$$part;; esac; \
-	  COVERAGE_FILE=$(COVERED)/.coverage.$$part $(BIN)/python -m pytest -n 2 -q --cov --cov-report= $$tests; \
+	  COVERAGE_FILE=$(COVERED)/.coverage.$$part $(BIN)/python -m pytest -n $(WORKERS) -q --cov --cov-report= $$tests; \
 	done
 	COVERAGE_FILE=$(COVERED)/all/.coverage $(BIN)/coverage combine --keep $(COVERED)/.coverage.*
 	COVERAGE_FILE=$(COVERED)/all/.coverage $(BIN)/coverage report --skip-covered --sort=miss
