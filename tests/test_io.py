@@ -285,7 +285,7 @@ def test_what_a_format_cannot_hold_is_said_and_the_rest_stays(tmp_path, ending):
         each.replace(tzinfo=None) for each in moments
     ]
     assert "no time zones: 'moment' is written in UTC" in said
-    assert "'large' is written to the precision" in said
+    assert f"'large' is written to {'15 digits' if ending == '.xlsx' else 'the precision'}" in said
     assert ("no dates before 1900: 'old' is written as texts" in said) == (ending == ".xlsx")
     if ending == ".xpt":
         with pytest.raises(InputError, match="holds numbers up to"):
@@ -303,3 +303,21 @@ def test_a_compressed_pipe_is_named_as_such(monkeypatch):
     monkeypatch.setattr("sys.stdin", TextIOWrapper(BytesIO(gzip.compress(b"a,b\n1,2\n"))))
     with pytest.raises(InputError, match=r"on the standard input is compressed \(gzip\)"):
         io.read_table("-")
+
+
+def test_a_workbook_says_which_rows_and_digits_it_does_not_keep(tmp_path):
+    """Two persons whose numbers differ in the sixteenth digit may be one when the file is read."""
+    openpyxl = pytest.importorskip("openpyxl")
+    path = tmp_path / "t.xlsx"
+    book = openpyxl.Workbook()
+    for row in (["id", "n"], [12345678901234567, 999_999_999_999_999], [None, None], [12345678901234571, 7]):
+        book.active.append(row)
+    book.save(path)
+    source = io.read_source(path)
+    assert source.frame["n"].to_list() == [999_999_999_999_999, 7]
+    empty, digits = source.notes
+    assert empty == "1 row holds nothing in any cell and is left out: it is no record."
+    assert digits.startswith("Column 'id' has whole numbers of more than 15 digits")
+    assert io.lost_in_writing(source.frame, path, source) == (
+        "Column 'id' is written to 15 digits, which is what Excel keeps.",
+    )

@@ -140,6 +140,24 @@ def test_one_stored_row_is_one_row(tmp_path, ending):
             assert (gone, new <= 1) == (0, True), each
 
 
+@pytest.mark.parametrize("ending", [".csv", ".xlsx"])
+def test_rows_that_hold_nothing_are_no_rows_wherever_they_stand(tmp_path, ending):
+    """A workbook is cut after its last row with a value: one more record below would bring all empty rows before it back."""
+    path = tmp_path / f"t{ending}"
+    rows = [["a", "b"], ["1", "x"], *[[None, None]] * 5, ["2", None], *[[None, None]] * 3]
+    if ending == ".csv":
+        text = "\n".join(",".join(each or "" for each in row) for row in rows)
+        path.write_text(f"sep=,\n{text}\n")
+    else:
+        book = pytest.importorskip("openpyxl").Workbook()
+        for place, row in enumerate(rows, 1):
+            for column, cell in enumerate(row, 1):
+                book.active.cell(place, column, cell).number_format = "0.00"
+        book.save(path)
+    schema = Schema({"a": Column("a", bounds=(0, 9)), "b": Column("b", kind="category")}, id="t")
+    assert read_private(path, schema).rows() == [("1", "x"), ("2", None)]
+
+
 def write(path, rows, types):
     from shoal.io import write_table
 

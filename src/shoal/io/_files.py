@@ -201,3 +201,11 @@ def first_line(error: Exception) -> str:
     """The first line of what a library said, as a sentence ends."""
     text = (str(error).strip().splitlines() or [type(error).__name__])[0]
     return text if text.endswith(".") else text + "."
+
+
+def left_out(empty: int) -> list[str]:
+    """What is said of rows that were left out because none of their cells holds anything."""
+    if not empty:
+        return []
+    rows, they = ("row holds", "it is no record") if empty == 1 else ("rows hold", "they are no records")
+    return [f"{empty:,} {rows} nothing in any cell and {'is' if empty == 1 else 'are'} left out: {they}."]

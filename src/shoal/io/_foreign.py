@@ -11,9 +11,11 @@ from typing import Any
 import polars as pl
 
 from shoal.errors import InputError, MissingExtraError
-from shoal.io._files import first_line
+from shoal.io._files import first_line, left_out
 from shoal.typing import Json, Keywords
 
+LARGEST_WORKBOOK = 10**15
+"""Whole numbers of a workbook are exact below it: Excel keeps 15 digits."""
 LARGEST_XPORT = 7.2e75
 """Numbers of a SAS transport file end here."""
 
@@ -26,16 +28,30 @@ def write_foreign(frame: pl.DataFrame, path: Path, ending: str, labels: Mapping[
         _write_statistical(frame, path, ending, labels)
 
 
-def read_excel(path: Path) -> pl.DataFrame:
-    """The first sheet of a workbook."""
+def read_excel(path: Path) -> tuple[pl.DataFrame, tuple[str, ...]]:
+    """The first sheet of a workbook, and what may not be as it was meant."""
     try:
         import fastexcel
     except ImportError:
         raise MissingExtraError("fastexcel", "stat") from None
     try:
-        return pl.read_excel(path, engine="calamine")
+        cells = pl.read_excel(path, engine="calamine", drop_empty_rows=False)
     except fastexcel.FastExcelError as error:
         raise InputError(f"The file {str(path)!r} cannot be read as .xlsx: {first_line(error)}") from None
+    sheet = cells.filter(~pl.all_horizontal(pl.all().is_null())) if cells.width else cells
+    inexact = tuple(
+        f"Column {name!r} has whole numbers of more than 15 digits, which a workbook does not keep exactly: different ones "
+        "may have become one. Store such numbers as texts."
+        for name in _beyond(sheet, LARGEST_WORKBOOK)
+    )
+    return sheet, (*left_out(cells.height - sheet.height), *inexact)
+
+
+def _beyond(frame: pl.DataFrame, most: int) -> list[str]:
+    """Columns of whole numbers, some of them larger."""
+    whole = [name for name, dtype in frame.schema.items() if dtype.is_integer()]
+    ends = frame.select(pl.col(whole).cast(pl.Int128).abs().max()) if whole else pl.DataFrame()
+    return [name for name in whole if (ends[name].item() or 0) >= most]
 
 
 def _write_excel(frame: pl.DataFrame, path: Path) -> None:
@@ -208,10 +224,9 @@ def lost_in(frame: pl.DataFrame, ending: str, labels: Mapping[str, Any]) -> tupl
         said += [
             f"A .xlsx file has no dates before 1900: {name!r} is written as texts." for name in _early(frame)
         ]
-    for name, dtype in frame.schema.items():
-        largest = frame[name].cast(pl.Float64).abs().max() if dtype.is_integer() else None
-        if isinstance(largest, float) and largest > 2.0**53:
-            said.append(f"Column {name!r} is written to the precision of 64-bit floats.")
+    digits = "15 digits, which is what Excel keeps" if ending == ".xlsx" else "the precision of 64-bit floats"
+    most = LARGEST_WORKBOOK if ending == ".xlsx" else 2**53 + 1
+    said += [f"Column {name!r} is written to {digits}." for name in _beyond(frame, most)]
     return tuple(said) if ending == ".xlsx" else (*said, *_lost_texts(frame, ending))
 
 

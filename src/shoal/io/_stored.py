@@ -16,8 +16,8 @@ from shoal.io._foreign import statistical_reader
 def read_stored(path: Path, ending: str) -> pl.DataFrame:
     """A Parquet, Arrow, Excel, SPSS, Stata or SAS table.
 
-    Excel stores a type with each cell, so its cells come as texts; the statistical formats store one with each column,
-    and whole numbers in them stay the floats that they are.
+    Excel stores a type with each cell, so its cells come as texts, and a row without any is no record; the statistical
+    formats store one with each column, and whole numbers in them stay the floats that they are.
     """
     try:
         if ending == ".parquet":
@@ -37,9 +37,11 @@ def _excel(path: Path) -> pl.DataFrame:
     except ImportError:
         raise MissingExtraError("fastexcel", "stat") from None
     try:
-        return fastexcel.read_excel(path).load_sheet(0, dtypes="string").to_polars()
+        sheet = fastexcel.read_excel(path).load_sheet(0, dtypes="string").to_polars()
     except fastexcel.FastExcelError as error:
         raise InputError(f"The file {str(path)!r} cannot be read as .xlsx: {first_line(error)}") from None
+    # The library leaves out such rows at the end of a sheet, so that one more record would bring them back.
+    return sheet.filter(~pl.all_horizontal(pl.all().fill_null("") == "")) if sheet.width else sheet
 
 
 def _statistical(path: Path, ending: str) -> pl.DataFrame:

@@ -246,7 +246,8 @@ def _read_binary(path: Path, ending: str, coded: Collection[str] = ()) -> ReadTa
         if ending in (".arrow", ".feather", ".ipc"):
             return ReadTable(pl.read_ipc(path), ending)
         if ending == ".xlsx":
-            return ReadTable(read_excel(path), ending)
+            sheet, notes = read_excel(path)
+            return ReadTable(sheet, ending, notes)
     except (pl.exceptions.PolarsError, OSError, ValueError) as error:
         if isinstance(error, (PermissionError, InputError)):
             raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import io
+import re
 from collections.abc import Callable, Collection, Iterable, Iterator
 
 import polars as pl
@@ -12,12 +13,12 @@ import polars as pl
 from shoal.engine.frame import refuse_control
 from shoal.errors import InputError
 from shoal.io._cells import typed
-from shoal.io._files import first_line
+from shoal.io._files import first_line, left_out
 from shoal.schema import FileFormat
 
 SAMPLE_BYTES = 1 << 16
-# What a text with blank lines holds somewhere.
-BLANK = ("\n\n", "\n\r\n")
+# A first line by which spreadsheet programs name the mark between cells.
+_NAMED_MARK = re.compile(r'"?sep=([,;|:\t])"?\r?(?:\n|\Z)', re.IGNORECASE)
 # The first bytes of compressed files.
 _COMPRESSED = {
     b"\x1f\x8b": "gzip",
@@ -46,10 +47,13 @@ def read_text(
         text = decoded(data, declared.encoding, name, declared=True)
     if "\n" not in text:
         text = text.replace("\r", "\n")  # lines as old Macs ended them
-    marks = declared or found_marks(text, encoding, ending, notes)
+    named, rest = named_mark(text)
+    text = text[rest:]
+    marks = declared or found_marks(text, encoding, ending, notes, named)
     names = header(text, marks.separator, name, notes)
-    if len(names) > 1 and any(blank in text for blank in BLANK):
-        text = "".join(without_blank_lines(io.StringIO(text, newline="\n")))
+    if len(names) > 1 and has_blank_lines(text, marks.separator):
+        text, empty = without_blank_lines(text, marks.separator)
+        notes += left_out(empty)
     _refuse_ragged(text, marks.separator, len(names), name)
     try:
         frame = pl.read_csv(
@@ -57,6 +61,7 @@ def read_text(
         )
     except (pl.exceptions.PolarsError, ValueError) as error:
         raise unreadable(name, error) from None
+    frame = with_empty_records(frame)
     cells = (typed(each, marks.decimal, exact=each.name in exact) for each in frame.iter_columns())
     return frame.with_columns(cells), marks, tuple(notes)
 
@@ -72,20 +77,73 @@ def unreadable(name: str, error: Exception) -> InputError:
     return InputError(f"The file {name} cannot be read as a table: {first_line(error)}")
 
 
-def without_blank_lines(lines: Iterable[str]) -> Iterator[str]:
-    r"""Lines of a text file without the blank ones, which are no records; inside quotes they belong to a cell.
+def named_mark(text: str) -> tuple[str | None, int]:
+    r"""The mark between cells that a first line `sep=;` names, as spreadsheet programs write it, and where the table begins.
 
     Examples
     --------
-    >>> from shoal.io import without_blank_lines
-    >>> list(without_blank_lines(['a,b\n', '\n', '1,"x\n', '\n', 'y"\n']))
-    ['a,b\n', '1,"x\n', '\n', 'y"\n']
+    >>> from shoal.io import named_mark
+    >>> named_mark("sep=;\na;b\n"), named_mark("a;b\n")
+    ((';', 6), (None, 0))
     """
-    inside = False
-    for line in lines:
-        if inside or line not in ("\n", "\r\n"):
-            yield line
-        inside ^= line.count('"') % 2 == 1
+    found = _NAMED_MARK.match(text)
+    return (found[1], found.end()) if found else (None, 0)
+
+
+def has_blank_lines(text: str, separator: str) -> bool:
+    """Whether a text may have lines that hold nothing but marks between cells."""
+    mark = re.escape(separator)
+    return text.startswith(("\n", "\r\n", separator)) or bool(
+        "\n\n" in text or "\n\r\n" in text or re.search(f"\n{mark}+\r?(?:\n|\\Z)", text)
+    )
+
+
+class RecordLines:
+    r"""The lines of a text file without those that hold nothing, or nothing but marks between cells: they are no records.
+
+    Spreadsheet programs leave such lines at the end of a table. Inside quotes they belong to a cell.
+
+    Attributes
+    ----------
+    empty : int
+        Lines left out so far that held marks between cells.
+
+    Examples
+    --------
+    >>> from shoal.io import RecordLines
+    >>> lines = RecordLines(['a,b\n', '\n', '1,"x\n', ',\n', 'y"\n', ',\n'], ",")
+    >>> list(lines), lines.empty
+    (['a,b\n', '1,"x\n', ',\n', 'y"\n'], 1)
+    """
+
+    def __init__(self, lines: Iterable[str], separator: str) -> None:
+        self._lines, self._separator = lines, separator
+        self.empty = 0
+
+    def __iter__(self) -> Iterator[str]:
+        inside = False
+        for line in self._lines:
+            cells = line.rstrip("\r\n")
+            if inside or cells.strip(self._separator):
+                yield line
+            elif cells:
+                self.empty += 1
+            inside ^= line.count('"') % 2 == 1
+
+
+def without_blank_lines(text: str, separator: str) -> tuple[str, int]:
+    """A text without blank lines, and how many of them had marks between cells."""
+    lines = RecordLines(io.StringIO(text, newline="\n"), separator)
+    return "".join(lines), lines.empty
+
+
+def with_empty_records(frame: pl.DataFrame) -> pl.DataFrame:
+    """Cells of a text file, a record without any value as `TextWriter` writes it being one of missing cells."""
+    if frame.width < 2 or not (first := frame.to_series(0) == "").any():
+        return frame
+    empty = first & frame.select(pl.all_horizontal(pl.nth(range(1, frame.width)).is_null())).to_series()
+    name = frame.columns[0]
+    return frame.with_columns(pl.when(~empty.fill_null(value=False)).then(pl.col(name)).alias(name))
 
 
 def refuse_compressed(head: bytes, name: str) -> None:
@@ -122,9 +180,11 @@ def found_encoding(head: bytes, name: str, is_utf8: Callable[[], bool], notes: l
     return encoding
 
 
-def found_marks(sample: str, encoding: str, ending: str, notes: list[str]) -> FileFormat:
-    """The marks between cells and before decimals, from the first lines."""
-    separator = "\t" if ending == ".tsv" else delimiter(sample)
+def found_marks(
+    sample: str, encoding: str, ending: str, notes: list[str], named: str | None = None
+) -> FileFormat:
+    """The marks between cells and before decimals, from the first lines; a mark that the file names is believed."""
+    separator = named or ("\t" if ending == ".tsv" else delimiter(sample))
     if separator not in (",", "\t"):
         notes.append(f"Columns are separated by {separator!r}.")
     decimal = "," if has_decimal_commas(sample, separator) else "."
@@ -176,7 +236,10 @@ def written_marks(ending: str, file: FileFormat | None, came: str) -> FileFormat
 
 
 class TextWriter:
-    """Turns frames into the bytes of one text file, the header first."""
+    """Turns frames into the bytes of one text file, the header first.
+
+    A record without any value begins with two quotes, so that it is told apart from a row that a spreadsheet left over.
+    """
 
     def __init__(self, marks: FileFormat) -> None:
         self._marks = marks
@@ -191,6 +254,8 @@ class TextWriter:
             include_header=not self._begun,
         )
         self._begun = True
+        if frame.width > 1 and frame.select(pl.all_horizontal(pl.all().is_null()).any()).item():
+            text = "".join(_empty_records_marked(text, self._marks.separator))
         try:
             return self._encoder.encode(text)
         except UnicodeError:
@@ -198,6 +263,13 @@ class TextWriter:
                 f"The output is written in {self._marks.encoding}, as the input is, and holds a character that this "
                 "encoding lacks: give it the ending .parquet, or read the input as utf-8."
             ) from None
+
+
+def _empty_records_marked(text: str, separator: str) -> Iterator[str]:
+    inside = False
+    for line in io.StringIO(text, newline="\n"):
+        yield line if inside or line.strip(separator) != "\n" else '""' + line
+        inside ^= line.count('"') % 2 == 1
 
 
 def _is(data: bytes, encoding: str) -> bool:
@@ -221,7 +293,8 @@ def delimiter(text: str) -> str:
 def header(text: str, separator: str, name: str, notes: list[str]) -> list[str]:
     """The names of the columns; one without a name is called by its place, and a note says so."""
     try:
-        names = next(row for row in csv.reader(io.StringIO(text), delimiter=separator) if row)
+        lines = RecordLines(io.StringIO(text), separator)
+        names = next(row for row in csv.reader(lines, delimiter=separator) if row)
     except (csv.Error, StopIteration):
         raise InputError(f"The file {name} must begin with a line that names its columns.") from None
     refuse_control(names)

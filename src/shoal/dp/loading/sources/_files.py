@@ -2,8 +2,8 @@
 
 Nothing is inferred from the table. Texts are read as texts, in the encoding and with the marks that the schema's
 ``[file]`` declares; other formats give their cells as stored. One line of a text file is one row: quotes may enclose a
-separator, not the end of a line. A line with more or fewer cells than the header is a row of NULLs, and so is a cell
-whose bytes cannot be decoded a NULL.
+separator, not the end of a line. A line that holds nothing, or nothing but separators, is no row; one with more or fewer
+cells than the header is a row of NULLs, and so is a cell whose bytes cannot be decoded a NULL.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Any
 import polars as pl
 
 from shoal.errors import InputError
-from shoal.io import TEXT, check_ending, first_line, read_stored
+from shoal.io import TEXT, check_ending, first_line, named_mark, read_stored
 from shoal.schema import FileFormat, Schema
 
 _ODD = "\udfff"  # stands where bytes could not be decoded; no text can hold it
@@ -86,10 +86,10 @@ def wanted_columns(schema: Schema) -> set[str]:
 
 def read_cells(data: bytes, file: FileFormat, wanted: set[str] | None, name: str) -> pl.DataFrame:
     """The wanted columns of a text file, or all, every cell a text or NULL."""
-    lines = iter(_lines(data, file.encoding))
-    first = next((line for line in lines if line.strip()), "")
+    lines = (line for line in _lines(data, file.encoding) if line.strip(file.separator))
+    first = next((line for line in lines if line.strip() and named_mark(line)[0] is None), "")
     names = _header(first, file.separator, name)
-    rows = [line for line in lines if line]
+    rows = list(lines)
     plain = [at for at, line in enumerate(rows) if _is_plain(line, file.separator, len(names))]
     columns = _split([rows[at] for at in plain], file.separator, names)
     if len(plain) < len(rows):

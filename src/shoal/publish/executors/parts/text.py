@@ -76,32 +76,36 @@ def _opened(file: Path, utf8: Path, declared: FileFormat | None, notes: list[str
     with text.open(encoding="utf-8-sig", newline="") as lines:
         sample = lines.read(io.SAMPLE_BYTES)
         sample += lines.readline()
-    marks = declared or io.found_marks(sample, encoding, file.suffix.lower(), notes)
-    names = tuple(io.header(sample, marks.separator, name, notes))
-    if len(names) > 1 and _has_blank_lines(text):
-        _without_blank_lines(text, utf8)
+    named, rest = io.named_mark(sample)
+    marks = declared or io.found_marks(sample[rest:], encoding, file.suffix.lower(), notes, named)
+    names = tuple(io.header(sample[rest:], marks.separator, name, notes))
+    if rest or (len(names) > 1 and _has_blank_lines(text, marks.separator)):
+        notes += io.left_out(_records_only(text, utf8, rest, marks.separator, blank=len(names) > 1))
         text = utf8
     return _Text(file, text, marks, names)
 
 
-def _has_blank_lines(file: Path) -> bool:
-    before = b""
-    with file.open("rb") as handle:
-        while block := handle.read(BLOCK):
-            if any(blank.encode() in before + block for blank in io.BLANK):
+def _has_blank_lines(file: Path, separator: str) -> bool:
+    with file.open(encoding="utf-8-sig", newline="") as lines:
+        while block := lines.read(BLOCK):
+            block += lines.readline()
+            if io.has_blank_lines(block, separator):
                 return True
-            before = block[-2:]
     return False
 
 
-def _without_blank_lines(file: Path, target: Path) -> None:
+def _records_only(file: Path, target: Path, start: int, separator: str, *, blank: bool) -> int:
+    """Write the header and the records alone, from a character of the file on; how many empty rows were left out."""
     whole = target.with_suffix(".lines")
     with (
         file.open(encoding="utf-8-sig", newline="\n") as source,
         whole.open("w", encoding="utf-8", newline="") as sink,
     ):
-        sink.writelines(io.without_blank_lines(source))
+        source.read(start)
+        lines = io.RecordLines(source, separator)
+        sink.writelines(lines if blank else source)
     whole.replace(target)
+    return lines.empty
 
 
 def _head(file: Path) -> bytes:
@@ -173,4 +177,4 @@ def _batches(file: Path) -> Iterator[pl.DataFrame]:
             batch = reader.get_batch(number)
             if batch.num_rows:
                 frame = pl.from_arrow(batch)
-                yield frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
+                yield io.with_empty_records(frame if isinstance(frame, pl.DataFrame) else frame.to_frame())
