@@ -172,6 +172,15 @@ def test_a_protected_copy_ends_the_total_however_it_is_asked_for(folder):
     assert not ended(lambda: shoal.attack(given.frame, table, request=again, targets=20))
     assert any("its total was not ended" in note for note in given.notes)
     assert not any("its total" in note for note in protect(table, method="mdav").notes)
+    # A request whose schema is a text says where its file is; one whose file is gone says that it could not look.
+    text = {"schema": schema.to_toml(), "method": "mdav"}
+    assert ended(
+        lambda: protect(table, **ProtectionRequest.from_dict(text | {"schema_file": "t.toml"}).given())
+    )
+    (folder / "t.toml").rename(folder / "moved.toml")
+    for asked in (text, json.loads(json.dumps(again.to_dict()))):
+        notes = protect(table, **ProtectionRequest.from_dict(asked).given()).notes
+        assert any("its total was not ended" in note for note in notes)
 
 
 @pytest.mark.parametrize("more", [[], ["--strata", "town"], ["--order", "shuffle"], ["--memory", "1GB"]])

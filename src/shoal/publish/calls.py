@@ -128,11 +128,11 @@ def end_total(request: ProtectionRequest) -> None:
 def _total_unknown(request: ProtectionRequest) -> tuple[str, ...]:
     """What is said of a schema for private answers that came without its file, beside which its ledger would lie."""
     schema = request.schema
-    if schema is None or schema.path is not None or schema.budget is None:
+    if schema is None or schema.budget is None or (schema.path is not None and Path(schema.path).exists()):
         return ()
+    where = "came without its file" if schema.path is None else f"its file {schema.path!r} is not there"
     return (
-        f"The schema has a budget for private answers and came without its file: if {schema.id!r} has a ledger, its total was "
-        "not ended.",
+        f"The schema has a budget for private answers and {where}: if {schema.id!r} has a ledger, its total was not ended.",
     )
 
 

@@ -357,7 +357,10 @@ class ProtectionRequest:
         if isinstance(schema, str) and "\n" in schema:
             from shoal.schema import Schema
 
-            told["schema"] = replace(Schema.from_toml_text(schema), path=told.get(SCHEMA_FILE))
+            file = told.get(SCHEMA_FILE)
+            told["schema"] = replace(
+                Schema.from_toml_text(schema), path=None if file is None else str(Path(file).absolute())
+            )
         return cls(**told)
 
     @classmethod
