@@ -290,6 +290,40 @@ def test_a_column_has_one_type_over_all_files_of_a_folder(tmp_path):
     assert table.rows() == [("1067", 1.0), ("01067", 2.5)]
 
 
+MOMENTS = pl.Series(["2020-01-01T10:00:00", None]).str.to_datetime()
+FILES = {
+    "fractions": ([1, 2], [2.5, None], [1.0, 2.0, 2.5, None]),
+    "widths": (pl.Series([1, 2], dtype=pl.Int8), [300, None], [1, 2, 300, None]),
+    "empty": (pl.Series([None, None]), [1, 2], [None, None, 1, 2]),
+    "categories": (pl.Series(["a", "b"], dtype=pl.Categorical), ["c", None], ["a", "b", "c", None]),
+    "moments": (MOMENTS, MOMENTS.dt.cast_time_unit("ns"), [*MOMENTS, *MOMENTS]),
+    "texts": ([1, 2], ["250.10", "x"], "has cells of type string in column 'a' where int64 was expected"),
+    "exact": (
+        [2**60 + 1, 2],
+        [0.5, 1.0],
+        "has whole numbers beyond 2.53 in one file and fractions in another",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_a_folder_of_files_is_one_table_for_every_command(tmp_path, case):
+    """A year with a missing number, which pandas stores as fractions, was a table for `compare` and none for `protect`."""
+    one, other, expected = FILES[case]
+    (tmp_path / "t").mkdir()
+    for number, cells in enumerate((one, other)):
+        pl.DataFrame({"a": cells, "b": [1, 2]}).write_parquet(tmp_path / "t" / f"{number}.parquet")
+    pl.DataFrame({"a": ["no row"]}).clear().write_parquet(tmp_path / "t" / "2.parquet")
+    for where in ("memory", "parts"):
+        if isinstance(expected, str):
+            with pytest.raises(InputError, match=expected):
+                read(tmp_path / "t", where)
+            continue
+        table = read(tmp_path / "t", where)[0]
+        assert table["a"].to_list() == expected
+        assert table["b"].to_list() == [1, 2, 1, 2]
+
+
 def test_a_character_that_the_encoding_lacks_is_one_sentence(tmp_path):
     source = io.ReadTable(pl.DataFrame(), ".csv", file=FileFormat("latin-1"))
     with pytest.raises(InputError, match="written in latin-1, as the input is"):

@@ -21,6 +21,7 @@ from shoal.io._files import (
     together,
     write_text,
 )
+from shoal.io._folder import common_types, in_types
 from shoal.io._stored import read_stored
 from shoal.io._tables import (
     COMPRESSED,
@@ -72,6 +73,7 @@ __all__ = [
     "check_page",
     "check_writable",
     "codec",
+    "common_types",
     "copy_files",
     "ddi_codebook",
     "first_line",
@@ -79,6 +81,7 @@ __all__ = [
     "found_marks",
     "has_blank_lines",
     "header",
+    "in_types",
     "left_out",
     "lost_in_writing",
     "make_folder",

@@ -12,6 +12,7 @@ import polars as pl
 from shoal.engine.frame import refuse_control
 from shoal.errors import InputError, ShoalError
 from shoal.io._files import atomic, check_folder, first_line
+from shoal.io._folder import common_types, in_types
 from shoal.io._foreign import lost_in, read_excel, read_statistical, write_foreign
 from shoal.io._text import TextWriter, read_text, written_marks
 from shoal.schema import FileFormat
@@ -151,12 +152,10 @@ def _folder(path: Path) -> ReadTable:
     files = sorted(each for each in path.iterdir() if each.is_file() and each.name[0] not in "._")
     if not files or any(each.suffix.lower() != ".parquet" for each in files):
         raise InputError(f"A file was expected, or a folder of Parquet files. Got the folder {str(path)!r}.")
-    frames = [_read_binary(each, ".parquet").frame for each in files]
-    frames = [each for each in frames if each.height] or frames[:1]
-    for each, file in zip(frames, files, strict=False):
-        if each.columns != frames[0].columns:
-            raise InputError(f"All files of a folder must have the same columns. {file.name!r} has others.")
-    frame = pl.concat(frames, how="vertical_relaxed")
+    read = [(each.name, _read_binary(each, ".parquet").frame) for each in files]
+    read = [each for each in read if each[1].height] or read[:1]
+    types = common_types([(name, each.schema) for name, each in read])
+    frame = pl.concat([in_types(each, types) for _, each in read])
     if frame.width == 0 or frame.height == 0:
         raise InputError(f"The table {str(path)!r} must have rows and columns. Got {frame.height} rows.")
     return ReadTable(frame, ".parquet")

@@ -103,7 +103,7 @@ def _digests(request: ProtectionRequest, roles: Roles, folder: Path) -> tuple[li
     work = folder / "earlier"
     work.mkdir(exist_ok=True)
     source = open_source(path, work, request.file, request.as_written)
-    shared = _shared(source.schema.names, roles)
+    shared = _shared(list(source.types), roles)
     batches = [RowClasses.of(each[ROW], each, shared) for each in source.numbered(shared)]
     return shared, RowClasses.joined(batches).digests
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,8 @@ class BatchFiles:
     Attributes
     ----------
     files : tuple of Path
-    schema : pyarrow.Schema
+    types : mapping of str to polars.DataType
+        The type of each column over all files.
     n_rows : int
     notes : tuple of str
         What was guessed about the files.
@@ -52,7 +53,7 @@ class BatchFiles:
     """
 
     files: tuple[Path, ...]
-    schema: pa.Schema
+    types: Mapping[str, pl.DataType]
     n_rows: int
     notes: tuple[str, ...] = ()
     came: str = ""
@@ -62,7 +63,8 @@ class BatchFiles:
         """The table's batches in order, restricted to some columns."""
         for file in self.files:
             try:
-                yield from _batches(file, columns, rows)
+                for batch in _batches(file, columns, rows):
+                    yield io.in_types(batch, self.types)
             except (pa.ArrowException, OSError, pl.exceptions.PolarsError) as error:
                 raise InputError(
                     f"A batch of the file {str(file)!r} cannot be read: {io.first_line(error)}"
@@ -104,21 +106,15 @@ def open_source(
     marks = None
     if endings & set(io.TEXT):
         files, marks = converted(files, work, declared, notes, exact)
-    schema, n_rows = None, 0
-    for file in files:
-        try:
-            found, count = _describe(file)
-        except (pa.ArrowException, OSError) as error:
-            raise InputError(f"The file {str(file)!r} cannot be read: {io.first_line(error)}") from None
-        if schema is not None and not found.equals(schema):
-            raise InputError(_difference(schema, found, files[0], file))
-        schema, n_rows = found, n_rows + count
-    if schema is None or n_rows == 0 or not schema.names:
+    described = [_described(file) for file in files]
+    n_rows = sum(count for _, count in described)
+    held = [(file, types) for file, (types, count) in zip(files, described, strict=True) if count]
+    if n_rows == 0 or not held[0][1]:
         raise InputError(f"The table {str(path)!r} must have rows and columns. Got {n_rows} rows.")
-    if len(set(schema.names)) < len(schema.names):
-        raise InputError(f"Column names must differ. Got {', '.join(schema.names)}.")
-    refuse_control(schema.names)
-    return BatchFiles(tuple(files), schema, n_rows, tuple(dict.fromkeys(notes)), endings.pop(), marks)
+    types = io.common_types([(file.name, found) for file, found in held])
+    refuse_control(types)
+    kept = tuple(file for file, _ in held)
+    return BatchFiles(kept, types, n_rows, tuple(dict.fromkeys(notes)), endings.pop(), marks)
 
 
 def _ahead(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
@@ -157,6 +153,17 @@ def _listed(folder: Path) -> list[Path]:
     return files
 
 
+def _described(file: Path) -> tuple[dict[str, pl.DataType], int]:
+    """The types of a file's columns, and its number of rows."""
+    try:
+        schema, count = _describe(file)
+        if len(set(schema.names)) < len(schema.names):
+            raise InputError(f"Column names must differ. Got {', '.join(schema.names)}.")
+        return dict(_frame(schema.empty_table()).schema), count
+    except (pa.ArrowException, OSError, pl.exceptions.PolarsError) as error:
+        raise InputError(f"The file {str(file)!r} cannot be read: {io.first_line(error)}") from None
+
+
 def _describe(file: Path) -> tuple[pa.Schema, int]:
     if file.suffix.lower() == ".parquet":
         with pq.ParquetFile(file, pre_buffer=False) as parquet:
@@ -183,19 +190,3 @@ def _batches(file: Path, columns: list[str] | None, rows: int) -> Iterator[pl.Da
 def _frame(batch: Any) -> pl.DataFrame:
     frame = pl.from_arrow(batch)
     return frame if isinstance(frame, pl.DataFrame) else frame.to_frame()
-
-
-def _difference(first: pa.Schema, other: pa.Schema, first_file: Path, other_file: Path) -> str:
-    for name in first.names:
-        if name not in other.names:
-            what = f"lacks the column {name!r}"
-            break
-        if other.field(name).type != first.field(name).type:
-            what = (
-                f"has {other.field(name).type} in column {name!r} where {first.field(name).type} was expected"
-            )
-            break
-    else:
-        extra = [name for name in other.names if name not in first.names]
-        what = f"has a further column {extra[0]!r}" if extra else "has its columns in another order"
-    return f"All files of a folder must have the columns of {first_file.name!r}: {other_file.name!r} {what}."
