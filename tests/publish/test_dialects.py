@@ -187,12 +187,12 @@ def test_blank_lines_are_no_records(tmp_path, where):
     assert table.rows() == [(20, "A\n\nB"), (21, "B"), (22, "C")]
 
 
-def read(path, where: str):
+def read(path, where: str, **options):
     """A table and the notes on it."""
     if where == "memory":
-        found = io.read_source(path)
+        found = io.read_source(path, **options)
         return found.frame, found.notes
-    source = open_source(path, path.parent)
+    source = open_source(path, path.parent, **options)
     return pl.concat(source.batches()), source.notes
 
 
@@ -220,6 +220,17 @@ def test_a_record_without_any_value_is_written_so_that_it_is_read_back(tmp_path,
     found, notes = read(path, where)
     assert found.rows() == table.rows()
     assert not notes
+    # Other programs write it as a row that a spreadsheet left over: of a published table it is a record all the same.
+    table.write_csv(path)
+    found, _ = read(path, where, published=True)
+    assert found.rows() == table.rows()
+
+
+def test_a_mark_is_named_above_one_column_too(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("sep=;\na\n1\n\n3\n")
+    for where in ("memory", "parts"):
+        assert read(path, where)[0].rows() == [(1,), (None,), (3,)]
 
 
 @pytest.mark.parametrize("where", ["memory", "parts"])

@@ -68,7 +68,7 @@ def attack(
     marks = facts.file if facts is not None else None if kept is None else kept.schema.file
     with stages() as tell:
         tell("reading", 0, 0)
-        after, before = io.read_table(protected, marks), io.read_table(original, marks)
+        after, before = io.read_table(protected, marks, published=True), io.read_table(original, marks)
         others = None if control is None else io.read_table(control, marks)
         found = evidence.attack(
             after,

@@ -143,7 +143,7 @@ def _gather(
     if run.job == "ask":
         return Evidence(run, limits)
     marks = run.schema.file
-    after = io.read_table(run.path("output", protected), marks)
+    after = io.read_table(run.path("output", protected), marks, published=True)
     before = io.read_table(run.path("source", original), marks)
     others = None if control is None else io.read_table(control, marks)
     same = run.job == "protect" and before.height == after.height and run.request.get("order") != "shuffle"

@@ -69,8 +69,9 @@ class ReadTable:
 
 
 def read_table(
-    path: str | Path, file: FileFormat | None = None, coded: Collection[str] = (), exact: Collection[str] = ()
-) -> pl.DataFrame:
+    path: str | Path, file: FileFormat | None = None, coded: Collection[str] = (), exact: Collection[str] = (), *,
+    published: bool = False,
+) -> pl.DataFrame:  # fmt: skip
     r"""Read a table by its ending: CSV, Parquet, Arrow, Excel, SPSS, Stata or SAS; `-` is CSV on a pipe.
 
     A folder of Parquet files, as Spark writes them, is one table. `read_source` says what the arguments are.
@@ -84,12 +85,13 @@ def read_table(
     >>> read_table(path).shape
     (2, 2)
     """
-    return read_source(path, file, coded, exact).frame
+    return read_source(path, file, coded, exact, published=published).frame
 
 
 def read_source(
-    path: str | Path, file: FileFormat | None = None, coded: Collection[str] = (), exact: Collection[str] = ()
-) -> ReadTable:
+    path: str | Path, file: FileFormat | None = None, coded: Collection[str] = (), exact: Collection[str] = (), *,
+    published: bool = False,
+) -> ReadTable:  # fmt: skip
     r"""Read a table together with what is to be said about its file.
 
     Parameters
@@ -101,6 +103,9 @@ def read_source(
         Columns of an SPSS file that keep the codes which the file declares as missing; elsewhere these are missing cells.
     exact : collection of str, optional
         Columns of a text file that stay texts where a number would be written back otherwise: 250.10 as 250.1.
+    published : bool, default False
+        Whether it is a published table: its rows without anything are records all of which was suppressed. In other text
+        files such rows are left out, and a note says so: spreadsheet programs leave them at the end.
 
     Examples
     --------
@@ -113,7 +118,8 @@ def read_source(
     ([1.5, 2.5], ';', ',')
     """
     if str(path) == "-":
-        return _text(sys.stdin.buffer.read(), "on the standard input", ".csv", file, exact)
+        data = sys.stdin.buffer.read()
+        return _text(data, "on the standard input", ".csv", file, exact, published=published)
     path = Path(path)
     ending = path.suffix.lower()
     if not path.exists():
@@ -123,7 +129,7 @@ def read_source(
     check_ending(path)
     try:
         if ending in TEXT:
-            source = _text(path.read_bytes(), repr(str(path)), ending, file, exact)
+            source = _text(path.read_bytes(), repr(str(path)), ending, file, exact, published=published)
         else:
             source = _read_binary(path, ending, coded)
     except PermissionError:
@@ -226,9 +232,15 @@ def check_writable(path: str | Path) -> None:
 
 
 def _text(
-    data: bytes, name: str, ending: str, declared: FileFormat | None, exact: Collection[str]
+    data: bytes,
+    name: str,
+    ending: str,
+    declared: FileFormat | None,
+    exact: Collection[str],
+    *,
+    published: bool,
 ) -> ReadTable:
-    frame, marks, notes = read_text(data, name, ending, declared, exact)
+    frame, marks, notes = read_text(data, name, ending, declared, exact, published=published)
     return ReadTable(frame, ending, notes, file=marks)
 
 

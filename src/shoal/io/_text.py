@@ -30,11 +30,13 @@ _COMPRESSED = {
 
 
 def read_text(
-    data: bytes, name: str, ending: str, declared: FileFormat | None = None, exact: Collection[str] = ()
-) -> tuple[pl.DataFrame, FileFormat, tuple[str, ...]]:
+    data: bytes, name: str, ending: str, declared: FileFormat | None = None, exact: Collection[str] = (), *,
+    published: bool = False,
+) -> tuple[pl.DataFrame, FileFormat, tuple[str, ...]]:  # fmt: skip
     """A table, how its bytes were read, and what had to be guessed for it.
 
-    The columns named in `exact` are texts where a number or truth value would be written back otherwise.
+    The columns named in `exact` are texts where a number or truth value would be written back otherwise. Where the table
+    is a `published` one, rows without anything are records.
     """
     if not data.strip():
         raise InputError(f"The file {name} is empty. A header line and rows were expected.")
@@ -52,8 +54,9 @@ def read_text(
     marks = declared or found_marks(text, encoding, ending, notes, named)
     names = header(text, marks.separator, name, notes)
     if len(names) > 1 and has_blank_lines(text, marks.separator):
-        text, empty = without_blank_lines(text, marks.separator)
-        notes += left_out(empty)
+        lines = RecordLines(io.StringIO(text, newline="\n"), marks.separator, published=published)
+        text = "".join(lines)
+        notes += left_out(lines.empty)
     _refuse_ragged(text, marks.separator, len(names), name)
     try:
         frame = pl.read_csv(
@@ -101,7 +104,8 @@ def has_blank_lines(text: str, separator: str) -> bool:
 class RecordLines:
     r"""The lines of a text file without those that hold nothing, or nothing but marks between cells: they are no records.
 
-    Spreadsheet programs leave such lines at the end of a table. Inside quotes they belong to a cell.
+    Spreadsheet programs leave such lines at the end of a table. Inside quotes they belong to a cell. In a `published` table
+    marks between cells alone are a record all of which is suppressed.
 
     Attributes
     ----------
@@ -116,8 +120,8 @@ class RecordLines:
     (['a,b\n', '1,"x\n', ',\n', 'y"\n'], 1)
     """
 
-    def __init__(self, lines: Iterable[str], separator: str) -> None:
-        self._lines, self._separator = lines, separator
+    def __init__(self, lines: Iterable[str], separator: str, *, published: bool = False) -> None:
+        self._lines, self._separator = lines, "" if published else separator
         self.empty = 0
 
     def __iter__(self) -> Iterator[str]:
@@ -129,12 +133,6 @@ class RecordLines:
             elif cells:
                 self.empty += 1
             inside ^= line.count('"') % 2 == 1
-
-
-def without_blank_lines(text: str, separator: str) -> tuple[str, int]:
-    """A text without blank lines, and how many of them had marks between cells."""
-    lines = RecordLines(io.StringIO(text, newline="\n"), separator)
-    return "".join(lines), lines.empty
 
 
 def with_empty_records(frame: pl.DataFrame) -> pl.DataFrame:

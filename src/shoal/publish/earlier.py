@@ -62,7 +62,7 @@ def with_earlier(
     """
     if request.earlier is None:
         return status, ()
-    before = read_table(str(request.earlier), request.file, exact=request.as_written)
+    before = read_table(str(request.earlier), request.file, exact=request.as_written, published=True)
     shared = _shared(before.columns, roles)
     kept = rows.to_numpy()
     if _same_people(before.height, kept):
@@ -97,12 +97,12 @@ def _digests(request: ProtectionRequest, roles: Roles, folder: Path) -> tuple[li
 
     path = Path(str(request.earlier))
     if not path.is_dir() and path.suffix.lower() not in ENDINGS:
-        before = read_table(path, request.file, exact=request.as_written)
+        before = read_table(path, request.file, exact=request.as_written, published=True)
         shared = _shared(before.columns, roles)
         return shared, RowClasses.of(pl.Series(ROW, np.arange(before.height)), before, shared).digests
     work = folder / "earlier"
     work.mkdir(exist_ok=True)
-    source = open_source(path, work, request.file, request.as_written)
+    source = open_source(path, work, request.file, request.as_written, published=True)
     shared = _shared(list(source.types), roles)
     batches = [RowClasses.of(each[ROW], each, shared) for each in source.numbered(shared)]
     return shared, RowClasses.joined(batches).digests

@@ -83,8 +83,9 @@ class BatchFiles:
 
 
 def open_source(
-    path: str | Path, work: Path, declared: FileFormat | None = None, exact: Collection[str] = ()
-) -> BatchFiles:
+    path: str | Path, work: Path, declared: FileFormat | None = None, exact: Collection[str] = (), *,
+    published: bool = False,
+) -> BatchFiles:  # fmt: skip
     """Open a file or a folder of files of one kind; text files are converted into the work folder.
 
     Text is read as `declared`, or as found in each file, and by the rules by which `io.read_source` reads it.
@@ -105,7 +106,7 @@ def open_source(
     notes: list[str] = []
     marks = None
     if endings & set(io.TEXT):
-        files, marks = converted(files, work, declared, notes, exact)
+        files, marks = converted(files, work, declared, notes, exact, published=published)
     described = [_described(file) for file in files]
     n_rows = sum(count for _, count in described)
     held = [(file, types) for file, (types, count) in zip(files, described, strict=True) if count]

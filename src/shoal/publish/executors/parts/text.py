@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -28,12 +28,13 @@ class _Text:
 
 
 def converted(
-    files: list[Path], work: Path, declared: FileFormat | None, notes: list[str], exact: Collection[str] = ()
-) -> tuple[list[Path], FileFormat]:
+    files: list[Path], work: Path, declared: FileFormat | None, notes: list[str], exact: Collection[str] = (), *,
+    published: bool = False,
+) -> tuple[list[Path], FileFormat]:  # fmt: skip
     """Text files as Arrow files in the work folder, each column of one type over all of them."""
     cells, texts = [], []
     for number, file in enumerate(files):
-        text = _opened(file, work / f"input-{number:05d}.csv", declared, notes)
+        text = _opened(file, work / f"input-{number:05d}.csv", declared, notes, published=published)
         _refuse_ragged(text)
         target = work / f"texts-{number:05d}.arrow"
         _write_cells(text, target)
@@ -54,7 +55,9 @@ def converted(
     return made, texts[0].marks
 
 
-def _opened(file: Path, utf8: Path, declared: FileFormat | None, notes: list[str]) -> _Text:
+def _opened(
+    file: Path, utf8: Path, declared: FileFormat | None, notes: list[str], *, published: bool
+) -> _Text:
     """A file with its encoding, marks and header; rewritten where it is not UTF-8 with ordinary line ends."""
     name = repr(str(file))
     head = _head(file)
@@ -79,8 +82,13 @@ def _opened(file: Path, utf8: Path, declared: FileFormat | None, notes: list[str
     named, rest = io.named_mark(sample)
     marks = declared or io.found_marks(sample[rest:], encoding, file.suffix.lower(), notes, named)
     names = tuple(io.header(sample[rest:], marks.separator, name, notes))
-    if rest or (len(names) > 1 and _has_blank_lines(text, marks.separator)):
-        notes += io.left_out(_records_only(text, utf8, rest, marks.separator, blank=len(names) > 1))
+    several = len(names) > 1
+    if rest or (several and _has_blank_lines(text, marks.separator)):
+        with text.open(encoding="utf-8-sig", newline="\n") as lines:
+            lines.read(rest)
+            records = io.RecordLines(lines, marks.separator, published=published)
+            _replace(utf8, records if several else lines)
+        notes += io.left_out(records.empty)
         text = utf8
     return _Text(file, text, marks, names)
 
@@ -94,18 +102,12 @@ def _has_blank_lines(file: Path, separator: str) -> bool:
     return False
 
 
-def _records_only(file: Path, target: Path, start: int, separator: str, *, blank: bool) -> int:
-    """Write the header and the records alone, from a character of the file on; how many empty rows were left out."""
-    whole = target.with_suffix(".lines")
-    with (
-        file.open(encoding="utf-8-sig", newline="\n") as source,
-        whole.open("w", encoding="utf-8", newline="") as sink,
-    ):
-        source.read(start)
-        lines = io.RecordLines(source, separator)
-        sink.writelines(lines if blank else source)
-    whole.replace(target)
-    return lines.empty
+def _replace(file: Path, lines: Iterable[str]) -> None:
+    """Write lines to a file that may be the one they come from."""
+    whole = file.with_suffix(".lines")
+    with whole.open("w", encoding="utf-8", newline="") as sink:
+        sink.writelines(lines)
+    whole.replace(file)
 
 
 def _head(file: Path) -> bytes:
