@@ -81,6 +81,7 @@ def test_all_entries_but_stored_answers_are_rows_and_pages_join(ledger):
         ({"text": "%"}, lambda each: "%" in each.body),
         ({"since": "2000-01-01", "until": "2999-01-01"}, lambda each: True),
         ({"until": "2000-01-01"}, lambda each: False),
+        ({"since": "20000101", "until": "9999-12-31"}, lambda each: True),
     ],
 )
 def test_filters_keep_what_they_say(ledger, filters, keep):

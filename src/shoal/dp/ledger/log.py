@@ -137,11 +137,11 @@ def _conditions(filters: Filters, answered: Any) -> list[Any]:
         wanted.append(ENTRIES.c.analyst == filters.analyst)
     if filters.text is not None:
         wanted.append(ENTRIES.c.body.contains(filters.text, autoescape=True))
+    day = sa.func.substr(ENTRIES.c.at, 1, len("2026-03-01"))
     if filters.since is not None:
-        wanted.append(ENTRIES.c.at >= filters.since)
+        wanted.append(day >= datetime.date.fromisoformat(filters.since).isoformat())
     if filters.until is not None:
-        day = datetime.date.fromisoformat(filters.until) + datetime.timedelta(days=1)
-        wanted.append(ENTRIES.c.at < day.isoformat())
+        wanted.append(day <= datetime.date.fromisoformat(filters.until).isoformat())
     if filters.state == "answered":
         wanted += [ENTRIES.c.kind == "charge", answered]
     elif filters.state == LOST:
