@@ -594,6 +594,12 @@ def test_a_dependent_value_that_is_no_number_is_the_lower_bound_and_is_not_quote
         ("SELECT COUNT(*) FROM t WHERE age = '" + "9" * 19_000 + "x'", "at most"),
         ("SELECT " + "1" * 10_000_000, "at most 20000 characters"),
         ("SELECT COUNT(*) FROM t WHERE age > 1e400", "below 1e308"),
+        ("SELECT COUNT(*) FROM t WHERE age > " + "9" * 400, "below 1e308"),
+        ("SELECT SUM(age - " + "9" * 400 + ") FROM t", "below 1e308"),
+        ("SELECT COUNT(*) / " + "9" * 400 + " FROM t", "below 1e308"),  # broke off after its charge
+        ("SELECT COUNT(*) FROM t LIMIT " + "9" * 5000, "need a whole number"),
+        ("SELECT COUNT(*) FROM t WHERE age > INTERVAL '²' DAY", "whole number of days"),
+        ("SELECT COUNT(*) FROM t WHERE age > INTERVAL '--5' DAY", "whole number of days"),
     ],
 )
 def test_long_and_odd_questions_cost_no_time_and_no_budget(sql, words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -108,7 +109,7 @@ def amount_for(plan: Plan, error: Any) -> int:
         Above 0, in what the figures are counted in.
     """
     number = isinstance(error, (int, float)) and not isinstance(error, bool)
-    if not number or not math.isfinite(error) or error <= 0:
+    if not number or not 0 < error <= sys.float_info.max:
         raise ParameterError(f"'error' must be a number above 0. Got {error!r}.")
     for each in plan.lowered.outputs:
         if not isinstance(each.value, FigureOf):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 OPERATORS = ("=", "<>", "<", "<=", ">", ">=")
 INFIX = ("+", "-", "*", "/", "%", "||")
+TOO_LARGE = "A number in a query must be below 1e308."
 _OPPOSITE = {"=": "<>", "<>": "=", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}
 _MIRRORED = {"=": "=", "<>": "<>", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
@@ -180,6 +181,10 @@ class Literal(Expr):
     """A constant."""
 
     value: Any
+
+    def __post_init__(self) -> None:
+        if isinstance(self.value, int) and abs(self.value) >= 10**308:  # which no float can hold
+            raise QueryError(TOO_LARGE)
 
     def __str__(self) -> str:
         text = constant_text(self.value)

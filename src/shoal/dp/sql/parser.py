@@ -7,11 +7,13 @@ dialects guess. Depth and length are bounded, so that any text ends in a query o
 from __future__ import annotations
 
 import datetime
+import re
 from abc import ABC, abstractmethod
 from typing import Any
 
 from shoal.dp.sql.cursor import Cursor
 from shoal.dp.sql.expressions import (
+    TOO_LARGE,
     And,
     Call,
     Case,
@@ -29,6 +31,8 @@ from shoal.dp.sql.expressions import (
 )
 from shoal.dp.sql.words import COMPARISONS, RESERVED, TYPES
 from shoal.errors import QueryError
+
+_DAYS = re.compile("-?[0-9]{1,9}")
 
 
 class Parser(Cursor, ABC):
@@ -280,7 +284,7 @@ class Parser(Cursor, ABC):
         parts = amount.text.split() if amount.kind == "text" else [amount.text]
         unit = parts[1].upper() if len(parts) == 2 else self.take().word
         days = {"DAY": 1, "DAYS": 1, "WEEK": 7, "WEEKS": 7}.get(unit)
-        if days is None or not parts or not parts[0].lstrip("-").isdigit():
+        if days is None or not parts or not _DAYS.fullmatch(parts[0]):
             raise QueryError("INTERVAL may be a whole number of days or weeks, such as INTERVAL '30' DAY.")
         return Literal(int(parts[0]) * days)
 
@@ -329,7 +333,7 @@ def _number(text: str) -> int | float:
     except ValueError:
         value = float(text)
     if abs(value) == float("inf"):
-        raise QueryError("A number in a query must be below 1e308.")
+        raise QueryError(TOO_LARGE)
     return value
 
 

@@ -12,6 +12,8 @@ from shoal.dp.sql.statement import FromItem, InSelect, Item, Join, NamedTable, S
 from shoal.dp.sql.words import RESERVED
 from shoal.errors import QueryError
 
+_LONGEST = 18  # digits of LIMIT and OFFSET
+
 
 @dataclass(frozen=True, eq=False)
 class Statement:
@@ -143,7 +145,7 @@ class Reader(GroupParser):
 
     def _whole(self) -> int:
         token = self.take()
-        if token.kind != "number" or not token.text.isdigit():
+        if token.kind != "number" or not token.text.isdigit() or len(token.text) > _LONGEST:
             raise QueryError(f"LIMIT, TOP and OFFSET need a whole number. Got {token.text[:20]!r}.")
         return int(token.text)
 
