@@ -192,6 +192,22 @@ def test_a_period_that_the_ledger_did_not_learn_of_is_made_known_with_the_next(t
         assert said == ["period 1 of stream 's'", "period 2 of stream 's'"]
 
 
+def test_who_adds_to_one_file_a_moment_before_another_is_told_as_well(tmp_path, monkeypatch):
+    """The other makes both periods known; the first was then told of an older or another copy."""
+    with Session(NONE, SCHEMA, ledger=tmp_path / "l.db") as session:
+        first, second = (session.stream("s", COUNT, epsilon=1.0, periods=20) for _ in range(2))
+
+        def late(*words, **more):
+            monkeypatch.undo()
+            assert second.add(rows(1)).period == 2
+            return stream_module.add_step(*words, **more)
+
+        monkeypatch.setattr(stream_module, "add_step", late)
+        assert first.add(rows(1)).period == 1
+        said = [each.body for each in session.ledger.entries() if each.kind == "event"]
+        assert said == ["period 1 of stream 's'", "period 2 of stream 's'"]
+
+
 def test_a_person_counts_so_many_rows_in_all_periods_together(tmp_path):
     schema = Schema(SCHEMA.columns, id="visits", budget=1e6, unit=Unit("who", 3))
     with Session(NONE, schema) as session:

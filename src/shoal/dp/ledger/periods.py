@@ -11,14 +11,11 @@ from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.statements import PreparedStatement
 from shoal.dp.ledger.writer import Writer
 
-_LAST = PreparedStatement(
-    sa.select(ENTRIES.c.body, ENTRIES.c.nonce)
-    .where(
-        ENTRIES.c.dataset == sa.bindparam("d"), ENTRIES.c.key == sa.bindparam("k"), ENTRIES.c.kind == "event"
-    )
-    .order_by(ENTRIES.c.seq.desc())
-    .limit(1)
+_PERIODS = sa.select(ENTRIES.c.body, ENTRIES.c.nonce).where(
+    ENTRIES.c.dataset == sa.bindparam("d"), ENTRIES.c.key == sa.bindparam("k"), ENTRIES.c.kind == "event"
 )
+_LAST = PreparedStatement(_PERIODS.order_by(ENTRIES.c.seq.desc()).limit(1))
+_OF_WORD = PreparedStatement(_PERIODS.where(ENTRIES.c.nonce == sa.bindparam("w")).limit(1))
 
 
 @dataclass(frozen=True)
@@ -57,13 +54,14 @@ def note_period(ledger: Ledger, dataset: str, key: str, period: NotedPeriod, *, 
     Returns
     -------
     bool
-        Whether it was noted; otherwise another copy of the stream has answered it.
+        Whether the ledger has this period now; otherwise another copy of the stream has answered it.
     """
     ledger.ready()
 
     def write(writer: Writer) -> bool:
-        if _noted(_LAST.run(writer.connection, {"d": dataset, "k": _key(key)})).number >= period.number:
-            return False
+        names = {"d": dataset, "k": _key(key)}
+        if _noted(_LAST.run(writer.connection, names)).number >= period.number:
+            return _OF_WORD.run(writer.connection, {**names, "w": period.word}) is not None
         last = writer.last(dataset, by)
         writer.add(last, "event", by, _key(key), body=f"period {period.number} of {what}", nonce=period.word)
         return True
