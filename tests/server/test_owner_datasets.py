@@ -10,7 +10,10 @@ import time
 
 import pytest
 
+from shoal.errors import ParameterError
+from shoal.server.config import Config
 from shoal.server.dataset_files import DatasetFiles
+from shoal.server.service import Service
 
 from .conftest import LiveServer
 
@@ -183,6 +186,50 @@ def test_questions_go_on_while_their_data_set_is_changed_taken_out_and_brought_b
         assert spent["spent"] == pytest.approx(0.01 * statuses.count(200))
     with growing.http(growing.book.add("fish-aud", "auditor")) as auditor:
         assert auditor.get("/api/v1/log/check").json()["holds"]
+
+
+@pytest.mark.parametrize("harm", ["no table", "no facts", "no schema", "a folder"])
+def test_a_data_set_that_cannot_be_read_stays_as_it_was_and_stops_nobody(tmp_path, harm):
+    """Once a second somebody was told of it, with the server's path, whatever data set they asked."""
+    config = config_of(tmp_path)
+    files = DatasetFiles(tmp_path / "datasets")
+    files.save(files.draft(tmp_path / "pets.csv", ".csv"), SCHEMA, {"modes": ["dp"], "budget": 5.0})
+    service = Service(config)
+    place = files.folder / "pets"
+    (place / {"no table": "table-1.csv", "no schema": "schema-1.toml"}.get(harm, "dataset.toml")).unlink()
+    if harm == "a folder":
+        (place / "dataset.toml").mkdir()
+    if harm == "no facts":
+        (place / "dataset.toml").write_text("modes = [")
+    files._changed()
+    assert service.is_stale()
+    service.reload()
+    assert sorted(service.datasets) == ["cats", "pets"]
+    assert service.ask("pets", "SELECT COUNT(*) FROM t", 1.0, None, "ann").epsilon == 1.0
+    service.close()
+    again = Service(config)
+    assert list(again.datasets) == ["cats"]
+    again.close()
+
+
+@pytest.mark.parametrize("name", ["drafts", "revision"])
+def test_a_data_set_is_not_called_like_a_file_of_the_folder(tmp_path, name):
+    (tmp_path / "pets.csv").write_text(TABLE)
+    files = DatasetFiles(tmp_path / "datasets")
+    draft = files.draft(tmp_path / "pets.csv", ".csv")
+    with pytest.raises(ParameterError, match="not 'drafts'"):
+        files.save(draft, SCHEMA.replace('"pets"', f'"{name}"'), {"modes": ["dp"], "budget": 5.0})
+
+
+def config_of(folder):
+    """A configuration with one data set, `cats`, and a folder for others."""
+    (folder / "pets.csv").write_text(TABLE)
+    (folder / "cats.toml").write_text(SCHEMA.replace('"pets"', '"cats"'))
+    (folder / "shoal.toml").write_text(
+        '[server]\nledger = "ledger.db"\nslot_seconds = 0\n'
+        '[datasets.cats]\nfile = "pets.csv"\nschema = "cats.toml"\nbudget = 5.0\n'
+    )
+    return Config.from_toml(folder / "shoal.toml")
 
 
 def test_only_owners_and_only_allowed_places(growing):

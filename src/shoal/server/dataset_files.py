@@ -18,7 +18,7 @@ from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.loading.quality import ColumnQuality, quality
 from shoal.dp.loading.sources import read_private
 from shoal.engine.guess import guess_schema
-from shoal.errors import InputError, ParameterError
+from shoal.errors import InputError, ParameterError, ShoalError
 from shoal.io import FORMATS, read_source, write_text
 from shoal.schema import Schema, read_codebook
 from shoal.server.opening import open_sessions
@@ -78,14 +78,17 @@ class DatasetFiles:
         except OSError:
             return 0
 
-    def read(self) -> dict[str, ServedDataset]:
-        """All data sets of the folder."""
-        found = {}
+    def read(self) -> tuple[dict[str, ServedDataset], dict[str, Exception]]:
+        """All data sets of the folder by their ids; of those that cannot be read, why."""
+        found, broken = {}, {}
         for path in sorted(self.folder.glob(f"*/{FACTS}")):
-            facts = tomllib.loads(path.read_text(encoding="utf-8"))
-            made = dataset_of(facts, path.parent, str(path))
-            found[made.schema.id] = made
-        return found
+            try:
+                facts = tomllib.loads(path.read_text(encoding="utf-8"))
+                made = dataset_of(facts, path.parent, str(path))
+                found[made.schema.id] = made
+            except (ShoalError, OSError, ValueError) as error:
+                broken[path.parent.name] = error
+        return found, broken
 
     def draft(self, source: Path | Any, ending: str, codebook: tuple[str, bytes] | None = None) -> str:
         """Take a table in, a path or a file that is open, and give the name of the draft.
@@ -221,9 +224,10 @@ class DatasetFiles:
         codebook = table.parent / SCHEMA
         write_text(schema, codebook)
         made = dataset_of(facts | {"file": table.name, "schema": codebook.name}, table.parent, "The data set")
-        if not _NAME.fullmatch(made.schema.id):
+        if not _NAME.fullmatch(made.schema.id) or made.schema.id in ("drafts", "revision"):
             raise ParameterError(
-                f"'id' in the schema must be 1 to 64 letters, digits, _ and -. Got {made.schema.id[:80]!r}."
+                "'id' in the schema must be 1 to 64 letters, digits, _ and -, and not 'drafts' or 'revision'. "
+                f"Got {made.schema.id[:80]!r}."
             )
         return made
 

@@ -133,14 +133,16 @@ class Service:
             seen = self.files.revision()
             if seen == self._seen:
                 return
-            found = self.files.read()
+            found, broken = self.files.read()
             for name, facts in found.items():
                 if name not in self.config.datasets and self.datasets.get(name) != facts:
                     try:
                         self._open(name, facts)
-                    except ShoalError as error:
-                        log.error(json.dumps({"event": "data set not loaded", "error": type(error).__name__}))
-            for name in set(self.datasets) - set(found) - set(self.config.datasets):
+                    except Exception as error:  # whoever asks about another data set has no part in it
+                        broken[name] = error
+            for error in broken.values():
+                log.error(json.dumps({"event": "data set not loaded", "error": type(error).__name__}))
+            for name in set(self.datasets) - set(found) - set(broken) - set(self.config.datasets):
                 for each in (self._sessions, self.datasets, self._quality, self.frames):
                     each.pop(name, None)
                 self.tables.forget(name)
