@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 import sys
 
 import pytest
 
+from shoal.dp.ledger.rights import Rights
 from shoal.errors import ParameterError
 from shoal.server.access import read_people, read_teams
 from shoal.server.accounts import Accounts
+from shoal.server.refusals import UnknownError
+from shoal.server.service import Service
 
 from .conftest import LiveServer
+from .test_owner_datasets import config_of
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +70,25 @@ def test_a_closed_data_set_does_not_exist_for_others(guarded):
         rows = auditor.get("/api/v1/log/questions", params={"state": "changes by owners"}).json()["rows"]
         assert any("only ann" in each["text"] and each["analyst"] == "olga" for each in rows)
         assert auditor.get("/api/v1/log/check").json()["holds"]
+
+
+def test_a_closed_data_set_and_none_are_refused_at_the_same_time(tmp_path, monkeypatch):
+    """The ledger was read for one of them only: hundreds of tries told which data sets there are."""
+    config = config_of(tmp_path)
+    service = Service(dataclasses.replace(config, slot_seconds=0.1))
+    service.ledger.set_rights("cats", lambda _: Rights(False, {"ben": None}))
+    waits = []
+    monkeypatch.setattr("shoal.server.service.time.sleep", waits.append)
+    for _ in range(2):  # with rights that were just read too
+        for name in ("cats", "none"):
+            assert not service.lets_in(name, "ann")
+            with pytest.raises(UnknownError, match="There is no data set"):
+                service.require(name, "ann")
+    assert len(waits) == 4
+    assert all(0 < each <= 0.1 for each in waits)
+    service.require("cats", "ben")
+    assert service.lets_in("cats", "ben")
+    service.close()
 
 
 def test_more_budget_is_asked_for_granted_and_written_in_the_log(guarded):

@@ -53,9 +53,7 @@ def require(roles: frozenset[str] | None) -> Callable[[Request], Awaitable[None]
         dataset = request.path_params.get("dataset")
         if dataset is not None and account.role not in ("owner", "auditor"):
             service = request.app.state.service
-            if service.has_fresh_rights(dataset):
-                service.require(dataset, account.name)
-            else:
+            if not service.lets_in(dataset, account.name):
                 await run_in_threadpool(service.require, dataset, account.name)
 
     return check

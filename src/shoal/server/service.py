@@ -30,7 +30,7 @@ from shoal.dp.loading.sources import Source
 from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
 from shoal.dp.past import Past, held, past
 from shoal.dp.session import Session
-from shoal.errors import BudgetError, ParameterError, QueryError, ShoalError
+from shoal.errors import BudgetError, ParameterError, QueryError
 from shoal.schema import Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.budgets import Budget, DatasetSpending, Left
@@ -186,20 +186,26 @@ class Service:
         return [name for name in list(self.datasets) if self._rights_of(name).may_ask(analyst)]
 
     def require(self, dataset: str, analyst: str) -> None:
-        """Raise the error of a data set that is not there for who may not ask it."""
-        if dataset in self._sessions and not self._rights_of(dataset).may_ask(analyst):
+        """Raise the error of a data set that is not there for who may not ask it; it leaves at the end of a slot."""
+        started = time.monotonic()
+        if dataset not in self._sessions or not self._rights_of(dataset).may_ask(analyst):
+            if self.config.slot_seconds:
+                time.sleep(-(time.monotonic() - started) % self.config.slot_seconds)
             raise UnknownError(f"There is no data set {dataset!r}.")
-        self.session(dataset)
 
-    def has_fresh_rights(self, dataset: str) -> bool:
-        """Whether `require` can tell without asking the ledger."""
-        return time.monotonic() - self._rights.get(dataset, (-math.inf, OPEN))[0] <= FRESH_SECONDS
+    def lets_in(self, dataset: str, analyst: str) -> bool:
+        """Whether `require` lets an analyst in without asking the ledger."""
+        at, rights = self._rights.get(dataset, (-math.inf, OPEN))
+        fresh = time.monotonic() - at <= FRESH_SECONDS
+        return fresh and dataset in self._sessions and rights.may_ask(analyst)
 
     def _rights_of(self, dataset: str) -> Rights:
         """Who may ask, at most a second old; the ledger itself decides at each charge."""
-        if not self.has_fresh_rights(dataset):
-            self._rights[dataset] = (time.monotonic(), self.ledger.rights(dataset))
-        return self._rights[dataset][1]
+        at, rights = self._rights.get(dataset, (-math.inf, OPEN))
+        if time.monotonic() - at > FRESH_SECONDS:
+            rights = self.ledger.rights(dataset)
+            self._rights[dataset] = (time.monotonic(), rights)
+        return rights
 
     def ask(
         self,
