@@ -16,6 +16,7 @@ import pytest
 
 from shoal.dp.ledger.backup import backup, restore
 from shoal.dp.ledger.claims import Amount, Caps, Claim
+from shoal.dp.ledger.entries import ENTRIES, HEAD
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.store import _Job
 from shoal.dp.session import Session
@@ -317,6 +318,21 @@ def test_a_ledger_file_taken_away_while_it_is_in_use_serves_nobody(tmp_path, how
             opened.head()
     with Ledger(tmp_path / "moved" / "l.db", secret=tmp_path / "l.db.secret") as before:
         assert before.spent("d") == 100_000
+
+
+def test_a_ledger_rolled_back_in_place_serves_nobody(ledger):
+    """Its file is the same one, and what was checked last is still there; but charges made since are gone."""
+    ask(ledger)
+    ledger.ready()
+    before = ledger.head()
+    ask(ledger, key="another")
+    with ledger.store.engine.begin() as connection:
+        connection.execute(ENTRIES.delete().where(ENTRIES.c.seq > before.seq))
+        connection.execute(HEAD.update().values(seq=before.seq, hash=before.hash))
+    for key in ("another", "a third"):
+        with pytest.raises(LedgerError, match=r"entry \d was changed or is gone"):
+            ask(ledger, key=key)
+    assert ledger.spent("d") == 100_000
 
 
 def test_what_cannot_be_opened_is_one_sentence(tmp_path):

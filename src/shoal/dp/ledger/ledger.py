@@ -398,7 +398,9 @@ class Ledger:
     def _mark(self, writer: Writer) -> None:
         writer.add(Last("", NO_UNIT, 0, 0, 0), "secret", "", SECRET_KEY, body=self._secret.mark)
 
-    def _committed(self) -> None:
+    def _committed(self, kept: Head | None) -> None:
+        if kept is not None:
+            self._watch.keep(kept)
         if self._anchor is not None:
             self._anchor.soon(self.head)
 

@@ -50,6 +50,7 @@ MOVE_HEAD = PreparedStatement(
     HEAD.update().where(HEAD.c.id == 1).values(seq=sa.bindparam("s"), hash=sa.bindparam("h"))
 )
 ADD = PreparedStatement(ENTRIES.insert())
+HASH_OF = PreparedStatement(sa.select(ENTRIES.c.hash).where(ENTRIES.c.seq == sa.bindparam("s")))
 LAST_OF_DATASET = PreparedStatement(_LAST)
 LAST_OF_ANALYST = PreparedStatement(_LAST.where(*_is_of(analyst="a")))
 LAST_BODY = PreparedStatement(_OF_KEY.where(*_is_of(kind="w")).order_by(ENTRIES.c.seq.desc()).limit(1))

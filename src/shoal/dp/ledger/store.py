@@ -33,9 +33,9 @@ class Store:
     slot : float
         Times of entries are whole slots.
     before : callable
-        Given the head that a transaction found, before anything is added to it.
+        Given the head that a transaction found, before anything is added to it, and what gives the hash of an entry.
     after : callable
-        Called when a transaction is through.
+        Called when a transaction is through; given the ledger's head if that is on the disk for certain.
     """
 
     def __init__(
@@ -43,8 +43,8 @@ class Store:
         where: str | Path | None,
         hook: Callable[[str], None],
         slot: float,
-        before: Callable[[Head], None],
-        after: Callable[[], None],
+        before: Callable[[Head, Callable[[int], str | None]], None],
+        after: Callable[[Head | None], None],
     ) -> None:
         self._hook, self._slot, self._before, self._after = hook, slot, before, after
         self.engine = make_engine(where)
@@ -194,14 +194,14 @@ class Store:
             self._require_same_file()
             with self._alone, self.engine.connect() as connection, transaction(connection, durable):
                 writer = Writer(connection, self._hook, self._known, self._slot)
-                self._before(writer.head)
+                self._before(writer.head, writer.hash_of)
                 for job in batch:
                     job.attempt(writer)
                 writer.finish()
                 self._hook("before-commit")
             writer.committed()
             lost = None
-            self._after()
+            self._after(writer.head if durable else None)
         except self._errors as error:
             lost = LedgerError(f"The ledger cannot be written: {reason_of(error)}.")
         except LedgerError as error:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from shoal.dp.ledger.chain import Replay
-from shoal.dp.ledger.entries import Head
+from shoal.dp.ledger.entries import NOWHERE, Head
 from shoal.dp.ledger.store import Store
 from shoal.errors import LedgerError
 
@@ -29,6 +29,7 @@ class ChainWatch:
         self.expects = expects
         self._replay, self._checking = Replay(expects), threading.RLock()
         self._checked_at, self._replayed_at = -math.inf, -math.inf
+        self._kept = NOWHERE
 
     def ready(self, store: Store, first_time: Callable[[], None]) -> None:
         """Raise `LedgerError` unless the chain holds; the first time call `first_time`, which may raise as well."""
@@ -62,13 +63,20 @@ class ChainWatch:
                 "'shoal ledger verify'."
             )
 
-    def see_no_less(self, head: Head) -> None:
-        """A ledger that has fewer entries than were checked was rolled back under our hands."""
+    def keep(self, head: Head) -> None:
+        """Remember a head that is on the disk for certain."""
+        self._kept = head
+
+    def see_no_less(self, head: Head, hash_of: Callable[[int], str | None]) -> None:
+        """Raise where entries that were checked, or were on the disk, are gone: it was rolled back under our hands."""
+        kept, problem = self._kept, ""
         if head.seq < self._replay.seq:
-            self._replay.problem = f"it had {self._replay.seq} entries and has {head.seq}"
-            raise LedgerError(
-                f"The ledger's chain is broken, so nothing is answered: {self._replay.problem}."
-            )
+            problem = f"it had {self._replay.seq} entries and has {head.seq}"
+        elif kept.seq > 0 and head != kept and hash_of(kept.seq) != kept.hash:
+            problem = f"entry {kept.seq} was changed or is gone"
+        if problem:
+            self._replay.problem = problem
+            raise LedgerError(f"The ledger's chain is broken, so nothing is answered: {problem}.")
 
     def _just_checked(self) -> bool:
         return time.monotonic() - self._checked_at < CHECK_SECONDS and not self._replay.problem

@@ -40,6 +40,7 @@ from shoal.dp.ledger.rights import OPEN, Rights
 from shoal.dp.ledger.secret import random_word
 from shoal.dp.ledger.statements import (
     ADD,
+    HASH_OF,
     LAST_BODY,
     LAST_OF_ANALYST,
     LAST_OF_DATASET,
@@ -91,6 +92,11 @@ class Writer:
         known.head = NOWHERE  # until this transaction is through
         self.now = _whole_slots(slot)
         self._looked: dict[tuple[str, str], tuple[bool, int]] = {}
+
+    def hash_of(self, seq: int) -> str | None:
+        """The hash of an entry; None where it is not there."""
+        row = HASH_OF.run(self.connection, {"s": seq})
+        return None if row is None else str(row[0])
 
     def last(self, dataset: str, analyst: str) -> Last:
         """Where they stand now."""
