@@ -15,6 +15,7 @@ import psutil
 import pytest
 
 from shoal import datasets
+from shoal.dp import Ledger
 
 SHOAL = [sys.executable, "-m", "shoal"]
 
@@ -234,6 +235,30 @@ def test_interruption_while_the_command_is_loaded(tmp_path, where):
     )
     assert (done.returncode, done.stderr) == (130, "shoal: Interrupted; nothing was written.\n")
     assert os.listdir(tmp_path) == ["t.csv"]
+
+
+CHARGED = """
+import os, signal, sys
+from shoal.cli import main
+from shoal.dp.answering import rows
+rows.compute = rows.partial = lambda *_: os.kill(os.getpid(), signal.SIGINT)
+main()
+"""
+
+
+def test_interruption_after_a_charge_says_that_it_stays(tmp_path):
+    (tmp_path / "t.csv").write_text("age\n30\n")
+    (tmp_path / "s.toml").write_text(
+        '[table]\nid = "t"\nbudget = 1.0\nversion = "1"\n[columns.age]\nbounds = [0, 99]\n'
+    )
+    words = ["ask", "t.csv", "SELECT COUNT(*) FROM t", "--schema", "s.toml", "--epsilon", "0.5"]
+    done = subprocess.run(
+        [sys.executable, "-c", CHARGED, *words], check=False, capture_output=True, text=True, cwd=tmp_path
+    )
+    assert done.returncode == 130
+    assert "What was charged stays charged" in done.stderr
+    with Ledger(tmp_path / "s.ledger.db") as ledger:
+        assert ledger.spent("t") == 500_000
 
 
 def test_help_answers_at_once(run, tmp_path):

@@ -9,11 +9,13 @@ from __future__ import annotations
 import gc
 import os
 import signal
+import sys
 from types import FrameType
 
 from shoal.lazy import loaded_when_used
 
 INTERRUPTED = "Interrupted; nothing was written."
+CHARGED = "Interrupted; no file was written. What was charged stays charged, and a period that a stream took in stays in it."
 EXIT_CODE = 130
 
 __getattr__ = loaded_when_used(__name__, {"app": "shoal.cli._commands"})
@@ -37,9 +39,14 @@ def _leave(_signal: int, _frame: FrameType | None) -> None:
     leave()
 
 
+def interrupted() -> str:
+    """What is said of a command that was interrupted: once a ledger may have been opened, charges are not taken back."""
+    return CHARGED if "shoal.dp.ledger.ledger" in sys.modules else INTERRUPTED
+
+
 def leave() -> None:
     """End the process as an interrupted one, with a word if anybody can hear it."""
     try:
-        os.write(2, f"shoal: {INTERRUPTED}\n".encode())
+        os.write(2, f"shoal: {interrupted()}\n".encode())
     finally:
         os._exit(EXIT_CODE)

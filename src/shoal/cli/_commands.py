@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from shoal import __version__
-from shoal.cli import EXIT_CODE, INTERRUPTED, _interrupt, _output
+from shoal.cli import EXIT_CODE, _interrupt, _output, interrupted
 from shoal.errors import ImportFailedError, InternalError, ShoalError
 from shoal.typing import Keywords
 
@@ -93,7 +93,7 @@ def run() -> None:
     except _CommandError as error:
         code = _fail(" ".join(error.format_message().split()), 2)  # type: ignore[attr-defined]
     except (typer.Abort, KeyboardInterrupt):
-        code = _fail(INTERRUPTED, EXIT_CODE)
+        code = _fail(interrupted(), EXIT_CODE)
     except OSError as error:
         named = "" if error.filename is None else f"{str(error.filename)!r}: "
         code = _fail(f"{named}{error.strerror or error}.", 2)
