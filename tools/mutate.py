@@ -1,148 +1,153 @@
-"""Mutation testing of one module: change one thing at a time and see whether its tests notice.
+"""Mutation testing of modules: change one thing at a time and see whether the tests notice.
 
-    .venv/bin/python tools/mutate.py src/shoal/dp/ledger/chain.py tests/dp/test_ledger.py tests/dp/test_log.py
+    .venv/bin/python -m tools.mutate src/shoal/dp/ledger/chain.py tests/dp/test_ledger.py tests/dp/test_log.py
 
-Each mutant runs in a child that is forked after everything was imported, so that it costs what its tests cost: a
-change inside a function is put into the function that is there; others import the package anew. Survivors are printed with their lines; the exit code is 1 where there are any. Messages, annotations and
-docstrings are left alone: their words are no behaviour.
+What lies below `src` is changed, the rest are its tests. A first run without a change notes which tests reach which
+statement; a mutant is shown to those only, the quickest first, so many files of tests can be named. Each mutant runs in a
+child that is forked after the tests were collected: a change inside a function is put into the function that is there;
+others import the package anew. Survivors are printed with their lines; the exit code is 1 where there are any. Messages,
+annotations and docstrings are left alone: their words are no behaviour.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
-import copy
+import gc
 import importlib.abc
 import importlib.machinery
 import os
+import pickle
 import signal
 import sys
+import tempfile
+import threading
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import CodeType, FrameType, FunctionType, ModuleType
+from typing import Any
 
-COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
-    ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq, ast.NotEq: ast.Eq,
-    ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
-}  # fmt: skip
-OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
-    ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.FloorDiv, ast.FloorDiv: ast.Mult, ast.Div: ast.Mult,
-    ast.Mod: ast.FloorDiv, ast.LShift: ast.RShift, ast.RShift: ast.LShift, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
-}  # fmt: skip
+import pytest
+
+from tools.mutants import Mutant, mutants
+
+Tracer = Callable[[FrameType, str, object], Any]
 BEFORE = ("numpy", "numba", "polars", "pyarrow", "opendp.prelude", "scipy.stats")
 """Imported once, before the children are forked."""
 
 
+@dataclass(eq=False)
+class Reached:
+    """A plugin that notes what each test takes and which lines below a folder it reaches."""
+
+    folder: str
+    seconds: dict[str, float] = field(default_factory=dict)
+    lines: dict[str, dict[str, set[int]]] = field(default_factory=dict)
+    """The lines of each file, by test and by fixture."""
+    fixtures: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The fixtures of each test: what one of them reaches when it is made counts for all its tests."""
+    failed: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self._now: list[dict[str, set[int]]] = []
+        self._all: dict[CodeType, set[int]] = {}
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
+        """Watch a test."""
+        self.fixtures[item.nodeid] = tuple(getattr(item, "fixturenames", ()))
+        self._now, begun = [self.lines.setdefault(item.nodeid, {})], time.monotonic()
+        threading.settrace(self._call)
+        sys.settrace(self._call)
+        try:
+            return (yield)
+        finally:
+            sys.settrace(None)
+            threading.settrace(None)
+            self.seconds[item.nodeid] = time.monotonic() - begun
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+        """Watch the making of a fixture."""
+        self._now.append(self.lines.setdefault(fixturedef.argname, {}))
+        try:
+            return (yield)
+        finally:
+            self._now.pop()
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Remember a test that fails as it is."""
+        if report.failed:
+            self.failed.add(report.nodeid)
+
+    def _call(self, frame: FrameType, event: str, argument: object) -> Tracer | None:
+        code = frame.f_code
+        if not code.co_filename.startswith(self.folder):
+            return None
+        there = self._all.get(code) or self._all.setdefault(code, {at for *_, at in code.co_lines() if at})
+        reached = self._now[-1].setdefault(code.co_filename, set())
+        reached.add(code.co_firstlineno)
+        if reached >= there:
+            return None
+
+        def line(frame: FrameType, event: str, argument: object) -> Tracer:
+            reached.add(frame.f_lineno)
+            return line
+
+        return line
+
+    def tests(self, path: Path, lines: range) -> list[str]:
+        """The tests that reach one of these lines of a file, the quickest first; all tests for no lines."""
+        there = {
+            name for name, files in self.lines.items() if not files.get(str(path), set()).isdisjoint(lines)
+        }
+        fits = (
+            test
+            for test, made in self.fixtures.items()
+            if test not in self.failed and (not lines or not there.isdisjoint((test, *made)))
+        )
+        return sorted(fits, key=lambda test: self.seconds[test])
+
+
 @dataclass(frozen=True)
-class Mutant:
-    """One change: where it is, what it says, and the tree with it."""
+class Collected:
+    """A plugin that hands collected tests over to some work, instead of running them."""
 
-    line: int
-    what: str
-    tree: ast.Module
-    function: str = ""
-    """The qualified name of the function that holds the change; empty outside of functions."""
+    work: Callable[[pytest.Session], None]
 
-
-def mutants(tree: ast.Module) -> Iterator[Mutant]:
-    """Every change of one node that may change what the module does."""
-    skipped = set(_words(tree))
-    homes = dict(_homes(tree))
-    for number, node in enumerate(ast.walk(tree)):
-        if id(node) in skipped:
-            continue
-        for what in changes(node):
-            changed = copy.deepcopy(tree)
-            twin = next(each for at, each in enumerate(ast.walk(changed)) if at == number)
-            apply(twin, what)
-            yield Mutant(
-                getattr(node, "lineno", 0),
-                f"{ast.unparse(node)[:70]}  ->  {ast.unparse(twin)[:70]}",
-                changed,
-                homes.get(id(node), ""),
-            )
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        """Do the work."""
+        for each in session.items:
+            _leave_unshrunk(getattr(each, "obj", None))
+        self.work(session)
+        return True
 
 
-def _homes(tree: ast.AST, name: str = "") -> Iterator[tuple[int, str]]:
-    """The outermost function, by its qualified name, of each node in the body of one."""
-    for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.ClassDef):
-            yield from _homes(node, f"{name}{node.name}.")
-        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            inside = (each for part in node.body for each in ast.walk(part))
-            yield from ((id(each), f"{name}{node.name}") for each in inside)
+def _leave_unshrunk(test: Any) -> None:
+    """A property test ends at its first counterexample, whatever its size."""
+    if hasattr(test, _SETTINGS):
+        from hypothesis import Phase, settings
+
+        setattr(test, _SETTINGS, settings(getattr(test, _SETTINGS), phases=(Phase.explicit, Phase.generate)))
 
 
-def _words(tree: ast.Module) -> Iterator[int]:
-    """The ids of all nodes that say something to people or to the type checker only."""
-    for node in ast.walk(tree):
-        left_out: list[ast.AST] = []
-        if isinstance(node, ast.Raise | ast.JoinedStr):
-            left_out.append(node)
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            left_out.append(node)
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            left_out += [each for each in (node.returns, *(arg.annotation for arg in node.args.args)) if each]
-            left_out += [arg.annotation for arg in node.args.kwonlyargs if arg.annotation]
-            left_out += node.decorator_list
-        if isinstance(node, ast.ClassDef):
-            left_out += node.decorator_list  # as frozen=True, which only a mistake would notice
-        if isinstance(node, ast.AnnAssign):
-            left_out.append(node.annotation)
-        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
-            left_out.append(node)
-        for top in left_out:
-            yield from (id(each) for each in ast.walk(top))
+_SETTINGS = "_hypothesis_internal_use_settings"
 
 
-def changes(node: ast.AST) -> list[str]:
-    """The names of the changes that `apply` can make to a node."""
-    match node:
-        case ast.Compare(ops=[op]):
-            fits = type(op) in COMPARISONS
-        case ast.BinOp(op=op):
-            fits = type(op) in OPERATORS
-        case ast.UnaryOp(op=op):
-            fits = isinstance(op, ast.Not | ast.USub)
-        case ast.Constant(value=value):
-            fits = isinstance(value, int | float)
-        case ast.Return(value=value):
-            fits = value is not None and ast.unparse(value) != "None"
-        case ast.Expr(value=value):
-            fits = isinstance(value, ast.Call)
-        case _:
-            fits = isinstance(node, ast.BoolOp | ast.If | ast.IfExp)
-    if not fits:
-        return []
-    return ["always", "never"] if isinstance(node, ast.If | ast.IfExp) else ["changed"]
-
-
-def apply(node: ast.AST, what: str) -> None:
-    """Make the change named `what`, in place."""
-    match node, what:
-        case ast.Compare(), _:
-            node.ops = [COMPARISONS[type(node.ops[0])]()]
-        case ast.BinOp(), _:
-            node.op = OPERATORS[type(node.op)]()
-        case ast.BoolOp(), _:
-            node.op = ast.Or() if isinstance(node.op, ast.And) else ast.And()
-        case ast.UnaryOp(), _:
-            node.op = ast.UAdd() if isinstance(node.op, ast.USub) else ast.Not()
-            if isinstance(node.op, ast.Not):
-                node.operand = ast.UnaryOp(ast.Not(), node.operand)
-        case ast.Constant(value=bool() as value), _:
-            node.value = not value
-        case ast.Constant(value=int() | float() as value), _:
-            node.value = value + 1
-        case ((ast.If() | ast.IfExp()), _):
-            node.test = ast.Constant(what == "always")
-        case ast.Return(), _:
-            node.value = ast.Constant(None)
-        case ast.Expr(), _:
-            node.value = ast.Constant(None)
-    ast.fix_missing_locations(node)
+def run(session: pytest.Session, tests: Sequence[str], *, until_one_fails: bool = True) -> bool:
+    """Run some tests of a session in this order; whether all hold."""
+    there = {each.nodeid: each for each in session.items}
+    items = [there[each] for each in tests]
+    for item, following in zip(items, [*items[1:], None], strict=True):
+        session.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
+        if session.testsfailed and until_one_fails:
+            break
+    session._setupstate.teardown_exact(None)  # noqa: SLF001  # else servers that fixtures started go on
+    return not session.testsfailed
 
 
 class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -166,27 +171,77 @@ class Changed(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         exec(compile(self._tree, str(self._path), "exec"), vars(module))
 
 
-def survives(mutant: Mutant, module: str, path: Path, tests: list[str], seconds: float) -> bool:
-    """Run the tests in a child; a mutant that they do not end on is found too."""
+def watch(session: pytest.Session, folder: str, kept: Path) -> Reached:
+    """Run the tests without a change, in a child, and keep what was noted."""
+    if not kept.exists() or not kept.stat().st_size:
+        seen = Reached(folder)
+
+        def note() -> int:
+            session.config.pluginmanager.register(seen)
+            run(session, [each.nodeid for each in session.items], until_one_fails=False)
+            kept.write_bytes(pickle.dumps((seen.seconds, seen.lines, seen.fixtures, seen.failed)))
+            return 0
+
+        in_child(note, 3600)
+    return Reached(folder, *pickle.loads(kept.read_bytes()))
+
+
+def in_child(work: Callable[[], int], seconds: float) -> int:
+    """Do some work in a child and give the number it ends with; 1 where it does not end in time."""
     child = os.fork()
     if child == 0:
         os.setsid()
         silent = os.open(os.devnull, os.O_WRONLY)
         os.dup2(silent, 1)
         os.dup2(silent, 2)
-        if not mutant.function or not _put(mutant, module, path):
-            _forget(path)
-            sys.meta_path.insert(0, Changed(module, path, mutant.tree))
-        os._exit(_run(tests))
+        os._exit(work())
     until = time.monotonic() + seconds
     while time.monotonic() < until:
         ended, status = os.waitpid(child, os.WNOHANG)
         if ended:
-            return status == 0
-        time.sleep(0.02)
+            return os.waitstatus_to_exitcode(status)
+        time.sleep(0.005)
     os.killpg(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    return False
+    return 1
+
+
+@dataclass(frozen=True)
+class Module:
+    """A module to change."""
+
+    path: Path
+
+    @property
+    def name(self) -> str:
+        """As it is imported."""
+        parts = self.path.with_suffix("").parts
+        return ".".join(parts[len(parts) - parts[::-1].index("src") :]).removesuffix(".__init__")
+
+    @property
+    def folder(self) -> str:
+        """The `src` that it lies in."""
+        return "".join(str(self.path).rpartition(f"{os.sep}src{os.sep}")[:2])
+
+
+_NOT_PUT = 3
+
+
+def try_in_place(session: pytest.Session, mutant: Mutant, module: Module, tests: list[str]) -> int:
+    """Put a change into the function that is there, and run the tests: 0 if they hold."""
+    if not mutant.function or not _put(mutant, module.name, module.path):
+        return _NOT_PUT
+    return 0 if run(session, tests) else 1
+
+
+def try_anew(mutant: Mutant, module: Module, tests: list[str]) -> int:
+    """Import the package with a change anew, and run the tests: 0 if they hold."""
+    _forget(module.path)
+    sys.meta_path.insert(0, Changed(module.name, module.path, mutant.tree))
+    files = list(dict.fromkeys(each.partition("::")[0] for each in tests))
+    held: list[bool] = []
+    _pytest(files, Collected(lambda session: held.append(run(session, tests))))
+    return 0 if held == [True] else 1
 
 
 def _forget(path: Path) -> None:
@@ -216,12 +271,10 @@ def _put(mutant: Mutant, module: str, path: Path) -> bool:
     return True
 
 
-def _run(tests: list[str], *more: str) -> int:
-    import pytest
-
+def _pytest(tests: Sequence[str], plugin: Collected) -> None:
     flags = [
-        "-x",
         "-q",
+        "-s",
         "-p",
         "no:xdist",
         "-p",
@@ -230,41 +283,60 @@ def _run(tests: list[str], *more: str) -> int:
         "no:randomly",
         "--hypothesis-seed=0",
     ]
-    return int(pytest.main([*flags, *more, *tests]))
+    pytest.main([*flags, *tests], plugins=[plugin])
+
+
+def try_all(session: pytest.Session, module: Module, options: argparse.Namespace, reached: Reached) -> bool:
+    """Try all mutants of a module, and print those that survive; whether none does."""
+    importlib.import_module(module.name)
+    lines = {int(each) for each in options.lines.split(",") if each}
+    every = mutants(ast.parse(module.path.read_text()))
+    chosen = [each for each in every if not lines or each.line in lines][:: options.every]
+    left, shown = 0, module.path.relative_to(Path(module.folder).parent)
+    for mutant in chosen:
+        all_tests = reached.tests(module.path, mutant.lines if mutant.function else range(0))
+        tests = [each for each in all_tests if reached.seconds[each] <= options.longest]
+        seconds = 20 + 4 * sum(reached.seconds[each] for each in tests)
+        ended = in_child(partial(try_in_place, session, mutant, module, tests), seconds) if tests else 0
+        if ended == _NOT_PUT:
+            ended = in_child(partial(try_anew, mutant, module, tests), seconds)
+        if not ended:
+            left += 1
+            print(
+                f"{shown}:{mutant.line}: {mutant.what}{'' if all_tests else '  (no test comes here)'}",
+                flush=True,
+            )
+    print(f"{shown}: {len(chosen) - left} of {len(chosen)} mutants found, {left} survive", flush=True)
+    return not left
 
 
 def main() -> int:
-    """Try all mutants of the module that the command line names."""
+    """Try all mutants of the modules that the command line names."""
     asked = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    asked.add_argument("module", type=Path)
-    asked.add_argument("tests", nargs="+")
+    asked.add_argument("paths", nargs="+", type=Path, help="modules below src, and tests")
     asked.add_argument("--every", type=int, default=1, help="only each so many mutant")
+    asked.add_argument("--lines", default="", help="only changes on these lines, such as 12,40")
+    asked.add_argument("--longest", type=float, default=60, help="leave out tests of more seconds than this")
     asked.add_argument(
-        "--lines", default="", help="only changes on these lines, such as 12,40: survivors of other tests"
+        "--notes", type=Path, help="keep the notes of the first run here, for other modules too"
     )
     options = asked.parse_args()
-    path = options.module.resolve()
-    parts = path.with_suffix("").parts
-    module = ".".join(parts[len(parts) - parts[::-1].index("src") :]).removesuffix(".__init__")
+    modules = [Module(each.resolve()) for each in options.paths if "src" in each.parts]
     for name in BEFORE:
         importlib.import_module(name)
-    _run(options.tests, "--collect-only", "-qq")
-    importlib.import_module(module)
-    tree = ast.parse(path.read_text())
-    begun = time.monotonic()
-    if not survives(Mutant(0, "as it is", tree), module, path, options.tests, 600):
-        print("The tests fail without a change.")
-        return 2
-    seconds = 10 + 4 * (time.monotonic() - begun)
-    lines = {int(each) for each in options.lines.split(",") if each}
-    chosen = [each for each in mutants(tree) if not lines or each.line in lines][:: options.every]
-    left = []
-    for mutant in chosen:
-        if survives(mutant, module, path, options.tests, seconds):
-            left.append(mutant)
-            print(f"{options.module}:{mutant.line}: {mutant.what}", flush=True)
-    print(f"{options.module}: {len(chosen) - len(left)} of {len(chosen)} mutants found, {len(left)} survive")
-    return 1 if left else 0
+    held: list[bool] = []
+
+    def work(session: pytest.Session) -> None:
+        gc.collect()
+        gc.freeze()  # else each child looks through, and copies, all that was imported
+        with tempfile.NamedTemporaryFile() as kept:
+            reached = watch(session, modules[0].folder, options.notes or Path(kept.name))
+        if reached.failed:
+            print("Left out, as they fail without a change:", *sorted(reached.failed))
+        held.extend(try_all(session, each, options, reached) for each in modules)
+
+    _pytest([str(each) for each in options.paths if "src" not in each.parts], Collected(work))
+    return 0 if held and all(held) else 1
 
 
 if __name__ == "__main__":
