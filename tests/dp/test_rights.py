@@ -16,7 +16,7 @@ from shoal.dp.ledger.claims import CLOSED, Caps, ClosedError
 from shoal.dp.ledger.log import Filters, read_log
 from shoal.dp.ledger.rights import OPEN, Rights, Team
 from shoal.dp.past import past
-from shoal.errors import BudgetError
+from shoal.errors import BudgetError, ParameterError
 from shoal.schema import Column, Schema
 
 SCHEMA = Schema({"age": Column("age", bounds=(0, 110))}, id="survey")
@@ -56,6 +56,30 @@ def test_who_is_not_named_may_not_ask_where_it_is_not_open(session):
     assert session.ledger.head() == before
     assert session.remaining("cai") == 0
     assert session.ledger.verify().holds
+
+
+def test_members_of_a_team_may_ask_where_it_is_not_open(session):
+    team = Rights(False, {}, {"health": Team(1_000_000, ("ann",))})
+    session.ledger.set_rights("survey", lambda _: team)
+    assert ask(session, "ann", 1).remaining == 0.5
+    with pytest.raises(BudgetError, match="not open to this analyst"):
+        ask(session, "ben", 1)
+
+
+def test_a_team_spends_its_budget_to_the_last_millionth(session):
+    """Members who asked nothing count nothing, and the chain agrees."""
+    team = Rights(True, {}, {"health": Team(500_000, ("ann", "ben", "cai"))})
+    session.ledger.set_rights("survey", lambda _: team)
+    assert team.team_left("ann", {}.get) == session.ledger.team_left("survey", "ann") == 500_000
+    assert ask(session, "ann", 1).remaining == session.ledger.team_left("survey", "ben") == 0
+    assert session.ledger.verify().holds
+
+
+@pytest.mark.parametrize("words", [{"people": {"ann": -1}}, {"teams": {"health": Team(-1, ("ann",))}}])
+def test_no_cap_is_below_zero(words):
+    with pytest.raises(ParameterError, match="at least 0. Got -1"):
+        Rights(**words)
+    assert Rights(people={"ann": 0, "ben": None}).caps_of(Caps(5, 3), "ann").per_analyst == 0
 
 
 def test_a_team_shares_its_budget(session):
