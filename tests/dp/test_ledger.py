@@ -14,14 +14,14 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from shoal.dp.ledger.backup import backup, restore
+from shoal.dp.ledger.backup import backup, read_backup, restore
 from shoal.dp.ledger.claims import Amount, Caps, Claim
 from shoal.dp.ledger.entries import ENTRIES, HEAD
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.store import _Job
 from shoal.dp.session import Session
 from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, Records
-from shoal.errors import BudgetError, LedgerError
+from shoal.errors import BudgetError, InputError, LedgerError
 from shoal.schema import Column, Schema
 
 
@@ -282,6 +282,35 @@ def test_backup_and_restore_keep_every_entry(ledger, tmp_path):
         (tmp_path / "bad.jsonl").write_text("\n".join(broken))
         with pytest.raises(LedgerError):
             restore(Ledger(), tmp_path / "bad.jsonl")
+
+
+def test_a_backup_is_whole_and_the_owners_alone_or_not_there(tmp_path, monkeypatch):
+    path, seen, rename = tmp_path / "b.jsonl", [], Path.replace
+    with Ledger() as opened:
+        ask(opened)
+
+        def watched(one, other):
+            seen.append(one.stat().st_mode)
+            return rename(one, other)
+
+        def full(*_):
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(Path, "replace", watched)
+        for before in (None, 0o644):
+            path.unlink(missing_ok=True)
+            if before:
+                path.touch(before)
+            backup(opened, path)
+            assert [each & 0o077 for each in (*seen, path.stat().st_mode)] == [0] * (len(seen) + 1)
+        monkeypatch.setattr(Path, "replace", full)
+        for target in (path, tmp_path / "new.jsonl"):
+            with pytest.raises(InputError, match="No space left"):
+                backup(opened, target)
+        assert [each.name for each in tmp_path.iterdir()] == ["b.jsonl"]
+        assert read_backup(path)[1].entries == opened.head().seq
+        with pytest.raises(InputError, match="folder of .* does not exist"):
+            backup(opened, tmp_path / "none" / "b.jsonl")
 
 
 def test_a_backup_older_than_the_head_that_was_kept_is_refused(tmp_path):

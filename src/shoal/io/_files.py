@@ -101,10 +101,16 @@ def check_page(path: str | Path) -> None:
 
 
 @contextlib.contextmanager
-def atomic(path: str | Path) -> Iterator[Path]:
+def atomic(path: str | Path, mode: int | None = None) -> Iterator[Path]:
     """Give a temporary path beside the target; rename it when the block ends well, else remove it.
 
     Where the target is a link, the file that it leads to is written.
+
+    Parameters
+    ----------
+    path : str or Path
+    mode : int, optional
+        Who may read the file, from its first byte on; as the file that it replaces, or as usual, if left open.
 
     Examples
     --------
@@ -121,8 +127,11 @@ def atomic(path: str | Path) -> Iterator[Path]:
     _temporaries.add(temporary)
     waiting = _waiting.get()
     try:
+        if mode is not None:
+            temporary.touch(mode)
         yield temporary
-        mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
+        if mode is None:
+            mode = path.stat().st_mode if path.exists() else 0o666 & ~_umask()
         temporary.chmod(mode)
         if waiting is None:
             temporary.replace(path)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,14 +32,8 @@ def backup(ledger: Ledger, path: str | Path) -> Check:
         raise LedgerError(f"The ledger's chain is broken: {check.problem}.")
     lines = [*(asdict(each) for each in entries), {"entries": check.entries, "head": check.head}]
     check_folder(path)
-    if not Path(path).exists():
-        os.close(
-            os.open(path, os.O_CREAT | os.O_WRONLY, 0o600)
-        )  # the file that is renamed takes this mode over
-    with atomic(path) as temporary:
-        temporary.touch(0o600)
+    with atomic(path, 0o600) as temporary:
         temporary.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
-    Path(path).chmod(0o600)
     return check
 
 
