@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
@@ -83,45 +84,36 @@ def check(
     Example: shoal check survey.csv --quasi age,region --sensitive disease --k 5 --l 2 --t 0.2
     """
     from shoal import privacy
-    from shoal.errors import InputError, ParameterError
-    from shoal.io import read_table
-    from shoal.schema import Schema, decode_table
+    from shoal.errors import ParameterError
+    from shoal.schema import Schema
 
     if delta is not None and population is None:
         raise ParameterError("'--delta' is a demand on presence in a population: give --population too.")
+    demands: Keywords = {
+        "k": k, "l": l, "t": t, "c": c, "entropy_l": entropy_l, "alpha": alpha, "beta": beta, "enhanced_beta": enhanced_beta,
+        "delta_disclosure": delta_disclosure,
+    }  # fmt: skip
     with progress() as say:
         say(f"reading {file}")
         facts = None if schema is None else Schema.from_toml(schema)
-        known = names(quasi) or ([] if facts is None else [*facts.names("quasi"), *facts.names("stratum")])
-        if not known:
-            raise InputError("The check needs quasi-identifiers: give --quasi or a schema with such roles.")
-        hidden = names(sensitive) or ([] if facts is None else facts.names("sensitive"))
-        marks = None if facts is None else facts.file
-        # Who sees the file tells 250.10 from 250.1; beside other tables numbers are compared as numbers.
-        exact = known if population is None and original is None else ()
-        frame = decode_table(read_table(file, marks, exact=exact), facts)
-        distances, levels = _distances(facts, hidden, distance)
+        asked = _Asked.of(facts, names(quasi), names(sensitive), demands, distance)
+        frame = asked.read(file, exact=population is None and original is None)
         say("checking")
-        options: Keywords = {
-            "c": c, "distance": distances, "levels": levels, "entropy_l": entropy_l, "alpha": alpha, "beta": beta,
-            "enhanced_beta": enhanced_beta, "delta_disclosure": delta_disclosure,
-        }  # fmt: skip
-        verdicts = list(privacy.check(frame, known, hidden, k=k, l=l, t=t, **options))
-        figures: Json = {}
+        verdicts = list(asked.verdicts(frame))
         # A published file lacks the household's number, which its schema still names.
         weights = weights or _only(facts, "weight", frame)
         households = households or _only(facts, "household", frame)
-        figures["risk"] = _risk(frame, known, weights, households)
+        figures: Json = {"risk": _risk(frame, asked.known, weights, households)}
         if population is not None:
-            everyone = decode_table(read_table(population, marks), facts)
-            verdicts.append(privacy.delta_presence(frame, everyone, known, limits=_limits(delta)))
-            figures["population"] = _population_risk(frame, everyone, known)
+            everyone = asked.read(population)
+            verdicts.append(privacy.delta_presence(frame, everyone, asked.known, limits=_limits(delta)))
+            figures["population"] = _population_risk(frame, everyone, asked.known)
         if original is not None:
             say("comparing with the original")
-            before = decode_table(read_table(original, marks), facts)
-            figures["original"] = _summary(privacy.check(before, known, hidden, k=k, l=l, t=t, **options))
-            figures["original"]["risk"] = _risk(before, known, weights, households)
-            figures |= _linkage(before, frame, known, facts)
+            before = asked.read(original)
+            figures["original"] = _summary(asked.verdicts(before))
+            figures["original"]["risk"] = _risk(before, asked.known, weights, households)
+            figures |= _linkage(before, frame, asked.known, facts)
     summary = _summary(verdicts) | figures
     summary["expected_reidentifications"] = figures["risk"].get("expected_reidentifications")
     if json:
@@ -130,6 +122,49 @@ def check(
         _tell(verdicts, figures)
     if summary["holds"] is False:
         raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """What is asked of every table that the command reads: the columns, the demands, how values are compared."""
+
+    facts: Schema | None
+    known: list[str]
+    hidden: list[str]
+    options: Keywords
+
+    @classmethod
+    def of(
+        cls,
+        facts: Schema | None,
+        quasi: list[str] | None,
+        sensitive: list[str] | None,
+        demands: Keywords,
+        distance: str,
+    ) -> Self:
+        """Columns as the options name them, else as the schema does."""
+        from shoal.errors import InputError
+
+        known = quasi or ([] if facts is None else [*facts.names("quasi"), *facts.names("stratum")])
+        if not known:
+            raise InputError("The check needs quasi-identifiers: give --quasi or a schema with such roles.")
+        hidden = sensitive or ([] if facts is None else facts.names("sensitive"))
+        distances, levels = _distances(facts, hidden, distance)
+        return cls(facts, known, hidden, {**demands, "distance": distances, "levels": levels})
+
+    def read(self, path: str, *, exact: bool = False) -> pl.DataFrame:
+        """A table under the schema; exact: who sees the file tells 250.10 from 250.1, so numbers stay as they are written."""
+        from shoal.io import read_table
+        from shoal.schema import decode_table
+
+        marks = None if self.facts is None else self.facts.file
+        return decode_table(read_table(path, marks, exact=self.known if exact else ()), self.facts)
+
+    def verdicts(self, frame: pl.DataFrame) -> tuple[Verdict, ...]:
+        """Whether a table meets the demands."""
+        from shoal import privacy
+
+        return tuple(privacy.check(frame, self.known, self.hidden, **self.options))
 
 
 def _distances(
