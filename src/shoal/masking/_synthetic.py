@@ -50,10 +50,7 @@ def synthetic(X: np.ndarray, random_state: int | np.random.Generator = 0) -> np.
     draws = np.random.default_rng(random_state).normal(size=(n, p))
     draws -= draws.mean(axis=0)
     white = draws @ _power(draws.T @ draws / (n - 1), -0.5)
-    centre = X.mean(axis=0)
-    scale = X.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)  # so that columns of very different size do not cancel
-    Z = (X - centre) / scale
+    Z, centre, scale = _standardised(X)
     return centre + (white @ _power(Z.T @ Z / (n - 1), 0.5)) * scale
 
 
@@ -100,10 +97,7 @@ def hybrid(X: np.ndarray, share: float = 0.5, random_state: int | np.random.Gene
     n, p = X.shape
     if n <= 2 * p:
         raise InputError(f"A mixture with synthetic records needs more than {2 * p} records. Got {n}.")
-    centre = X.mean(axis=0)
-    scale = X.std(axis=0)
-    scale = np.where(scale > 0, scale, 1.0)
-    Z = (X - centre) / scale
+    Z, centre, scale = _standardised(X)
     rng = np.random.default_rng(random_state)
     inverse = np.linalg.pinv(Z)
     while True:
@@ -115,6 +109,13 @@ def hybrid(X: np.ndarray, share: float = 0.5, random_state: int | np.random.Gene
     white = draws @ _power(draws.T @ draws / (n - 1), -0.5)
     other = white @ _power(Z.T @ Z / (n - 1), 0.5)
     return centre + (share * Z + np.sqrt(1.0 - share**2) * other) * scale
+
+
+def _standardised(X: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Columns with mean 0 and deviation 1, so that columns of very different size count alike; means and deviations."""
+    centre, scale = X.mean(axis=0), X.std(axis=0)
+    scale = np.where(scale > 0, scale, 1.0)
+    return (X - centre) / scale, centre, scale
 
 
 def _numbers(X: np.ndarray) -> np.ndarray:

@@ -265,8 +265,14 @@ def _shortest_path(X, k):
             if size >= k and cost[i] + sse < cost[end]:
                 cost[end] = cost[i] + sse
                 before[end] = i
-    starts = np.zeros(n, np.int64)
-    at = n
+    return marked_starts(before)
+
+
+@kernel()
+def marked_starts(before):
+    """1 where a run of the cheapest path starts; `before[end]` is the start of the run that ends before `end`."""
+    at = before.size - 1
+    starts = np.zeros(at, np.int64)
     while at > 0:
         at = before[at]
         starts[at] = 1

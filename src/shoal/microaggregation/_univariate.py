@@ -18,7 +18,7 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.microaggregation._base import Microaggregator
-from shoal.microaggregation._path import cut
+from shoal.microaggregation._path import cut, marked_starts
 from shoal.params import Constraint, Interval
 
 
@@ -214,12 +214,7 @@ def _cut_by_distances(x, k):
             if value < least:
                 least, at = value, i
         best[j], before[j] = least, at
-    starts = np.zeros(n, np.int64)
-    at = n
-    while at > 0:
-        at = before[at]
-        starts[at] = 1
-    return starts
+    return marked_starts(before)
 
 
 @kernel()

@@ -12,10 +12,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from shoal.dp.mechanisms.discrete_laplace import laplace
 from shoal.dp.mechanisms.selection import exponential
 from shoal.release._graph import Graph
-from shoal.release._quadtree import Region, leaves_of, quarter, settle
+from shoal.release._quadtree import Region, grow, leaves_of, quarter, settle
 
 ROUNDS = 32
 CANDIDATES = 128
@@ -76,22 +75,17 @@ def explore_exponentially(
     edges of one of its parts and what an even spread of the bought total would give it: one edge moves it by at most 1.
     """
     root = Region(0, 0, n, edges, 0)
-    ahead, scale = [root], 2 * Fraction(height) / rate
+    scale = 2 * Fraction(height) / rate
+    threshold = 2.0 * float(scale)
     cut_rate = rate / (4 * height)  # half of the level's budget, and half again as utilities move both ways
     density = total / max(1, root.cells(n))
-    for level in range(1, height + 1):
-        fresh: list[Region] = []
-        for region in ahead:
-            region.children = _cut(region, level, n, cut_rate, density)
-            fresh += region.children
-        if not fresh:
-            break
-        noisy = laplace(np.array([len(each.edges) for each in fresh], dtype=np.int64), scale)
-        for each, count in zip(fresh, noisy, strict=True):
-            each.count = float(count)
-        ahead = [
-            each for each in fresh if each.count > 2.0 * float(scale) and min(each.side, each.across) > 3
-        ]
+    grow(
+        root,
+        height,
+        scale,
+        cut=lambda region, level: _cut(region, level, n, cut_rate, density),
+        splits=lambda region: region.count > threshold and min(region.side, region.across) > 3,
+    )
     settle(root, n, total)
     return leaves_of(root)
 

@@ -6,6 +6,7 @@ Only edges and explored regions are held; the matrix itself never is.
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from math import comb
@@ -73,21 +74,40 @@ def explore(edges: np.ndarray, n: int, height: int, rate: Fraction, total: float
     """
     side = 1 << max(1, (n - 1).bit_length())
     root = Region(0, 0, side, edges, 0)
-    ahead, scale = [root], Fraction(height) / rate
+    scale = Fraction(height) / rate
     threshold = 2.0 * float(scale)
+    grow(
+        root,
+        height,
+        scale,
+        cut=lambda region, level: quarter(region, level, n),
+        splits=lambda region: region.count > threshold and region.side > 2,
+    )
+    settle(root, n, total)
+    return leaves_of(root)
+
+
+def grow(
+    root: Region,
+    height: int,
+    scale: Fraction,
+    *,
+    cut: Callable[[Region, int], list[Region]],
+    splits: Callable[[Region], bool],
+) -> None:
+    """Grow a tree level by level: cut the regions that split, and give each part a noisy count."""
+    ahead = [root]
     for level in range(1, height + 1):
         fresh: list[Region] = []
         for region in ahead:
-            region.children = quarter(region, level, n)
+            region.children = cut(region, level)
             fresh += region.children
         if not fresh:
             break
         noisy = laplace(np.array([len(each.edges) for each in fresh], dtype=np.int64), scale)
         for each, count in zip(fresh, noisy, strict=True):
             each.count = float(count)
-        ahead = [each for each in fresh if each.count > threshold and each.side > 2]
-    settle(root, n, total)
-    return leaves_of(root)
+        ahead = [each for each in fresh if splits(each)]
 
 
 def quarter(

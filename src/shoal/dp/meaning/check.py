@@ -20,6 +20,7 @@ from shoal.dp.sql.statement import InSelect
 from shoal.dp.sql.tree import children, walk
 from shoal.errors import QueryError
 from shoal.schema import Column, Schema, Unit
+from shoal.schema.checks import is_text
 
 if TYPE_CHECKING:
     from shoal.dp.meaning.lower import Lowered
@@ -161,7 +162,7 @@ def _check_names(found: Lowered) -> None:
             raise QueryError(
                 f"The figures and groups of a query must have different names: name them apart by AS. Got {name!r} twice."
             )
-        if len(name) > 4_000 or not _is_text(name):
+        if len(name) > 4_000 or not is_text(name):
             raise QueryError("The name of a figure must be a text of at most 4000 characters in UTF-8.")
 
 
@@ -177,7 +178,7 @@ def _check_shape(aggregate: Aggregate) -> None:
         raise QueryError(f"The share of a quantile must be a Fraction. Got {aggregate.q!r}.")
     if aggregate.q is not None:
         share(aggregate.q)
-    if not isinstance(aggregate.label, str) or len(aggregate.label) > 200 or not _is_text(aggregate.label):
+    if not isinstance(aggregate.label, str) or len(aggregate.label) > 200 or not is_text(aggregate.label):
         raise QueryError("The label of a figure must be a text of at most 200 characters.")
     if not isinstance(aggregate.column, (str, Expr, type(None))) or not isinstance(
         aggregate.other, (Expr, type(None))
@@ -343,7 +344,7 @@ def _check_constant(value: Any, column: Column, known: set[str]) -> None:
         raise QueryError(f"Column {column.name!r} is compared with NULL; write IS NULL.")
     if not isinstance(value, _CONSTANTS):
         raise QueryError(f"Column {column.name!r} is compared with a constant. Got {type(value).__name__}.")
-    if isinstance(value, str) and (len(value) > LONGEST_TEXT or not _is_text(value)):
+    if isinstance(value, str) and (len(value) > LONGEST_TEXT or not is_text(value)):
         raise QueryError(
             f"Column {column.name!r} is compared with a text of at most {LONGEST_TEXT} characters in UTF-8."
         )
@@ -353,14 +354,6 @@ def _check_constant(value: Any, column: Column, known: set[str]) -> None:
         raise QueryError(f"Column {column.name!r} is compared with a number beyond 1e300.")
     elif has_codes(column) and level_text(value) not in known:
         level_code(column, value)
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:  # half of a surrogate pair
-        return False
-    return True
 
 
 def _declared(name: Any, schema: Schema) -> Column:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -92,20 +92,8 @@ def shares_for(total: float, purse: Purse) -> Shares:
 
 def measure_single(codes: np.ndarray, sizes: Sizes, purse: Purse) -> list[Measurement]:
     """The total and all single columns, with the least mean total variation."""
-    keys = keys_of(len(sizes), (1,))
-    if purse.currency == "pure":
-        each = purse.split([math.sqrt(sizes[key[0]]) for key in keys])
-        public = [Measurement((), "residual", 0.0, count_table(codes, (), sizes))] if purse.replaced else []
-        return public + [
-            part.measure(count_table(codes, key, sizes), key, sizes)
-            for part, key in zip(each, keys, strict=True)
-        ]
-    weights = {key: sizes[key[0]] ** (4 / 3) for key in keys}
-    scales = optimal_scales(weights, sizes, purse.amount, purse.rows, purse.replaced)
-    return [
-        Measurement(key, "residual", scale, noisy_residual(count_table(codes, key, sizes), scale))
-        for key, scale in scales.items()
-    ]
+    weights = {key: sizes[key[0]] ** (4 / 3) for key in keys_of(len(sizes), (1,))}
+    return _measured_once(codes, sizes, purse, weights)
 
 
 def measure_asked(codes: np.ndarray, asked: Sequence[Key], sizes: Sizes, purse: Purse) -> list[Measurement]:
@@ -114,14 +102,21 @@ def measure_asked(codes: np.ndarray, asked: Sequence[Key], sizes: Sizes, purse: 
     In pure differential privacy each gets the share that makes their mean total variation least.
     """
     keys = [*keys_of(len(sizes), (1,)), *asked]
+    weights = {key: cells(key, sizes) * (_SINGLE if len(key) == 1 else 1.0) for key in keys}
+    return _measured_once(codes, sizes, purse, weights)
+
+
+def _measured_once(
+    codes: np.ndarray, sizes: Sizes, purse: Purse, weights: Mapping[Key, float]
+) -> list[Measurement]:
+    """Marginals measured without any choice: in zCDP by their weights, else by the roots of their sizes."""
     if purse.currency == "pure":
-        parts = purse.split([math.sqrt(cells(key, sizes)) for key in keys])
+        parts = purse.split([math.sqrt(cells(key, sizes)) for key in weights])
         public = [Measurement((), "residual", 0.0, count_table(codes, (), sizes))] if purse.replaced else []
         return public + [
             part.measure(count_table(codes, key, sizes), key, sizes)
-            for part, key in zip(parts, keys, strict=True)
+            for part, key in zip(parts, weights, strict=True)
         ]
-    weights = {key: cells(key, sizes) * (_SINGLE if len(key) == 1 else 1.0) for key in keys}
     scales = optimal_scales(weights, sizes, purse.amount, purse.rows, purse.replaced)
     return [
         Measurement(key, "residual", scale, noisy_residual(count_table(codes, key, sizes), scale))
