@@ -30,6 +30,7 @@ from shoal.dp.sql.query import Aggregate, Query
 from shoal.dp.unit import NO_GUARANTEE
 from shoal.errors import ParameterError, QueryError
 from shoal.schema import Schema
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.dp.stream import Drift
@@ -65,7 +66,7 @@ class Reproduction:
     interval: ClassVar[None] = None  # its width would tell the sensitivity, which is private
     notes: ClassVar[tuple[str, ...]] = ()
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values, with the keys of an answer."""
         return {
             "value": self.value,

@@ -10,6 +10,7 @@ from typing import Any, Self
 import polars as pl
 
 from shoal.dp.budget import rounded_up_text
+from shoal.typing import Json, Record
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ class Answer:
         """What was charged and what is left, in words."""
         return charged_text(self.epsilon, self.remaining, self.rho, self.delta)
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         facts = {
             "value": self.value,
@@ -121,7 +122,7 @@ class Answer:
         table = []
         for place, row in enumerate(rows):
             named = row if isinstance(row, dict) else {"value": row}
-            line: dict[str, Any] = {}
+            line: Record = {}
             for name, figure in named.items():
                 line[name] = figure
                 for suffix, all_ends in (("", self.interval), ("_cut", self.cut_interval)):

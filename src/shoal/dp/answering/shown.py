@@ -17,6 +17,7 @@ from shoal.dp.answering.releases import BETA, Sums
 from shoal.dp.meaning.outputs import CHOSEN, MADE, Row, Shown, arrange, evaluate, figures_in, keep, pair
 from shoal.dp.sql.expressions import FigureOf
 from shoal.dp.sql.query import group_names
+from shoal.typing import Record
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def figures(plan: Plan, noisy: Drawn) -> Laid:
     return Laid(_laid_out(plan, values), _laid_out(plan, intervals), cut)
 
 
-def _laid_out(plan: Plan, rows: list[dict[str, Any]]) -> Any:
+def _laid_out(plan: Plan, rows: list[Record]) -> Any:
     if plan.lowered.asked.groups or not rows:
         return rows
     names = [each.name for each in plan.lowered.outputs]

@@ -15,6 +15,7 @@ from shoal.dp.correlation._mixture import Gaussians, fit_mixture
 from shoal.dp.correlation._prepare import Preparation
 from shoal.errors import InputError, ParameterError
 from shoal.io import write_text
+from shoal.typing import Json
 
 _DIGITS = 6
 FORMAT = "shoal-frozen-mixture-1"
@@ -182,7 +183,7 @@ class FrozenMixture:
             fits[start : start + 2048] = logsumexp(score, axis=1)
         return cells, fits
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The model as plain values."""
         return {
             "format": FORMAT,

@@ -19,6 +19,7 @@ from shoal.dp.correlation._largest import (
 from shoal.dp.correlation._mixture import WIDEST, Gaussians, choose_mixture, fit_mixture
 from shoal.dp.correlation._prepare import Preparation, check_missing, check_preprocessing
 from shoal.errors import ParameterError
+from shoal.typing import Json
 
 COARSE = (1, 2, 4, 8, 16, 32, 64, 100)
 _FAINT = 1e-7
@@ -102,9 +103,9 @@ class MixtureModel:
             "A mixture fitted on the private table is no public map to cells: use a FrozenMixture."
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The model's settings and what was chosen, as plain values."""
-        facts: dict[str, Any] = {"model": self.name, "preprocessing": self.preprocessing}
+        facts: Json = {"model": self.name, "preprocessing": self.preprocessing}
         if self.memberships_ is not None:
             facts |= {"components": self.mixture_.n_components, "columns": list(self.preparation_.columns)}
         return facts

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from shoal.errors import ParameterError
+from shoal.typing import Json
 
 LARGEST = 5000
 
@@ -64,7 +65,7 @@ class GivenDegrees:
             raise ParameterError(f"GivenDegrees must have one row per record. Got {rows} for another number.")
         return self
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The model as plain values."""
         if self._matrix is not None:
             return {"matrix": self._matrix.tolist()}

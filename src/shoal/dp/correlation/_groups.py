@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -12,6 +12,7 @@ from shoal.dp.correlation._grid import shared_weight
 from shoal.dp.meaning.check import has_codes, levels
 from shoal.errors import ParameterError, SchemaError
 from shoal.schema import Schema
+from shoal.typing import Json
 
 
 class Groups:
@@ -65,7 +66,7 @@ class Groups:
         self._cells = np.where(alone, -1 - np.arange(len(codes)), codes)
         return self
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The model as plain values."""
         return {"column": self._column, "cells": None if self._coded else self.n_cells - 1}
 

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from shoal.errors import ParameterError
+from shoal.typing import Json
 
 PREPROCESSING = ("raw", "min-max", "z-score")
 MISSING = ("nearest", "mean", "error")
@@ -100,7 +101,7 @@ class Preparation:
             tuple(self.fill[j] for j in keep),
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {
             "preprocessing": self.preprocessing,
@@ -111,7 +112,7 @@ class Preparation:
         }
 
     @classmethod
-    def from_dict(cls, facts: dict[str, Any]) -> Self:
+    def from_dict(cls, facts: Json) -> Self:
         """Read the facts back; raises `ParameterError` where they make no sense."""
         try:
             numbers = [tuple(float(v) for v in facts[name]) for name in ("shift", "scale", "fill")]

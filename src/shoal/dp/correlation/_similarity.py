@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import polars as pl
@@ -11,6 +11,7 @@ import polars as pl
 from shoal.dp.correlation._largest import Profiles, largest_similarity
 from shoal.dp.correlation._prepare import Preparation, check_missing, check_preprocessing
 from shoal.errors import ParameterError
+from shoal.typing import Json
 
 
 class Similarity:
@@ -57,7 +58,7 @@ class Similarity:
         """There is none."""
         raise ParameterError("Degrees read from the private table are no public map to cells.")
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The model's settings as plain values."""
         return {"model": self.kind, "threshold": self.threshold, "preprocessing": self.preprocessing}
 

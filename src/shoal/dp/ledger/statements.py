@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
 
 import sqlalchemy as sa
 
 from shoal.dp.ledger.entries import CAPS_KEY, CLOSED_KEY, ENTRIES, HEAD, RIGHTS_KEY, TEAM_CLOSED_KEY
+
+BoundValues: TypeAlias = Mapping[str, str | int]
+"""What stands for the parameters of a statement, by their names."""
 
 
 class PreparedStatement:
@@ -18,18 +21,18 @@ class PreparedStatement:
 
     def __init__(self, statement: Any) -> None:
         self._statement = statement
-        self._compiled: dict[str, tuple[str, list[str] | None, dict[str, Any]]] = {}
+        self._compiled: dict[str, tuple[str, list[str] | None, BoundValues]] = {}
 
-    def run(self, connection: sa.Connection, values: dict[str, Any] | None = None) -> Any:
+    def run(self, connection: sa.Connection, values: BoundValues | None = None) -> Any:
         """Execute it in the connection's transaction and give the first row, if it has any, as a tuple."""
         cursor = self.on_driver(connection.connection.dbapi_connection, connection.dialect, values)
         return None if cursor.description is None else cursor.fetchone()
 
-    def on_driver(self, driver: Any, dialect: sa.Dialect, values: dict[str, Any] | None = None) -> Any:
+    def on_driver(self, driver: Any, dialect: sa.Dialect, values: BoundValues | None = None) -> Any:
         """Execute it on a connection of the driver and give its cursor."""
         if dialect.name not in self._compiled:
             made: Any = self._statement.compile(dialect=dialect)
-            own = {each: value for each, value in made.params.items() if value is not None}
+            own: BoundValues = {each: value for each, value in made.params.items() if value is not None}
             self._compiled[dialect.name] = made.string, made.positiontup, own
         text, order, own = self._compiled[dialect.name]
         bound = {**own, **(values or {})}
@@ -91,7 +94,7 @@ OTHER_UNIT = PreparedStatement(
 
 
 def refusal_that_closed(
-    run: Callable[[PreparedStatement, dict[str, Any]], Any], dataset: str, analyst: str
+    run: Callable[[PreparedStatement, BoundValues], Any], dataset: str, analyst: str
 ) -> str | None:
     """The key of a refusal at a total that others share, if there was one since the owner last stated that.
 

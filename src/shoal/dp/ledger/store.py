@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from shoal.dp.ledger import layout
 from shoal.dp.ledger.database import file_of, identity, make_engine, reason_of, transaction
 from shoal.dp.ledger.entries import ENTRIES, START, Entry, Head
-from shoal.dp.ledger.statements import READ_HEAD, PreparedStatement
+from shoal.dp.ledger.statements import READ_HEAD, BoundValues, PreparedStatement
 from shoal.dp.ledger.writer import Standings, Writer
 from shoal.errors import BudgetError, LedgerError
 
@@ -150,7 +150,7 @@ class Store:
             return list(connection.execute(select).all())
 
     @contextlib.contextmanager
-    def _cursor(self, statement: PreparedStatement, values: dict[str, Any]) -> Iterator[Any]:
+    def _cursor(self, statement: PreparedStatement, values: BoundValues) -> Iterator[Any]:
         """A prepared statement on a connection of the pool: a connection of SQLAlchemy's own costs twice the statement."""
         try:
             with self._alone, contextlib.closing(self.engine.raw_connection()) as lent:

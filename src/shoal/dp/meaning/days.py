@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Callable
 from fractions import Fraction
-from typing import Any
 
 import polars as pl
 
@@ -40,7 +40,7 @@ def part(unit: str, found: Typed, text: str) -> Typed:
     """EXTRACT(unit FROM d)."""
     kind = wanted(found, Day, f"EXTRACT({unit.upper()})")
     date = date_of(found.value)
-    read: dict[str, Any] = {
+    read: dict[str, Callable[[], pl.Expr]] = {
         "year": date.dt.year,
         "month": date.dt.month,
         "quarter": date.dt.quarter,

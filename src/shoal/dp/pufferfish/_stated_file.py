@@ -11,6 +11,7 @@ from shoal.dp.pufferfish._scenario import Scenario
 from shoal.dp.pufferfish._stated import GroupScenarios, StatedModel, TimeChain
 from shoal.dp.unit import STATED
 from shoal.errors import ParameterError
+from shoal.typing import Json
 
 
 def stated_model(facts: Mapping[str, Any], source: str = "the model") -> StatedModel:
@@ -64,7 +65,7 @@ def _scenario(parts: Any, source: str) -> Scenario:
     return Scenario(worlds, str(found.get("name", "scenario")))
 
 
-def _only(parts: Any, needed: Sequence[str], source: str, besides: Sequence[str] = ()) -> dict[str, Any]:
+def _only(parts: Any, needed: Sequence[str], source: str, besides: Sequence[str] = ()) -> Json:
     if not isinstance(parts, Mapping) or not set(needed) <= set(parts) <= {*needed, *besides}:
         got = sorted(parts) if isinstance(parts, Mapping) else parts
         raise ParameterError(f"{source} must say {', '.join(needed)}. Got {got!r}.")

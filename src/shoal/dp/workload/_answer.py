@@ -25,6 +25,7 @@ from shoal.dp.workload._domain import MOST_QUERIES, Counted, Domain, counted, do
 from shoal.dp.workload._text import worded
 from shoal.dp.workload.strategy import Strategy, alone, choose_strategy
 from shoal.errors import ParameterError, QueryError
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.dp.answering.answer import Answer
@@ -101,9 +102,9 @@ class WorkloadAnswer:
         )
         return float(both[0] / both[1]) if both[1] else 1.0
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
-        facts: dict[str, Any] = {
+        facts: Json = {
             "answers": [vars(each) for each in self.answers],
             "strategy": self.strategy,
             "stamp": self.guarantee,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from shoal.dp.answering.cost import Affordable
 from shoal.dp.sql.query import Query
 from shoal.dp.workload._answer import QUANTILE, plan_workload, workload_claim
 from shoal.dp.workload.strategy import alone
+from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.dp.session import Session
@@ -65,7 +66,7 @@ class WorkloadCost(Affordable):
     rho: float | None = None
     workloads_left: int | None = None
 
-    def to_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> Json:
         """The facts as plain values."""
         return {**asdict(self), "affordable": self.affordable}
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import io
-from collections.abc import Generator, Iterator, Sequence
-from typing import Any
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import polars as pl
 
 from shoal.dp.loading.sources._source import BATCH_ROWS, Source
 from shoal.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from psycopg import Column
 
 _BYTES = 1 << 25  # of text, parsed at a time
 _WHOLE = {
@@ -174,11 +177,12 @@ def _parsed(text: bytes, names: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame(pl.from_arrow(table))
 
 
-def _typed(cells: pl.DataFrame, stored: dict[str, Any]) -> pl.DataFrame:
+def _typed(cells: pl.DataFrame, stored: Mapping[str, Column]) -> pl.DataFrame:
+    """Every cell in the type that its column is stored in."""
     return cells.with_columns(_as_stored(stored[name]) for name in cells.columns)
 
 
-def _as_stored(column: Any) -> pl.Expr:
+def _as_stored(column: Column) -> pl.Expr:
     """A text in the type that its column is stored in; what that type cannot hold outside the database is NULL."""
     cell, code = pl.col(column.name), column.type_code
     if code in _WHOLE or code in _FLOATS:
