@@ -203,7 +203,7 @@ def test_a_released_graph_beats_the_rounded_noisy_matrix():
     out = release_graph(load_graph(), 3, 2.0)
     figures = graph_figures(out, cuts=40)
     for what in ("degree_distance", "cut_error", "near_cut_error"):
-        assert figures["released"][what] < figures["naive"][what]
+        assert getattr(figures.released, what) < getattr(figures.naive, what)
 
 
 def test_exchanges_gain_what_their_definition_says():

@@ -87,7 +87,7 @@ def release_graph(
         "reading": reading,
         "n_vertices": out.graph.n,
         "levels": out.height,
-        **{f"{side}_{what}": value for side, part in figures.items() for what, value in part.items()},
+        **figures.to_dict(),
         "notes": [*out.notes, "Errors are computed from the private graph: for the owner only."],
     }
     show_release(facts, as_json)

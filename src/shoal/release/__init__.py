@@ -14,7 +14,7 @@ from shoal.lazy import loaded_when_used
 if TYPE_CHECKING:
     from shoal.release._audit import audit_releases
     from shoal.release._graph import Graph, read_graph
-    from shoal.release._graph_utility import graph_figures, graph_page, spy_plot
+    from shoal.release._graph_utility import GraphErrors, GraphFigures, graph_figures, graph_page, spy_plot
     from shoal.release._network import GRAPH_GUARANTEE, GraphRelease, release_graph
     from shoal.release._table import (
         ASSOCIATIONS,
@@ -50,6 +50,8 @@ __all__ = [
     "METHODS",
     "TABLE_GUARANTEE",
     "Graph",
+    "GraphErrors",
+    "GraphFigures",
     "GraphRelease",
     "HouseholdRelease",
     "KeptRelease",
@@ -83,6 +85,8 @@ _LAZY = {
     "audit_releases": "shoal.release._audit",
     "Graph": "shoal.release._graph",
     "read_graph": "shoal.release._graph",
+    "GraphErrors": "shoal.release._graph_utility",
+    "GraphFigures": "shoal.release._graph_utility",
     "graph_figures": "shoal.release._graph_utility",
     "graph_page": "shoal.release._graph_utility",
     "spy_plot": "shoal.release._graph_utility",

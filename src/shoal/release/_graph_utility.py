@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, fields
 
 import numpy as np
 from markupsafe import Markup
@@ -10,19 +11,75 @@ from markupsafe import Markup
 from shoal.release._graph import Graph
 from shoal.release._network import GraphRelease
 from shoal.report.standalone import colours
-from shoal.typing import Json
 
 
-def graph_figures(release: GraphRelease, *, cuts: int = 200, random_state: int = 0) -> Json:
+@dataclass(frozen=True)
+class GraphErrors:
+    """How far a noisy graph is from the original.
+
+    Parameters
+    ----------
+    edges : int
+        How many it has.
+    degree_distance : float
+        Total variation between the two distributions of degrees, from 0 to 1.
+    cut_error : float
+        Median relative error of cut queries between random sets of vertices.
+    near_cut_error : float
+        The same between a neighbourhood and the rest.
+
+    Examples
+    --------
+    >>> from shoal.release import GraphErrors
+    >>> GraphErrors(edges=48, degree_distance=0.3, cut_error=0.2, near_cut_error=0.4).edges
+    48
+    """
+
+    edges: int
+    degree_distance: float
+    cut_error: float
+    near_cut_error: float
+
+
+@dataclass(frozen=True)
+class GraphFigures:
+    """Errors of a released graph and of two noisy matrices at the same epsilon.
+
+    Parameters
+    ----------
+    released : GraphErrors
+    filtered : GraphErrors
+        Noise on every pair of vertices, the largest pairs kept.
+    naive : GraphErrors
+        Noise on every pair, rounded.
+
+    Examples
+    --------
+    >>> from shoal.release import GraphErrors, GraphFigures
+    >>> near, far = GraphErrors(48, 0.3, 0.2, 0.4), GraphErrors(170, 0.9, 2.1, 3.0)
+    >>> GraphFigures(released=near, filtered=far, naive=far).to_dict()["released_edges"]
+    48
+    """
+
+    released: GraphErrors
+    filtered: GraphErrors
+    naive: GraphErrors
+
+    def sides(self) -> dict[str, GraphErrors]:
+        """The three by their names."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    def to_dict(self) -> dict[str, float]:
+        """Every figure of every side, as ``released_edges``."""
+        return {
+            f"{side}_{what}": value
+            for side, each in self.sides().items()
+            for what, value in vars(each).items()
+        }
+
+
+def graph_figures(release: GraphRelease, *, cuts: int = 200, random_state: int = 0) -> GraphFigures:
     """Errors of the release and of two noisy matrices at the same epsilon, computed from the private graph.
-
-    Returns
-    -------
-    dict
-        Per side: edges, degree_distance (total variation between the two degree distributions, in 0..1),
-        cut_error (median relative error of cut queries between random vertex sets), near_cut_error (the same
-        between a neighbourhood and the rest). Sides: `released`; `naive`, noise on every pair, rounded;
-        `filtered`, noise on every pair, the largest kept.
 
     Examples
     --------
@@ -30,21 +87,22 @@ def graph_figures(release: GraphRelease, *, cuts: int = 200, random_state: int =
     >>> from shoal.release import graph_figures, release_graph
     >>> ring = np.array([[i, (i + 1) % 50] for i in range(50)])
     >>> figures = graph_figures(release_graph(ring, k=2, epsilon=4.0), cuts=20)
-    >>> sorted(figures)
-    ['filtered', 'naive', 'released']
+    >>> figures.released.cut_error < figures.naive.cut_error
+    True
     """
     original, rng = release.original, np.random.default_rng(random_state)
     rate = release.spent / release.k
     random_sets = [_two_sets(original.n, rng) for _ in range(cuts)]
     near = _neighbourhoods(original, cuts // 4, rng)
-    found: Json = {}
-    for name, each in (("released", release.graph), ("filtered", filtered_matrix(original, rate, rng))):
-        found[name] = {
-            "edges": len(each.edges),
-            "degree_distance": degree_distance(original.degrees(), each.degrees()),
-            "cut_error": cut_error(original, [cut(each, s) for s in random_sets], random_sets),
-            "near_cut_error": cut_error(original, [cut(each, s) for s in near], near),
-        }
+    released, filtered = (
+        GraphErrors(
+            edges=len(each.edges),
+            degree_distance=degree_distance(original.degrees(), each.degrees()),
+            cut_error=cut_error(original, [cut(each, s) for s in random_sets], random_sets),
+            near_cut_error=cut_error(original, [cut(each, s) for s in near], near),
+        )
+        for each in (release.graph, filtered_matrix(original, rate, rng))
+    )
     own, other = _tail(-0.5, rate), _tail(0.5, rate)
 
     def rounded(true: int, pairs: int) -> int:
@@ -52,15 +110,15 @@ def graph_figures(release: GraphRelease, *, cuts: int = 200, random_state: int =
 
     cells, degrees = original.n * (original.n - 1) // 2, original.degrees()
     noisy_degrees = rng.binomial(degrees, own) + rng.binomial(original.n - 1 - degrees, other)
-    found["naive"] = {
-        "edges": rounded(len(original.edges), cells),
-        "degree_distance": degree_distance(degrees, noisy_degrees),
-        **{
-            name: cut_error(original, [rounded(cut(original, s), _pairs_between(s)) for s in sets], sets)
-            for name, sets in (("cut_error", random_sets), ("near_cut_error", near))
-        },
-    }
-    return found
+    naive = GraphErrors(
+        rounded(len(original.edges), cells),
+        degree_distance(degrees, noisy_degrees),
+        *(
+            cut_error(original, [rounded(cut(original, s), _pairs_between(s)) for s in sets], sets)
+            for sets in (random_sets, near)
+        ),
+    )
+    return GraphFigures(released, filtered, naive)
 
 
 def _pairs_between(sets: np.ndarray) -> int:
@@ -181,16 +239,15 @@ def spy_plot(graph: Graph, title: str, order: np.ndarray | None = None, bins: in
         return to_svg(axes, f"Adjacency matrix, {title}: {len(graph.edges):,} edges, {graph.n:,} vertices.")
 
 
-def graph_page(release: GraphRelease, figures: Json) -> str:
+def graph_page(release: GraphRelease, figures: GraphFigures) -> str:
     """A page for the owner: the matrix before and after in one order of the vertices, and the errors."""
     order = np.empty(release.original.n, dtype=np.int64)
     order[np.argsort(-release.original.degrees(), kind="stable")] = np.arange(release.original.n)
     plots = spy_plot(release.original, "original", order) + spy_plot(release.graph, "released", order)
-    names = list(figures["released"])
-    head = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in names)
+    head = "".join(f"<th>{each.name.replace('_', ' ')}</th>" for each in fields(GraphErrors))
     rows = "".join(
-        f"<tr><th>{side}</th>" + "".join(f"<td>{part[name]:.4g}</td>" for name in names) + "</tr>"
-        for side, part in figures.items()
+        f"<tr><th>{side}</th>" + "".join(f"<td>{value:.4g}</td>" for value in vars(each).values()) + "</tr>"
+        for side, each in figures.sides().items()
     )
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>Released graph</title>'

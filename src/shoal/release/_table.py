@@ -27,7 +27,6 @@ from shoal.release._copula import copula_ranks, noisy_concordances
 from shoal.release._groups import best_size, noisy_groups, printed, total_order
 from shoal.release._utility import owner_figures
 from shoal.schema import Schema
-from shoal.typing import Json
 
 METHODS = ("insensitive", "individual-ranking")
 ORDERS = ("curve", "corner")
@@ -198,18 +197,18 @@ def release_table(
     try:
         if association == "as-printed":
             kept.end_total(schema.id, "release as printed", who)
-            body, spent, left, guarantee = draw(plan, table), None, None, NO_GUARANTEE + ENDED
+            drawn, spent, left, guarantee = draw(plan, table), None, None, NO_GUARANTEE + ENDED
         else:
             _, limit = kept.declare(schema.id, *caps)
             claim = _claim(schema, plan, data_version, who, limit)
-            receipt = kept.once(claim, lambda: json.dumps(draw(plan, table)))
-            body = json.loads(receipt.body)
+            receipt = kept.once(claim, lambda: draw(plan, table).to_json())
+            drawn = DrawnTable(**json.loads(receipt.body))
             spent, left = micros.epsilon(receipt.charged), micros.epsilon(receipt.remaining)
             guarantee = TABLE_GUARANTEE + (ENDED if receipt.ended else "")
     finally:
         if kept is not ledger:
             kept.close()
-    numbers = numbers_of(plan, body, table)
+    numbers = numbers_of(plan, drawn, table)
     out = pl.DataFrame([each.cells(column) for each, column in zip(codes, numbers.T, strict=True)])
     return TableRelease(out, guarantee, spent, left, _notes(plan), owner_figures(plan, table, numbers), plan)
 
@@ -250,31 +249,54 @@ def make_plan(
     return plan
 
 
-def draw(plan: TablePlan, table: np.ndarray) -> Json:
-    """All that is drawn from the private table: noisy numbers, and the seed of the post-processing."""
+@dataclass(frozen=True)
+class DrawnTable:
+    """All that is drawn from the private table.
+
+    Parameters
+    ----------
+    groups : list of list of int
+        For each column, one noisy number per group: a sum, or the level that is printed.
+    pairs : list of int
+        The noisy concordance of each pair of columns, where a copula needs it.
+    seed : int
+        Of the post-processing.
+    """
+
+    groups: list[list[int]]
+    pairs: list[int]
+    seed: int
+
+    def to_json(self) -> str:
+        """As the ledger keeps it."""
+        return json.dumps(vars(self))
+
+
+def draw(plan: TablePlan, table: np.ndarray) -> DrawnTable:
+    """Draw what a plan asks for. The private table is looked at here."""
     order = None if plan.ranked else total_order(table, list(plan.codes), plan.order)
     noisy = []
     for position, (each, micro) in enumerate(zip(plan.codes, plan.micros, strict=True)):
         values = np.sort(table[:, position]) if order is None else table[order, position]
         noisy.append(noisy_groups(values, each, plan.k, micro, ranked=plan.ranked).tolist())
     pairs = noisy_concordances(table, plan.pair_micros).tolist() if plan.pair_micros else []
-    return {"groups": noisy, "pairs": pairs, "seed": secrets.randbits(128)}
+    return DrawnTable(noisy, pairs, secrets.randbits(128))
 
 
-def numbers_of(plan: TablePlan, body: Mapping[str, Any], table: np.ndarray) -> np.ndarray:
+def numbers_of(plan: TablePlan, drawn: DrawnTable, table: np.ndarray) -> np.ndarray:
     """The printed numbers, records in rows; only `as-printed` looks at the private table again."""
     sorted_columns = [
         printed(np.array(noisy, dtype=np.int64), each, plan.n, plan.k, ranked=plan.ranked)
-        for noisy, each in zip(body["groups"], plan.codes, strict=True)
+        for noisy, each in zip(drawn.groups, plan.codes, strict=True)
     ]
     if not plan.ranked:
         return np.column_stack(sorted_columns)
     if plan.association == "as-printed":
         ranks = np.argsort(np.argsort(table, axis=0, kind="stable"), axis=0, kind="stable")
     elif plan.association == "copula" and len(plan.codes) > 1:
-        ranks = copula_ranks(np.array(body["pairs"]), plan.n, len(plan.codes), body["seed"])
+        ranks = copula_ranks(np.array(drawn.pairs), plan.n, len(plan.codes), drawn.seed)
     else:
-        rng = np.random.default_rng(body["seed"])  # touches no data
+        rng = np.random.default_rng(drawn.seed)  # touches no data
         ranks = np.column_stack([rng.permutation(plan.n) for _ in plan.codes])
     return np.column_stack([column[ranks[:, at]] for at, column in enumerate(sorted_columns)])
 

@@ -199,7 +199,7 @@ def measured(at: SystemsTask, count: int = 40, random_state: int = 0) -> dict[st
             Session(frame, schema, model.mode, model=model).ask(sql(each), EPSILON).value for each in queries
         ]
         found[model.mode] = {"one": error(answers), "all": None}
-    cut = graph_figures(release_graph(datasets.load_graph(), 3, EPSILON))["released"]["cut_error"]
+    cut = graph_figures(release_graph(datasets.load_graph(), 3, EPSILON)).released.cut_error
     found["graph"] = {"one": cut, "all": cut}
     for name, each in models(at).items():
         drawn = _reproduced(at, queries, each, (EPSILON, EPSILON / count))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -21,7 +21,6 @@ from shoal.errors import QueryError
 from shoal.release.marginals._model import BoughtModel
 from shoal.release.marginals._refine import Met, leaves, meet
 from shoal.schema import Schema
-from shoal.typing import Record
 
 FREE = "answered from a release that was bought before: costs nothing"
 MODELLED = "not measured together: read from the fitted model, whose error is not known"
@@ -82,12 +81,12 @@ def ask_release(
     asked = plain_query(asked, schema)
     _check_released(asked, model)
     said: set[str] = set()
-    rows = []
-    for condition, label in _groups(asked, schema):
-        met = meet(condition, model.axes)
-        found = [_figure(model, met, each, _QUANTILE[currency], said) for each in asked.aggregates]
-        rows.append((label, dict(zip([each.name for each in asked.aggregates], found, strict=True))))
-    value, interval = _laid_out(asked, rows)
+    groups, figures = _groups(asked, schema), []
+    for group in groups:
+        met = meet(group.condition, model.axes)
+        found = {each.name: _figure(model, met, each, _QUANTILE[currency], said) for each in asked.aggregates}
+        figures.append(found)
+    value, interval = _laid_out(groups, figures)
     filled = [each.name for each in model.axes if not each.missing and each.name in _named(asked)]
     notes = (FREE, CLAMPED, *(FILLED.format(name) for name in filled), *sorted(said))
     if unit is not None and unit.kind in ("column", "cell"):
@@ -130,21 +129,29 @@ def _check_released(query: Query, model: BoughtModel) -> None:
             raise QueryError(f"Column {name!r} is not in the release. It has: {', '.join(model.names)}.")
 
 
-def _groups(query: Query, schema: Schema) -> list[tuple[Predicate | None, Record]]:
-    """The condition of each group and its labels; one group without GROUP BY."""
+@dataclass(frozen=True)
+class _Group:
+    """One group of a query: the condition that its rows meet, and its level of each column of GROUP BY."""
+
+    condition: Predicate | None
+    labels: Mapping[str, Any]
+
+
+def _groups(query: Query, schema: Schema) -> list[_Group]:
+    """All groups of a query; one group without labels where it has no GROUP BY."""
     if not query.groups:
-        return [(query.condition, {})]
+        return [_Group(query.condition, {})]
     levels = [labels_of(schema.columns[name]) for name in query.groups]
     if math.prod(len(each) for each in levels) > _MOST_GROUPS:
         raise QueryError(f"GROUP BY on a release may make at most {_MOST_GROUPS} groups.")
-    found: list[tuple[Predicate | None, Record]] = []
+    found = []
     for chosen in product(*levels):
         label = dict(zip(query.groups, chosen, strict=True))
         condition = query.condition
         for name, level in label.items():
             here = Compare(name, "=", level)
             condition = here if condition is None else condition & here
-        found.append((condition, label))
+        found.append(_Group(condition, label))
     return found
 
 
@@ -218,12 +225,14 @@ def _laid(
     return np.transpose(out, order) if order else out
 
 
-def _laid_out(query: Query, rows: Sequence[tuple[Record, dict[str, MarginalFigure]]]) -> tuple[Any, Any]:
+def _laid_out(groups: Sequence[_Group], figures: Sequence[Mapping[str, MarginalFigure]]) -> tuple[Any, Any]:
     """Values and intervals in the shape of an `Answer`."""
-    values = [{**label, **{name: each.value for name, each in found.items()}} for label, found in rows]
-    known = any(each.interval is not None for _, found in rows for each in found.values())
-    intervals = [{**label, **{name: each.interval for name, each in found.items()}} for label, found in rows]
-    if query.groups:
+    values, intervals = [], []
+    for group, found in zip(groups, figures, strict=True):
+        values.append({**group.labels, **{name: each.value for name, each in found.items()}})
+        intervals.append({**group.labels, **{name: each.interval for name, each in found.items()}})
+    known = any(each.interval is not None for found in figures for each in found.values())
+    if groups[0].labels:
         return values, intervals if known else None
     if len(values[0]) == 1:
         return next(iter(values[0].values())), next(iter(intervals[0].values()))

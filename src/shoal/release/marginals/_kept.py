@@ -21,7 +21,7 @@ from shoal.release.marginals._ask import CUT, ask_release, asked_of
 from shoal.release.marginals._axes import axis
 from shoal.release.marginals._model import BoughtModel
 from shoal.release.marginals._plan import zeros_of
-from shoal.release.marginals._release import RELEASE, MarginalRelease, digest_of, facts_of, read_model
+from shoal.release.marginals._release import RELEASE, KeptFacts, MarginalRelease, digest_of, read_model
 from shoal.release.marginals._rules import edits_within
 from shoal.schema import Schema
 from shoal.typing import Json
@@ -55,7 +55,7 @@ class KeptRelease:
     ----------
     model : BoughtModel
     schema : Schema
-    facts : mapping
+    facts : KeptFacts
         Columns, guarantee, currency, epsilon, delta and data version.
     entry : str, optional
         What names its charge in the ledger.
@@ -78,7 +78,7 @@ class KeptRelease:
 
     model: BoughtModel
     schema: Schema
-    facts: Mapping[str, Any]
+    facts: KeptFacts
     entry: str | None = None
 
     @property
@@ -104,8 +104,8 @@ class KeptRelease:
 
     def ask(self, query: str | Query) -> Answer:
         """Answer a query from it, for nothing."""
-        found = ask_release(self.model, self.schema, query, self.facts["stamp"], self.facts["currency"])
-        if self.facts["cut"]:
+        found = ask_release(self.model, self.schema, query, self.facts.guarantee, self.facts.currency)
+        if self.facts.cut:
             found = replace(
                 found, interval=None, cut_interval=found.interval, notes=(*found.notes, CUT), cautions=(CUT,)
             )
@@ -118,8 +118,9 @@ class KeptRelease:
 
     def to_dict(self) -> Json:
         """What it is and what it covers, as plain values."""
-        facts = {name: self.facts[name] for name in ("stamp", "epsilon", "delta", "columns", "version")}
-        return {**facts, "entry": self.entry, "measured": self.measured}
+        facts = self.facts.to_dict()
+        shown = {name: facts[name] for name in ("stamp", "epsilon", "delta", "columns", "version")}
+        return {**shown, "entry": self.entry, "measured": self.measured}
 
 
 class KeptReleases:
@@ -160,7 +161,7 @@ class KeptReleases:
         self._look()
         bought = list(self._bought.get(analyst, {}).items())
         found = [self._kept(analyst, key, own_hash) for key, own_hash in bought]
-        return [each for each in found if each is not None and version in (None, each.facts["version"])]
+        return [each for each in found if each is not None and version in (None, each.facts.version)]
 
     def free(self, query: str | Query, dataset: str, analyst: str, version: str) -> Answer | None:
         """The most exact answer of what the analyst holds about this data version, if its error is known."""
@@ -211,19 +212,16 @@ def _width(answer: Answer) -> float:
 
 def kept_release(kept: Mapping[str, Any], schema: Schema, entry: str | None = None) -> KeptRelease:
     """What kept numbers stand for under their schema."""
-    axes = [axis(schema.columns[name]) for name in kept["facts"]["columns"]]
-    zeros = zeros_of(schema, set(kept["facts"]["columns"]))
-    edits = edits_within(schema, kept["facts"]["columns"])
-    return KeptRelease(read_model(kept, axes, zeros, edits), schema, kept["facts"], entry)
+    facts = KeptFacts.from_dict(kept["facts"])
+    axes = [axis(schema.columns[name]) for name in facts.columns]
+    zeros, edits = zeros_of(schema, set(facts.columns)), edits_within(schema, facts.columns)
+    return KeptRelease(read_model(kept, axes, zeros, edits), schema, facts, entry)
 
 
 def told_of(release: MarginalRelease) -> Json:
     """A release as a file keeps it."""
     edges = {each.name: [end.hex() for end in each.edges] for each in release.model.axes if each.edges}
-    from shoal.dp.ledger.claims import Caps
-
-    caps = Caps(release.plan.millionths, release.plan.millionths, release.plan.currency)
-    facts = {**facts_of(release.schema, release.plan, release.version, caps), "stamp": release.guarantee}
+    facts = KeptFacts.of(release.schema, release.plan, release.version, release.guarantee).to_dict()
     measured = [each.to_json() for each in release.model.measurements]
     return {"facts": facts, "seed": release.model.seed, "edges": edges, "measurements": measured}
 
@@ -251,7 +249,7 @@ def load_release(path: str | Path, schema: Schema | str | Path) -> KeptRelease:
     >>> out = release_marginals(pl.DataFrame({"answer": ["no"] * 40 + ["yes"] * 60}), schema, 2.0)
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "poll.json"
     >>> out.save(path)
-    >>> load_release(path, schema).facts["epsilon"]
+    >>> load_release(path, schema).facts.epsilon
     2.0
     """
     schema = Schema.of(schema)

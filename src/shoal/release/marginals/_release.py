@@ -7,10 +7,10 @@ import json
 import math
 import secrets
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from fractions import Fraction
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import polars as pl
@@ -243,7 +243,9 @@ def release_marginals(
         claim = _claim(schema, plan, version, analyst, limit)
         say = progress or (lambda _: None)
         say(MEASURING)
-        receipt = kept.once(claim, lambda: buy(plan, held, facts_of(schema, plan, version, caps)))
+        receipt = kept.once(
+            claim, lambda: buy(plan, held, KeptFacts.of(schema, plan, version, plan.guarantee(caps)))
+        )
     finally:
         if kept is not ledger:
             kept.close()
@@ -284,18 +286,58 @@ def load_codes(frame: Any, schema: Schema, plan: MarginalPlan, cells: Cells | No
     return encode(load_rows(frame, schema, plan, cells), plan.axes)
 
 
-def facts_of(schema: Schema, plan: MarginalPlan, version: str, caps: Caps) -> Json:
-    """What a kept release says about itself, so that it can be asked again: public, all of it."""
-    return {
-        "columns": [each.name for each in plan.axes],
-        "schema": digest_of(schema),
-        "version": version,
-        "stamp": plan.guarantee(caps),
-        "currency": plan.currency,
-        "epsilon": plan.epsilon,
-        "delta": plan.delta,
-        "cut": plan.unit.kind in ("column", "cell"),
-    }
+@dataclass(frozen=True)
+class KeptFacts:
+    """What a kept release says about itself, so that it can be asked again. All of it is public.
+
+    Parameters
+    ----------
+    columns : tuple of str
+    schema : str
+        Digest of the schema it was made with.
+    version : str
+        The state of the table that it is about.
+    guarantee : str
+        `stamp` in JSON.
+    currency : str
+    epsilon : float
+    delta : float or None
+    cut : bool
+        Whether only some rows of each unit were counted.
+    """
+
+    columns: tuple[str, ...]
+    schema: str
+    version: str
+    guarantee: str
+    currency: str
+    epsilon: float
+    delta: float | None
+    cut: bool
+
+    @classmethod
+    def of(cls, schema: Schema, plan: MarginalPlan, version: str, guarantee: str) -> Self:
+        """The facts of a release that follows this plan."""
+        return cls(
+            columns=tuple(each.name for each in plan.axes),
+            schema=digest_of(schema),
+            version=version,
+            guarantee=guarantee,
+            currency=plan.currency,
+            epsilon=plan.epsilon,
+            delta=plan.delta,
+            cut=plan.unit.kind in ("column", "cell"),
+        )
+
+    def to_dict(self) -> Json:
+        """The facts as plain values."""
+        return {{"guarantee": "stamp"}.get(name, name): value for name, value in asdict(self).items()}
+
+    @classmethod
+    def from_dict(cls, facts: Json) -> Self:
+        """The facts that `to_dict` wrote."""
+        own = {name: value for name, value in facts.items() if name not in ("columns", "stamp")}
+        return cls(columns=tuple(facts["columns"]), guarantee=facts["stamp"], **own)
 
 
 def digest_of(schema: Schema) -> str:
@@ -307,7 +349,7 @@ def digest_of(schema: Schema) -> str:
 def buy(
     plan: MarginalPlan,
     rows: pl.DataFrame,
-    facts: Mapping[str, Any] | None = None,
+    facts: KeptFacts | None = None,
     share: Fraction = Fraction(1),
 ) -> str:
     """All that is drawn from the private table with a share of what is charged, as the ledger keeps it."""
@@ -321,7 +363,8 @@ def buy(
     bought = _measured(plan, codes, sizes, purse, seed)
     edges = {each.name: [end.hex() for end in each.edges] for each in axes if each.edges}
     measured = [each.to_json() for each in bought]
-    return json.dumps({"facts": facts or {}, "seed": seed, "edges": edges, "measurements": measured})
+    told = {} if facts is None else facts.to_dict()
+    return json.dumps({"facts": told, "seed": seed, "edges": edges, "measurements": measured})
 
 
 def _measured(
