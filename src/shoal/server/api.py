@@ -73,28 +73,6 @@ class Question(BaseModel):
         return self
 
 
-class TableRequest(BaseModel):
-    """A whole table to be released: what to spend on it, and what it shall hold."""
-
-    model_config = ConfigDict(extra="forbid")
-    epsilon: float = Field(gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[1.0])
-    delta: float | None = Field(
-        None, gt=0, lt=1, description="Gaussian noise, counted in zCDP; pure if left open."
-    )
-    columns: list[str] | None = Field(
-        None, max_length=500, description="All quasi and sensitive ones if left open."
-    )
-    bins: int | str | dict[str, int | str | list[float]] | None = Field(
-        None, description="Bins of numbers: how many, or quantiles:16; or one of them for each column."
-    )
-    marginals: int | str | list[list[str]] = Field(
-        "chosen", description="chosen, a number of columns up to 3, or lists of columns."
-    )
-    rows: int | None = Field(
-        None, ge=1, le=1_000_000, description="The noisy number of records if left open."
-    )
-
-
 def service_of(request: Request) -> Service:
     """The service of the application that serves this request."""
     service: Service = request.app.state.service
@@ -186,10 +164,10 @@ def is_unspent(begun: float, request: Request, dataset: str, question: Question)
     )
 
 
-async def release(request: Request, dataset: str, table: TableRequest) -> Json:
+async def release(request: Request, dataset: str, table: made_releases.TableRequest) -> Json:
     """A whole table, charged to your budget before the data is touched; further questions to it are free."""
-    who, wanted = request.state.visitor.name, table.model_dump()
-    out = await run_in_threadpool(made_releases.release, service_of(request), dataset, wanted, who)
+    who = request.state.visitor.name
+    out = await run_in_threadpool(made_releases.release, service_of(request), dataset, table, who)
     return {
         "stamp": out.guarantee,
         "epsilon": out.epsilon,

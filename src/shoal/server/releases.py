@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
 
 from shoal.dp.loading.sources import whole_table
 from shoal.dp.session import Session
@@ -18,10 +20,32 @@ if TYPE_CHECKING:
     from shoal.server.service import Service
 
 
+class TableRequest(BaseModel):
+    """A whole table to be released: what to spend on it, and what it shall hold."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+    epsilon: float = Field(gt=0, le=1_000_000, allow_inf_nan=False, strict=True, examples=[1.0])
+    delta: float | None = Field(
+        None, gt=0, lt=1, description="Gaussian noise, counted in zCDP; pure if left open."
+    )
+    columns: list[str] | None = Field(
+        None, max_length=500, description="All quasi and sensitive ones if left open."
+    )
+    bins: int | str | dict[str, int | str | list[float]] | None = Field(
+        None, description="Bins of numbers: how many, or quantiles:16; or one of them for each column."
+    )
+    marginals: int | str | list[list[str]] = Field(
+        "chosen", description="chosen, a number of columns up to 3, or lists of columns."
+    )
+    rows: int | None = Field(
+        None, ge=1, le=1_000_000, description="The noisy number of records if left open."
+    )
+
+
 def release(
     service: Service,
     dataset: str,
-    wanted: Mapping[str, Any],
+    wanted: TableRequest,
     analyst: str,
     progress: Callable[[str], None] | None = None,
 ) -> MarginalRelease:
@@ -31,15 +55,14 @@ def release(
     ----------
     service : Service
     dataset : str
-    wanted : mapping
-        Of `release_marginals`: epsilon, delta, columns, bins, marginals, rows.
+    wanted : TableRequest
     analyst : str
     progress : callable, optional
         Called with each stage.
     """
     service.require(dataset, analyst)
     session, facts = _sound(service, dataset), service.datasets[dataset]
-    _check_least(service, wanted["epsilon"])
+    _check_least(service, wanted.epsilon)
     with service.refusing(analyst), service.making.take(analyst):
         return release_marginals(
             whole_table(service.frames[dataset], facts.schema),
@@ -50,17 +73,16 @@ def release(
             mode=session.mode,
             progress=progress,
             _limit=session.limit,
-            **wanted,
+            **wanted.model_dump(),
         )
 
 
-def check(service: Service, dataset: str, wanted: Mapping[str, Any], analyst: str) -> None:
+def check(service: Service, dataset: str, wanted: TableRequest, analyst: str) -> None:
     """Raise what public facts show to be wrong with a wanted table; nothing is charged or looked at."""
     service.require(dataset, analyst)
     session = _sound(service, dataset)
-    _check_least(service, wanted["epsilon"])
-    asked = {name: each for name, each in wanted.items() if name != "rows"}
-    make_plan(_schema(service, dataset), mode=session.mode, **asked)
+    _check_least(service, wanted.epsilon)
+    make_plan(_schema(service, dataset), mode=session.mode, **wanted.model_dump(exclude={"rows"}))
 
 
 def releases(service: Service, dataset: str, analyst: str) -> list[Json]:

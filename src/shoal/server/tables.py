@@ -11,7 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from fastapi import Query, Request
 from fastapi.responses import JSONResponse, RedirectResponse, Response
@@ -33,7 +32,9 @@ from shoal.server.models import ReleaseJobFacts
 from shoal.server.pages import quoted, render
 from shoal.server.problems import where
 from shoal.server.refusals import UnknownError
+from shoal.server.releases import TableRequest
 from shoal.server.service import Service
+from shoal.typing import Json
 
 MOST_WAITING = 8  # tables that a worker makes or has still to make
 MARGINALS = {
@@ -47,7 +48,7 @@ _ENTRY = re.compile("[0-9a-f]{16}")
 CANCELLED = "Cancelled before the charge: nothing was spent."
 _FITTING = threading.Lock()  # fitting the model of a table takes a core for seconds
 _ROWS = Query(None, ge=1, le=1_000_000, description="The noisy number of records if left open.")
-CSV: dict[int | str, dict[str, Any]] = {
+CSV: dict[int | str, Json] = {
     200: {"description": "The rows.", "content": {"text/csv": {"schema": {"type": "string"}}}}
 }
 
@@ -90,11 +91,10 @@ class TableMaker:
         self._thread.shutdown(wait=True, cancel_futures=True)
 
 
-def begin(request: Request, dataset: str, table: api.TableRequest) -> Path:
+def begin(request: Request, dataset: str, table: TableRequest) -> Path:
     """A new job that buys a table; what public facts show to be wrong is refused at once."""
     service, who = api.service_of(request), request.state.visitor
-    wanted = table.model_dump()
-    releases.check(service, dataset, wanted, who.name)
+    releases.check(service, dataset, table, who.name)
     jobs: Jobs = request.app.state.jobs
     waiting = [facts for _, facts in jobs.all() if _is_being_made(facts)]
     if any(facts.account == who.id for facts in waiting):
@@ -104,11 +104,11 @@ def begin(request: Request, dataset: str, table: api.TableRequest) -> Path:
     job = jobs.new(who.id)
     change(job, state="running", work="release", dataset=dataset, pid=os.getpid())
     tell(job, "waiting for its turn")
-    request.app.state.tables.start(lambda: _make(service, dataset, wanted, who.name, job))
+    request.app.state.tables.start(lambda: _make(service, dataset, table, who.name, job))
     return job
 
 
-def _make(service: Service, dataset: str, wanted: dict[str, Any], who: str, job: Path) -> None:
+def _make(service: Service, dataset: str, wanted: TableRequest, who: str, job: Path) -> None:
     """Buy a table and say in the job how that went; what was bought is in the ledger."""
 
     def at_stage(stage: str) -> None:
@@ -163,7 +163,7 @@ def job_facts(job: Path) -> ReleaseJobFacts:
     return ReleaseJobFacts(job=job.name, state=state, error=error, entry=facts.entry, steps=told)
 
 
-def start_release(request: Request, dataset: str, table: api.TableRequest) -> ReleaseJobFacts:
+def start_release(request: Request, dataset: str, table: TableRequest) -> ReleaseJobFacts:
     """Begin to buy a whole table as a job; it is charged like an answer, before the data is touched."""
     return job_facts(begin(request, dataset, table))
 
@@ -324,7 +324,7 @@ def _typed(form: FormData) -> TypedTable:
     return TypedTable(columns=tuple(str(each) for each in form.getlist("column")), **texts)
 
 
-def _table_of(typed: TypedTable) -> api.TableRequest:
+def _table_of(typed: TypedTable) -> TableRequest:
     if not typed.columns:
         raise ParameterError("A table needs at least one column.")
     if typed.marginals not in MARGINALS:
@@ -339,7 +339,7 @@ def _table_of(typed: TypedTable) -> api.TableRequest:
     marginals = typed.marginals if typed.marginals == "chosen" else int(typed.marginals)
     wanted = {"epsilon": amount, "columns": list(typed.columns), "bins": bins, "marginals": marginals}
     try:
-        return api.TableRequest.model_validate(wanted)
+        return TableRequest.model_validate(wanted)
     except ValidationError as problem:
         first = problem.errors()[0]
         raise ParameterError(f"{first['loc'][0]!r} is not as expected: {first['msg']}.") from None
