@@ -248,7 +248,7 @@ def moved(_):
 
 def steps(_):
     asked = [{"method": "suppress", "columns": ["job", "sex"]}, {"method": "mdav", "columns": ["age"]}]
-    assert [each["method"] for each in published(steps=asked).figures.steps] == ["suppress", "mdav"]
+    assert [each.method for each in published(steps=asked).figures.steps] == ["suppress", "mdav"]
 
 
 def suda(_):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -84,7 +85,7 @@ class Protection:
     published: pl.DataFrame
     work: SearchWork | None = None
     parts: int = 1
-    parameters: Json | None = None
+    parameters: Mapping[str, object] | None = None
     source: str | None = None
     output: str | None = None
 
@@ -157,7 +158,7 @@ class Protection:
             *(str(verdict) for verdict in self.verdicts),
             f"information loss {figures.information_loss:.3f} %{il2}{link}",
         ]
-        grouped = all(step["k"] for step in figures.steps or ())  # what is perturbed alone stands in no group
+        grouped = all(step.k for step in figures.steps or ())  # what is perturbed alone stands in no group
         if figures.dld is not None and grouped and not self.roles.left:
             most = figures.n_groups / figures.n_records
             said[-1] += f"; groups of {low:,} or more allow at most {100 * most:.3g} % of all records"

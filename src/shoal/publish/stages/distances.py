@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from shoal.publish.stages.roles import Roles
-from shoal.typing import Keywords
 
 
-def distances_of(roles: Roles) -> tuple[dict[str, str], Keywords]:
+def distances_of(roles: Roles) -> tuple[dict[str, str], dict[str, tuple[Any, ...]]]:
     """For each sensitive column the kind of distance, and the levels or hierarchy it goes by."""
     facts = {name: roles.schema.columns[name] for name in roles.sensitive}
     # A recoded column holds other values than its hierarchy.
     distances = {name: "hierarchical" for name, each in facts.items() if each.hierarchy and not each.recode}
-    levels = {
-        name: each.hierarchy if name in distances else each.levels
+    ordered = {
+        name: each.levels
         for name, each in facts.items()
-        if name in distances or (each.kind == "ordered" and each.levels and not each.recode)
+        if each.kind == "ordered" and each.levels and not each.recode
     }
-    return distances, levels
+    trees = {name: each.hierarchy for name, each in facts.items() if each.hierarchy and name in distances}
+    return distances, ordered | trees

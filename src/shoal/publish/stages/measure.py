@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
@@ -48,6 +48,42 @@ class LossCertificate:
     note: str
 
 
+@dataclass(frozen=True)
+class StepFigures:
+    """What one step of a run did.
+
+    Parameters
+    ----------
+    method : str
+    columns : tuple of str
+    k : int or None
+        None where the step keeps no k.
+    level : str
+        Whether records or households were treated.
+    within : tuple of str
+        The columns whose classes were treated one by one.
+    information_loss : float
+        Per cent, the mean over the step's columns.
+    seconds : float
+    facts : mapping
+        What only this method counts: its classes or groups, the cells that it changed.
+    """
+
+    method: str
+    columns: tuple[str, ...]
+    k: int | None
+    level: str | None
+    within: tuple[str, ...]
+    information_loss: float
+    seconds: float
+    facts: Mapping[str, object]
+
+    def to_dict(self) -> Json:
+        """The figures as plain values."""
+        own = {each.name: getattr(self, each.name) for each in fields(self) if each.name != "facts"}
+        return {**own, "columns": list(self.columns), "within": list(self.within), **self.facts}
+
+
 class CellFigures(CellMeasures, total=False):
     """Figures of the number columns, with the linkage and the number of records for which it was sought."""
 
@@ -89,8 +125,8 @@ class Figures:
         Records on which these were measured.
     identification : Identification or None
     certificate : LossCertificate or None
-    steps : list of dict or None
-        Of a run of several steps: each with its columns, its loss and its figures.
+    steps : tuple of StepFigures or None
+        Of a run of several steps.
     rules : tuple of KeptRule or None
         What became of each edit rule.
     seconds : float
@@ -125,7 +161,7 @@ class Figures:
     measured_records: int = 0
     identification: Identification | None = None
     certificate: LossCertificate | None = None
-    steps: list[Json] | None = None
+    steps: tuple[StepFigures, ...] | None = None
     rules: tuple[KeptRule, ...] | None = None
     seconds: float = 0.0
     cpu_seconds: float | None = None
@@ -138,6 +174,8 @@ class Figures:
             told["identification"] = self.identification.to_dict()
         if self.certificate is not None:
             told["certificate"] = asdict(self.certificate)
+        if self.steps is not None:
+            told["steps"] = [each.to_dict() for each in self.steps]
         if self.rules is not None:
             told["rules"] = [each.to_dict() for each in self.rules]
         return {name: value for name, value in told.items() if value is not None}

@@ -1,4 +1,4 @@
-"""Loss and risk of a run of many steps, told together."""
+"""Loss and risk of a run of several steps."""
 
 from __future__ import annotations
 
@@ -16,9 +16,8 @@ from shoal.measures import cell_measures, linked_share, sought_records
 from shoal.publish.request import ProtectionRequest
 from shoal.publish.stages.decode import decoded_facts
 from shoal.publish.stages.identification import identification
-from shoal.publish.stages.measure import MEASURED_RECORDS, CellFigures, Figures
+from shoal.publish.stages.measure import MEASURED_RECORDS, CellFigures, Figures, StepFigures
 from shoal.publish.stages.roles import Roles
-from shoal.typing import Json
 
 if TYPE_CHECKING:
     from shoal.publish.treatments.steps.run import Ran
@@ -80,21 +79,26 @@ def figures_of(
         unchanged=float(np.logical_and.reduce(same).mean()),
         measured_records=measured,
         identification=identification(before, after, decided.by_keys()),
-        steps=[_told(each) for each in ran],
+        steps=tuple(_of_step(each) for each in ran),
         rules=tuple(kept),
         **cells,
     )
 
 
-def _told(each: Ran) -> Json:
-    """A step as plain values."""
-    loss = float(np.mean(list(each.treated.losses.values()))) if each.treated.losses else 0.0
-    return {
-        "method": each.step.method, "columns": list(each.step.columns),
-        "k": each.k if each.step.is_truthful or each.step.is_grouping else None, "level": each.step.level,
-        "within": list(each.within), "information_loss": 100.0 * loss, "seconds": each.seconds,
-        **{name: fact for name, fact in each.treated.facts.items() if name != "loss"},
-    }  # fmt: skip
+def _of_step(ran: Ran) -> StepFigures:
+    """What one step did: its loss, and what its method counts."""
+    step, treated = ran.step, ran.treated
+    loss = float(np.mean(list(treated.losses.values()))) if treated.losses else 0.0
+    return StepFigures(
+        method=step.method,
+        columns=tuple(step.columns),
+        k=ran.k if step.is_truthful or step.is_grouping else None,
+        level=step.level,
+        within=tuple(ran.within),
+        information_loss=100.0 * loss,
+        seconds=ran.seconds,
+        facts={name: fact for name, fact in treated.facts.items() if name != "loss"},
+    )
 
 
 @dataclass(frozen=True)

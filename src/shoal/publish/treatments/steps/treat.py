@@ -21,7 +21,6 @@ from shoal.publish.treatments.steps.perturb import PERTURBING, column_losses
 from shoal.publish.treatments.steps.task import StepTask, Treated
 from shoal.publish.treatments.truthful import given_hierarchies, hierarchy_for
 from shoal.schema import Column, Step
-from shoal.typing import Json
 
 
 def treat(task: StepTask) -> Treated:
@@ -64,7 +63,7 @@ def _coarsened(task: StepTask) -> Treated:
         for name in step.columns
     }
     loss = sum(part * each.loss_ for part, each in zip(share, fitted, strict=True))
-    facts: Json = {"loss": loss, "classes": sum(each.n_groups_ for each in fitted)}
+    facts: dict[str, object] = {"loss": loss, "classes": sum(each.n_groups_ for each in fitted)}
     if all(each.bound_ is not None for each in fitted):
         bound = sum(part * float(each.bound_ or 0.0) for part, each in zip(share, fitted, strict=True))
         facts |= {"bound": bound, "gap": 0.0 if loss <= 0 else max(0.0, (loss - bound) / loss)}
