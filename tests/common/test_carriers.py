@@ -9,12 +9,21 @@ from pathlib import Path
 import shoal
 
 ROOT = Path(shoal.__file__).parent
-# Parts that still say `dict[str, Any]`, and how often at the most. The numbers may only fall.
-LOOSE = {"dp": 23, "server": 2}
 # Where objects of plain values come in and go out: JSON and TOML are read and written there.
-EDGES = {"cli", "client", "evidence", "research", "schema", "server", "datasets", "io"}
-# Elsewhere: how many besides `to_dict` a part may have. The numbers may only fall.
-INSIDE = {"attacks": 1, "publish": 5, "release": 6, "report": 2, "risk": 1}
+EDGES = {"cli", "client", "evidence", "research", "schema", "server", "datasets", "io", "typing"}
+# Elsewhere: how many lines besides `to_dict` and `from_dict` a part may have. The numbers may only fall.
+INSIDE = {
+    "attacks": 1,
+    "audit": 3,  # rows of made-up tables
+    "comparison": 2,
+    "dp": 11,  # rows of answers and of streams; files of models
+    "engine": 1,
+    "publish": 4,
+    "release": 1,
+    "report": 2,
+    "risk": 1,
+    "utility": 1,
+}
 
 
 def counted(pattern: str, leave_out: str = "a^") -> Counter[str]:
@@ -27,13 +36,12 @@ def counted(pattern: str, leave_out: str = "a^") -> Counter[str]:
     return +found
 
 
-def test_no_new_loose_dictionaries():
-    found = counted(r"dict\[str, Any\]")
-    found["typing"] -= 3  # the three names themselves
-    assert +found <= Counter(LOOSE), +found - Counter(LOOSE)
+def test_loose_dictionaries_have_one_of_three_names():
+    assert counted(r"dict\[str, Any\]") == {"typing": 3}
 
 
 def test_plain_objects_stay_at_the_edges():
-    found = counted(r"\bJson\b", r"import|def (to|from)_dict|def settings")
-    inside = Counter({part: count for part, count in found.items() if part not in EDGES | {"typing", "dp"}})
-    assert inside <= Counter(INSIDE), inside - Counter(INSIDE)
+    named = r"(: |-> |= |\[|, )(Json|Record|Keywords)\b"
+    found = counted(named, r"import|def (to|from)_dict|def settings")
+    inside = Counter({part: count for part, count in found.items() if part not in EDGES})
+    assert inside == Counter(INSIDE), (inside - Counter(INSIDE), Counter(INSIDE) - inside)
