@@ -283,6 +283,15 @@ def test_what_no_stream_can_be_of(words, error, said):
         assert session.remaining() == before
 
 
+@pytest.mark.parametrize("name", ["period", "total", "low", "high", "change"])
+def test_groups_named_as_a_number_of_the_rows_are_refused_before_the_charge(name):
+    schema = Schema({name: Column(name, kind="category", levels=("a", "b"))}, id="named", budget=1.0)
+    with Session(pl.DataFrame({name: ["a"]}), schema) as session:
+        with pytest.raises(QueryError, match=f"may not be grouped by a column named '{name}'"):
+            session.stream("s", f'SELECT COUNT(*) FROM t GROUP BY "{name}"', 1.0, 4)
+        assert session.remaining() == 1.0
+
+
 def test_periods_come_in_order_and_bad_rows_take_none(tmp_path):
     with Session(NONE, SCHEMA) as session:
         stream = session.stream("s", COUNT, epsilon=1.0, periods=4)

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, UploadFile
 
-from shoal.dp.continual import OpenedStream, PeriodTotal, is_paid, reopen
+from shoal.dp.continual import NUMBERS, OpenedStream, PeriodTotal, is_paid, reopen
 from shoal.dp.loading.sources import open_table
 from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
 from shoal.dp.session import Session
@@ -24,8 +24,6 @@ from shoal.server.owner_datasets import allowed_path
 from shoal.server.refusals import UnknownError
 from shoal.server.service import Service
 from shoal.typing import Json
-
-NUMBERS = ("total", "low", "high", "change")
 
 
 class NewStream(BaseModel):

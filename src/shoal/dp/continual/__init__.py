@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from shoal.dp.continual._state import OpenedStream, State, state_of
-from shoal.dp.continual._stream import PeriodTotal, Stream, is_paid, open_stream, reopen, told
+from shoal.dp.continual._stream import NUMBERS, PeriodTotal, Stream, is_paid, open_stream, reopen, told
 from shoal.dp.continual._toeplitz import Toeplitz, toeplitz
 from shoal.dp.continual._tree import PeriodTree, best_tree
 
 __all__ = [
+    "NUMBERS",
     "OpenedStream",
     "PeriodTotal",
     "PeriodTree",

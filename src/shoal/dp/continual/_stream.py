@@ -38,8 +38,10 @@ if TYPE_CHECKING:
     from shoal.dp.session import Session
 
 MOST_PERIODS = 10_000
+NUMBERS = ("total", "low", "high", "change")
+"""What each row of a period holds besides the labels of its group."""
+
 _SMALL = 300.0  # scales whose noise is summed on a grid
-_NUMBERS = 4  # total, low, high, change
 _WIDEST = 1 << 50  # of a noise scale: sums of some hundred draws stay far within 64 bits
 
 
@@ -61,11 +63,7 @@ class PeriodTotal:
     @property
     def value(self) -> Any:
         """The total, or the rows where there are groups."""
-        return (
-            self.rows[0]["total"]
-            if set(self.rows[0]) == {"total", "low", "high", "change"}
-            else list(self.rows)
-        )
+        return self.rows[0]["total"] if set(self.rows[0]) == set(NUMBERS) else list(self.rows)
 
 
 class Stream:
@@ -453,6 +451,12 @@ def stream_plan(question: Any, session: Session, spent: int) -> Plan:
     if plan.lowered.relation is not None or len(plan.releases) != 1:
         raise QueryError(
             "A stream is of one COUNT or SUM, of one table, with WHERE and GROUP BY where wanted."
+        )
+    taken = [str(name) for name in plan.query.groups if str(name) in ("period", *NUMBERS)]
+    if taken:
+        raise QueryError(
+            f"A stream may not be grouped by a column named {taken[0]!r}, as its rows have a number of that name. "
+            "Rename the column."
         )
     return plan
 
