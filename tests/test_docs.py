@@ -21,7 +21,6 @@ DOCS = ROOT / "docs"
 # Pages whose blocks other tests run, and where.
 ELSEWHERE = {
     "docs/server.md": "tests/server",
-    "docs/scale.md": "tests/scale",
     "docs/theory/attacks.md": "tests/privacy/test_attacks.py",
 }
 PLAIN = ("text", "toml", "ini", "dockerfile", "{toctree}", "{raw}", "{include}", "{figure}")
@@ -80,6 +79,11 @@ def test_every_block_says_what_it_is(path):
         assert block.kind.split(" ")[0] in ("sh", "python", *PLAIN), (
             f"{named(path)}:{block.line}: ```{block.kind}"
         )
+
+
+def test_what_runs_elsewhere_is_there():
+    for path, tests in ELSEWHERE.items():
+        assert (ROOT / path).is_file() and (ROOT / tests).exists(), (path, tests)
 
 
 def test_few_blocks_are_not_run():
