@@ -83,7 +83,8 @@ def test_every_block_says_what_it_is(path):
 
 def test_what_runs_elsewhere_is_there():
     for path, tests in ELSEWHERE.items():
-        assert (ROOT / path).is_file() and (ROOT / tests).exists(), (path, tests)
+        assert (ROOT / path).is_file(), path
+        assert (ROOT / tests).exists(), tests
 
 
 def test_few_blocks_are_not_run():

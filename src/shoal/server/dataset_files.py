@@ -80,7 +80,8 @@ class DatasetFiles:
 
     def read(self) -> tuple[dict[str, ServedDataset], dict[str, Exception]]:
         """All data sets of the folder by their ids; of those that cannot be read, why."""
-        found, broken = {}, {}
+        found: dict[str, ServedDataset] = {}
+        broken: dict[str, Exception] = {}
         for path in sorted(self.folder.glob(f"*/{FACTS}")):
             try:
                 facts = tomllib.loads(path.read_text(encoding="utf-8"))

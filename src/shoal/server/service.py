@@ -140,11 +140,11 @@ class Service:
                         self._open(name, facts)
                     except Exception as error:  # whoever asks about another data set has no part in it
                         broken[name] = error
-            for error in broken.values():
-                log.error(json.dumps({"event": "data set not loaded", "error": type(error).__name__}))
+            for each in broken.values():
+                log.error(json.dumps({"event": "data set not loaded", "error": type(each).__name__}))
             for name in set(self.datasets) - set(found) - set(broken) - set(self.config.datasets):
-                for each in (self._sessions, self.datasets, self._quality, self.frames):
-                    each.pop(name, None)
+                for kept in (self._sessions, self.datasets, self._quality, self.frames):
+                    kept.pop(name, None)
                 self.tables.forget(name)
             self._seen = seen
 
