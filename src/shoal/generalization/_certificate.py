@@ -56,7 +56,7 @@ def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 0) -
     prices : array of float64, (n_tuples,)
         What each distinct record costs in a recoding at hand: where the search for prices starts.
     sweeps : int, default 0
-        Rounds in which prices are raised into the room that is left, and refined.
+        Rounds in which prices are raised as far as they may, and refined.
 
     Notes
     -----
@@ -72,21 +72,21 @@ def lower_bound(lattice: Lattice, k: int, prices: np.ndarray, sweeps: int = 0) -
     nodes, rest = lattice.nodes_by(least, MOST_NODES, float(prices.max()) + 1e-12)
     cheapest = np.array([sum(least[c][level] for c, level in enumerate(node)) for node in nodes.tolist()])
     parts = _parts(lattice, nodes)
-    counts, room = lattice.counts, _workspace(lattice.counts.size, parts.stride.size)
+    counts, tables = lattice.counts, _workspace(lattice.counts.size, parts.stride.size)
     fixed = counts >= k
     floor = np.minimum(prices, rest)
     floor[fixed] = 0.0
-    _own(counts, parts, cheapest, k, floor, room)
+    _own(counts, parts, cheapest, k, floor, tables)
     u = np.maximum(floor, np.minimum(prices, rest))
     u[fixed] = 0.0
-    _refine(counts, parts, cheapest, k, floor, u, room)
+    _refine(counts, parts, cheapest, k, floor, u, tables)
     best = float((u * counts).sum())
     for _ in range(sweeps):
         left = np.full(u.size, np.inf)
-        _rooms(counts, parts, cheapest, k, u, left, room)
+        _leeway(counts, parts, cheapest, k, u, left, tables)
         left[fixed | ~np.isfinite(left)] = 0.0
         u = np.minimum(u + 0.6 * np.maximum(left, 0.0), rest)
-        _refine(counts, parts, cheapest, k, floor, u, room)
+        _refine(counts, parts, cheapest, k, floor, u, tables)
         best = max(best, float((u * counts).sum()))
     # Sums of up to millions of prices: what rounding may have added is taken off again.
     return max(0.0, best / lattice.n_records - 1e-12)
@@ -135,7 +135,7 @@ def _workspace(n: int, parts: int) -> PassTables:
 
 
 @kernel()
-def _classes(a, counts, parts, alive, many, limit, share, room):  # noqa: C901 - one step of a compiled search, case by case
+def _classes(a, counts, parts, alive, many, limit, share, tables):  # noqa: C901 - one step of a compiled search, case by case
     """Find the classes of node a in which a record's limit exceeds a share of the cost; their number."""
     width, found = parts.stride.shape[0], 0
     for t in range(many):
@@ -144,7 +144,7 @@ def _classes(a, counts, parts, alive, many, limit, share, room):  # noqa: C901 -
             at = parts.of_node[a, h]
             price += parts.cost[at, parts.ids[at, i]]
         if limit[i] > share * price:
-            room.hot[found] = i
+            tables.hot[found] = i
             found += 1
     if found == 0:
         return 0
@@ -156,41 +156,41 @@ def _classes(a, counts, parts, alive, many, limit, share, room):  # noqa: C901 -
         key, price = np.int64(0), 0.0
         for h in range(width):
             at = parts.of_node[a, h]
-            part = parts.ids[at, room.hot[t]]
+            part = parts.ids[at, tables.hot[t]]
             key += part * parts.stride[h]
             price += parts.cost[at, part]
-            room.marks[h, part] = 1
+            tables.marks[h, part] = 1
         at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
-        while room.slots[at] != -1 and room.seen[room.slots[at]] != key:
+        while tables.slots[at] != -1 and tables.seen[tables.slots[at]] != key:
             at = (at + 1) & mask
-        if room.slots[at] == -1:
-            room.slots[at] = classes
-            room.seen[classes], room.places[classes], room.price[classes] = key, at, price
-            room.sizes[classes] = room.starts[classes] = 0
+        if tables.slots[at] == -1:
+            tables.slots[at] = classes
+            tables.seen[classes], tables.places[classes], tables.price[classes] = key, at, price
+            tables.sizes[classes] = tables.starts[classes] = 0
             classes += 1
-    matched = _members(a, counts, parts, mask, shift, room)
+    matched = _members(a, counts, parts, mask, shift, tables)
     for j in range(classes):
-        room.slots[room.places[j]] = -1
+        tables.slots[tables.places[j]] = -1
     for t in range(found):
         for h in range(width):
-            room.marks[h, parts.ids[parts.of_node[a, h], room.hot[t]]] = 0
+            tables.marks[h, parts.ids[parts.of_node[a, h], tables.hot[t]]] = 0
     total = 0
     for j in range(classes):
-        total += room.starts[j]
-        room.starts[j] = total
-    room.starts[classes] = total
+        total += tables.starts[j]
+        tables.starts[j] = total
+    tables.starts[classes] = total
     for t in range(matched - 1, -1, -1):
-        j = room.ids[t]
-        room.starts[j] -= 1
-        room.members[room.starts[j]] = room.inside[t]
+        j = tables.ids[t]
+        tables.starts[j] -= 1
+        tables.members[tables.starts[j]] = tables.inside[t]
     return classes
 
 
 @kernel()
-def _members(a, counts, parts, mask, shift, room):
+def _members(a, counts, parts, mask, shift, tables):
     """List the records of the classes in the table, with their class, and count them; their number."""
     width, matched = parts.stride.shape[0], 0
-    first, marks = parts.ids[parts.of_node[a, 0]], room.marks[0]
+    first, marks = parts.ids[parts.of_node[a, 0]], tables.marks[0]
     for i in range(counts.shape[0]):
         # Most records share no part of their class with a record in question: they are passed over at once.
         if marks[np.uint32(first[i])] == 0:
@@ -198,18 +198,18 @@ def _members(a, counts, parts, mask, shift, room):
         key, apart = first[i] * parts.stride[0], False
         for h in range(1, width):
             part = parts.ids[parts.of_node[a, h], i]
-            apart = apart or room.marks[h, part] == 0
+            apart = apart or tables.marks[h, part] == 0
             key += part * parts.stride[h]
         if apart:
             continue
         at = np.int64((np.uint64(key) * np.uint64(0x9E3779B97F4A7C15)) >> shift)
-        while room.slots[at] != -1 and room.seen[room.slots[at]] != key:
+        while tables.slots[at] != -1 and tables.seen[tables.slots[at]] != key:
             at = (at + 1) & mask
-        j = room.slots[at]
+        j = tables.slots[at]
         if j >= 0:
-            room.sizes[j] += counts[i]
-            room.starts[j] += 1
-            room.ids[matched], room.inside[matched] = j, i
+            tables.sizes[j] += counts[i]
+            tables.starts[j] += 1
+            tables.ids[matched], tables.inside[matched] = j, i
             matched += 1
     return matched
 
@@ -226,7 +226,7 @@ def _still(alive, many, limit, floor):
 
 
 @kernel()
-def _own(counts, parts, cheapest, k, floor, room):
+def _own(counts, parts, cheapest, k, floor, tables):
     """The cheapest class of k records each record has: no price below it can be too high."""
     alive, many = np.arange(counts.shape[0]), counts.shape[0]
     for a in range(cheapest.shape[0]):
@@ -234,14 +234,14 @@ def _own(counts, parts, cheapest, k, floor, room):
             many = _still(alive, many, floor, cheapest[a])
         if many == 0:
             break
-        for j in range(_classes(a, counts, parts, alive, many, floor, 1.0, room)):
-            if room.sizes[j] >= k:
-                for t in range(room.starts[j], room.starts[j + 1]):
-                    floor[room.members[t]] = min(floor[room.members[t]], room.price[j])
+        for j in range(_classes(a, counts, parts, alive, many, floor, 1.0, tables)):
+            if tables.sizes[j] >= k:
+                for t in range(tables.starts[j], tables.starts[j + 1]):
+                    floor[tables.members[t]] = min(floor[tables.members[t]], tables.price[j])
 
 
 @kernel()
-def _refine(counts, parts, cheapest, k, floor, u, room):
+def _refine(counts, parts, cheapest, k, floor, u, tables):
     """Lower prices towards the floor until no class of k records is violated."""
     alive, many = np.arange(counts.shape[0]), counts.shape[0]
     top = np.empty(k, np.int64)
@@ -250,10 +250,10 @@ def _refine(counts, parts, cheapest, k, floor, u, room):
             many = _still(alive, many, u, cheapest[a])
         if many == 0:
             break
-        for j in range(_classes(a, counts, parts, alive, many, u, 1.0, room)):
-            if room.sizes[j] >= k:
-                members = room.members[room.starts[j] : room.starts[j + 1]]
-                _lower(members, counts, k, room.price[j], floor, u, top)
+        for j in range(_classes(a, counts, parts, alive, many, u, 1.0, tables)):
+            if tables.sizes[j] >= k:
+                members = tables.members[tables.starts[j] : tables.starts[j + 1]]
+                _lower(members, counts, k, tables.price[j], floor, u, top)
 
 
 @kernel()
@@ -297,7 +297,7 @@ def _lower(members, counts, k, price, floor, u, top):
 
 
 @kernel()
-def _rooms(counts, parts, cheapest, k, u, left, room):
+def _leeway(counts, parts, cheapest, k, u, left, tables):
     """How far each price could be raised alone."""
     alive, many = np.arange(counts.shape[0]), counts.shape[0]
     top = np.empty(k, np.int64)
@@ -306,11 +306,11 @@ def _rooms(counts, parts, cheapest, k, u, left, room):
             many = _still(alive, many, u, NEAR * cheapest[a])
         if many == 0:
             break
-        for j in range(_classes(a, counts, parts, alive, many, u, NEAR, room)):
-            if room.sizes[j] < k:
+        for j in range(_classes(a, counts, parts, alive, many, u, NEAR, tables)):
+            if tables.sizes[j] < k:
                 continue
-            members = room.members[room.starts[j] : room.starts[j + 1]]
-            have, free = _largest(members, counts, k, u, top), k * room.price[j]
+            members = tables.members[tables.starts[j] : tables.starts[j + 1]]
+            have, free = _largest(members, counts, k, u, top), k * tables.price[j]
             for x in range(have):
                 free -= u[top[x]]
             smallest = u[top[have - 1]]

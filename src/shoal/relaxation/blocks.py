@@ -26,7 +26,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from shoal.engine.compile import kernel
-from shoal.relaxation.chains import ROOM
+from shoal.relaxation.chains import ROUNDING
 from shoal.relaxation.rooted import price_all, price_near
 from shoal.relaxation.surroundings import Space, Surroundings
 
@@ -212,7 +212,7 @@ def _solve_blocks(columns, members, pi, k, values, sets, costs):  # noqa: C901, 
                 pairs[mask], size[mask] = total, size[rest] + 1
                 price[mask], plain[mask] = price[rest] + pi[own[x]], plain[rest] + abs(pi[own[x]])
                 if k <= size[mask] < 2 * k:
-                    above = total * lower / size[mask] - price[mask] - ROOM * plain[mask]
+                    above = total * lower / size[mask] - price[mask] - ROUNDING * plain[mask]
                     if above < 0.0:
                         listed[found], f[found] = mask, above
                         found += 1
@@ -227,7 +227,7 @@ def _solve_blocks(columns, members, pi, k, values, sets, costs):  # noqa: C901, 
                 for e in range(start[x], start[x + 1]):
                     if listed[e] & ~mask == 0 and f[e] + V[mask ^ listed[e]] < V[mask]:
                         V[mask], taken[mask] = f[e] + V[mask ^ listed[e]], listed[e]
-        values[b] = V[full] * (1.0 + ROOM)
+        values[b] = V[full] * (1.0 + ROUNDING)
         for x in range(m + 1):
             mask = full if x == m else full ^ (1 << x)
             while size[mask] >= k:

@@ -13,8 +13,8 @@ from shoal.engine.compile import kernel
 KEPT = 32
 """Groups of one root that are handed on."""
 
-ROOM = 1e-13
-"""Relative room for the rounding of short sums; k terms take up k * 1.2e-16 of it."""
+ROUNDING = 1e-13
+"""What the rounding of short sums may change, relative to them; k terms take up k * 1.2e-16 of it."""
 
 # Kernels
 
@@ -109,7 +109,7 @@ def search_root(space, pi, block, own, k, i, listed, dr, nodes, kept):  # noqa: 
         margin = 0.0
         for x in range(m):
             f = 0.5 * dr[x] - (own + pi[listed[x]])
-            margin = max(margin, ROOM * (dr[x] + abs(own) + abs(pi[listed[x]])))
+            margin = max(margin, ROUNDING * (dr[x] + abs(own) + abs(pi[listed[x]])))
             if f < 0.0 and (block[i] < 0 or block[listed[x]] != block[i]):
                 least[x] = f
                 if found < kept.shape[0]:

@@ -154,13 +154,13 @@ def below(
     size: int,
     threshold: float,
     nodes: int,
-    room: int,
+    most: int,
 ) -> np.ndarray | None:
     """All groups of one size with a reduced cost below a threshold; None if there are too many to list."""
     # Spreading the threshold over the members turns "below threshold" into "negative".
     raised = grid.down(pi + threshold / size + 2.0**-grid.bits)
-    _, _, listed, used, counts = _search_all(grid, raised, cuts, size, nodes, room // BLOCKS)
-    if (used > _limit(nodes)).any() or (counts > room // BLOCKS).any():
+    _, _, listed, used, counts = _search_all(grid, raised, cuts, size, nodes, most // BLOCKS)
+    if (used > _limit(nodes)).any() or (counts > most // BLOCKS).any():
         return None
     return np.concatenate([listed[b, : counts[b]] for b in range(BLOCKS)])
 
@@ -182,10 +182,10 @@ def low(
     """
     n, width = pi.shape[0], 2 * grid.k - 1
     seen = np.zeros(n, np.int64)
-    parts, room = [], most
+    parts, free = [], most
     for size in sizes:
         raised = grid.down(pi + reach / size + 2.0**-grid.bits)
-        listed = np.zeros((room, size), np.int64)
+        listed = np.zeros((free, size), np.int64)
         lowest, best = np.zeros(n), np.zeros((n, size), np.int64)
         used, found = _search(
             grid.D,
@@ -201,10 +201,10 @@ def low(
             seen,
             per_record,
         )
-        if used > _NODES_LOW or found > room:
+        if used > _NODES_LOW or found > free:
             return None
         parts.append(padded(listed[:found], width))
-        room -= found
+        free -= found
     return np.concatenate(parts), seen
 
 
@@ -226,13 +226,13 @@ def _limit(nodes: int) -> int:
 
 
 def _search_all(
-    grid: RoundedDistances, pi: np.ndarray, cuts: CutPrices, size: int, nodes: int, room: int
+    grid: RoundedDistances, pi: np.ndarray, cuts: CutPrices, size: int, nodes: int, most: int
 ) -> tuple[np.ndarray, ...]:
     """Run the search over all blocks of records, in threads (the kernel holds no interpreter lock)."""
     n = pi.shape[0]
     lowest = np.zeros((BLOCKS, n))
     best = np.zeros((BLOCKS, n, size), np.int64)
-    listed = np.zeros((BLOCKS, room, size), np.int64)
+    listed = np.zeros((BLOCKS, most, size), np.int64)
 
     def one(block: int) -> tuple[int, int]:
         return _search(
@@ -331,9 +331,9 @@ def _descend(D, pi, pair_start, pair_other, pair_third, s, v, m, value, degree, 
     for e in range(pair_start[v], pair_start[v + 1]):
         new[pair_other[e]] += a * c * pair_third[e]
     found = 0
-    room = -value[m]
+    least = -value[m]
     for u in range(v + 1 if m == 1 else 0, n):
-        if new[u] < room:
+        if new[u] < least:
             waiting[m - 1, found] = u
             found += 1
     count[m] = found

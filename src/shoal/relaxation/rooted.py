@@ -33,7 +33,7 @@ import numpy as np
 
 from shoal.engine.compile import kernel
 from shoal.engine.kernels.distance import squares_to
-from shoal.relaxation.chains import KEPT, ROOM, keep_least, search_root
+from shoal.relaxation.chains import KEPT, ROUNDING, keep_least, search_root
 from shoal.relaxation.surroundings import LEAF, Surroundings
 
 BLOCKS = 16
@@ -122,7 +122,7 @@ def _price(around: Surroundings, pi: np.ndarray, nodes: int, block: np.ndarray |
     proven = None
     if exact:
         left = pi + (lowest.min(axis=0) / k + charge)
-        proven = left - ROOM * (np.abs(pi) + np.abs(left))
+        proven = left - ROUNDING * (np.abs(pi) + np.abs(left))
     return Rooted(proven, groups, sum(cut for _, cut, _ in found), sum(work for _, _, work in found))
 
 
@@ -132,7 +132,7 @@ def _shares(around: Surroundings, pi: np.ndarray) -> tuple[np.ndarray, np.ndarra
     both = []
     for m in (k - 1, max(0, k - 3)):
         half = around.sums[:, m] / (2 * k)
-        both.append(pi - half + ROOM * (np.abs(pi) + half))
+        both.append(pi - half + ROUNDING * (np.abs(pi) + half))
     return both[0], both[1]
 
 
@@ -162,14 +162,14 @@ class Prices(NamedTuple):
 
 
 @kernel()
-def _search_roots(space, prices, near, k, nodes, roots, exact, lowest, charge, room):
-    """Search from some roots: negative groups (at most `room`), roots cut short, and nodes.
+def _search_roots(space, prices, near, k, nodes, roots, exact, lowest, charge, most):
+    """Search from some roots: negative groups (at most `most`), roots cut short, and nodes.
 
     `lowest` gets the lowest f of the groups of each record, of roots searched in full; `charge` what roots pay alone.
     """
     n = prices.pi.size
     listed, dr = np.empty(n, np.int64), np.empty(n)
-    groups, count, cut, work = np.empty((room, k), np.int64), 0, 0, 0
+    groups, count, cut, work = np.empty((most, k), np.int64), 0, 0, 0
     kept = np.empty((KEPT, k), np.int64)
     for i in roots:
         if exact:
@@ -200,7 +200,7 @@ def _search_roots(space, prices, near, k, nodes, roots, exact, lowest, charge, r
             for a in range(m):
                 lowest[listed[a]] = min(lowest[listed[a]], least[a])
                 lowest[i] = min(lowest[i], least[a])
-        for g in range(min(found, KEPT, room - count)):
+        for g in range(min(found, KEPT, most - count)):
             groups[count] = kept[g]
             count += 1
     return groups[:count], cut, work
@@ -232,13 +232,15 @@ def _list_all(space, prices, k, i, listed, dr):
     own = pi[i]
     first = (k - 2) * prices.most_first[i]
     second = (k - 2) * prices.most_second[i]
-    slack = 8 * ROOM * (abs(own) + abs(first) + abs(second))
+    slack = 8 * ROUNDING * (abs(own) + abs(first) + abs(second))
     point, ds = np.empty(p), np.empty(LEAF)
     for a in range(p):
         point[a] = columns[a, i]
     m = 0
     # No member has a higher price than the root.
-    widest = min((2 * own + first + slack) / near_rate, (2 * own + second + slack) / far_rate) * (1 + ROOM)
+    widest = min((2 * own + first + slack) / near_rate, (2 * own + second + slack) / far_rate) * (
+        1 + ROUNDING
+    )
     for r in range(space.run.size - 1):
         if not _within(space.run_low[r], space.run_high[r], point, widest):
             continue
@@ -246,7 +248,9 @@ def _list_all(space, prices, k, i, listed, dr):
             if prices.leaf_rank[l] >= rank[i]:
                 continue
             both = own + min(own, prices.leaf_price[l])
-            reach = min((both + first + slack) / near_rate, (both + second + slack) / far_rate) * (1 + ROOM)
+            reach = min((both + first + slack) / near_rate, (both + second + slack) / far_rate) * (
+                1 + ROUNDING
+            )
             if not _within(space.low[l], space.high[l], point, reach):
                 continue
             start, stop = space.leaf[l], space.leaf[l + 1]
@@ -270,7 +274,7 @@ def _within(low, high, point, reach):
         t = max(low[a] - x, x - high[a])
         if t > 0.0:
             d += t * t
-    return d * (1.0 - ROOM - point.size * 2.3e-16) < reach
+    return d * (1.0 - ROUNDING - point.size * 2.3e-16) < reach
 
 
 @kernel()
@@ -293,7 +297,7 @@ def _by_own_shares(prices, k, i, listed, dr, m):
             size += abs(one[s]) + abs(two[s])
         left = 0
         for x in range(m):
-            both = own + prices.pi[listed[x]] + 4 * ROOM * size
+            both = own + prices.pi[listed[x]] + 4 * ROUNDING * size
             if near_rate * dr[x] < both + first and far_rate * dr[x] < both + second:
                 listed[left], dr[left] = listed[x], dr[x]
                 left += 1
@@ -326,14 +330,14 @@ def _by_shares(prices, k, i, listed, dr, m):
     for x in range(m):
         u = listed[x]
         plus = dr[x] / k + prices.others[u] / (2 * k)
-        h[x] = plus - pi[u] - ROOM * (plus + abs(pi[u]))
+        h[x] = plus - pi[u] - ROUNDING * (plus + abs(pi[u]))
         keep_least(low, h[x])
     total, size = 0.0, abs(pi[i])
     for s in range(k - 2):
         total += low[s]
         size += abs(low[s])
-    floor = -pi[i] + total + low[k - 2] - ROOM * (size + abs(low[k - 2]))
-    limit = pi[i] - total + ROOM * size
+    floor = -pi[i] + total + low[k - 2] - ROUNDING * (size + abs(low[k - 2]))
+    limit = pi[i] - total + ROUNDING * size
     if floor >= 0.0:
         return 0, 0.0, 0.0
     left = 0
@@ -345,7 +349,7 @@ def _by_shares(prices, k, i, listed, dr, m):
         return left, floor, 0.0
     # A lower price of the root leaves fewer.
     lower = np.sort(h[:left])[WIDEST]
-    paid = (lower - limit) * (1.0 + ROOM) - ROOM * (abs(lower) + abs(limit))
+    paid = (lower - limit) * (1.0 + ROUNDING) - ROUNDING * (abs(lower) + abs(limit))
     if paid <= floor:
         return 0, floor, floor
     m, left = left, 0
