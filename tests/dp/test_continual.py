@@ -200,9 +200,9 @@ def test_who_adds_to_one_file_a_moment_before_another_is_told_as_well(tmp_path, 
         def late(*words, **more):
             monkeypatch.undo()
             assert second.add(rows(1)).period == 2
-            return stream_module.add_step(*words, **more)
+            return stream_module.note_period(*words, **more)
 
-        monkeypatch.setattr(stream_module, "add_step", late)
+        monkeypatch.setattr(stream_module, "note_period", late)
         assert first.add(rows(1)).period == 1
         said = [each.body for each in session.ledger.entries() if each.kind == "event"]
         assert said == ["period 1 of stream 's'", "period 2 of stream 's'"]
