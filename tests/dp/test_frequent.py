@@ -62,6 +62,16 @@ def test_it_is_drawn_with_the_probabilities_of_permute_and_flip():
     assert abs(np.mean(drawn == 1) - math.exp(-1) / 2) < 5 * math.sqrt(0.15 / 3000)
 
 
+@pytest.mark.parametrize("name", ["count", "len", "proportion"])
+def test_a_column_of_any_name_is_counted(name):
+    """The levels of a column called `count` could not be counted, and the charge was lost."""
+    column = Column(name, kind="category", levels=("a", "b"))
+    with Session(
+        pl.DataFrame({name: ["a"] * 200 + ["b"]}), Schema({name: column}, id="t"), budget=1.0
+    ) as session:
+        assert session.ask(f"SELECT MODE({name}) FROM t", 0.9).value == "a"
+
+
 def test_it_is_charged_kept_and_told():
     session = Session(TABLE, SCHEMA, budget=1.0, data_version="1")
     assert session.cost("SELECT MODE(region) FROM t", 0.8).epsilon == 0.8

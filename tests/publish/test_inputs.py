@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import pickle
+import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -16,6 +18,7 @@ import shoal
 from shoal import risk
 from shoal.cli import app
 from shoal.errors import InputError
+from shoal.publish.stages.roles import RESERVED
 from shoal.schema import Schema
 
 RNG = np.random.default_rng(0)
@@ -141,3 +144,44 @@ def test_the_schema_file_is_read_once(words, tmp_path, monkeypatch):
     done = CliRunner().invoke(app, [*words, "--schema", "s.toml"])
     assert done.exit_code == 0, (done.output, done.exception)
     assert len(opened) == 1
+
+
+@pytest.mark.parametrize("name", ["rows", "len", "count", "value", "literal", "k", "group"])
+def test_a_column_may_have_any_name_that_is_not_our_own(name):
+    """A sensitive column called `rows` or a stratum called `len` ended in a traceback, as did an attack on a `count`."""
+    frame = pl.DataFrame(
+        {"a": BASE["a"], "b": RNG.choice([1.0, 2.0], 40), name: RNG.choice(["x", "y", "z"], 40)}
+    )
+    for asked in ({"sensitive": name, "l": 2, "t": 0.9}, {"strata": name}, {"leave": name}, {}):
+        done = shoal.protect(frame, k=3, method="mdav", accept_risk=True, **asked)
+        assert done.frame.columns == frame.columns
+        assert set(done.frame[name]) <= {"x", "y", "z"}
+        shoal.attack(done.frame, frame, control=frame.head(10).with_columns(pl.col("a") + 9), targets=10)
+        assert "<table" in done._repr_html_()
+
+
+def test_names_of_the_stages_own_columns_are_refused():
+    """A column called `__row__` was published as the numbers of the rows, and nothing said so."""
+    frame = pl.DataFrame(BASE)
+    for name in ("__row__", "__raw__a", "__index__"):
+        with pytest.raises(InputError, match=f"Column names that begin like '{name}' are the program's own"):
+            shoal.protect(frame.rename({"b": name}), k=3, method="mdav")
+    with pytest.raises(InputError, match=r"Every column must have a name. Column 2 has none."):
+        shoal.protect(frame.rename({"b": ""}), k=3, method="mdav")
+    assert shoal.protect(frame.rename({"b": "__index_level_0__"}), k=3, method="mdav").status == "green"
+
+
+def test_all_names_of_the_stages_own_columns_are_known():
+    root = Path(shoal.__file__).parent
+    text = "".join(
+        path.read_text() for room in ("publish", "masking") for path in (root / room).rglob("*.py")
+    )
+    assert set(re.findall(r'"__([a-z]+)__"', text)) - {"signature"} <= set(RESERVED)
+
+
+def test_days_beyond_the_calendar_of_python_are_days():
+    """The check of what is published showed its smallest classes, whose days Python cannot print, as a traceback."""
+    days = pl.Series("day", [2_932_897 + i for i in range(12)], dtype=pl.Int32).cast(pl.Date)
+    done = shoal.protect(days.to_frame(), k=3, method="mdav")
+    assert done.status == "green"
+    assert done.frame["day"].n_unique() == 4

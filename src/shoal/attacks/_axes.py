@@ -166,7 +166,9 @@ def _categories(facts: Column, before: pl.Series, after: pl.Series, *, aligned: 
             fits[at] = 1
         else:
             fits[at, [place[level] for level in beside[label]]] = 1
-    share = texts.drop_nulls().value_counts()["count"].to_numpy() / max(1, texts.len() - texts.null_count())
+    share = texts.drop_nulls().alias("cells").value_counts().to_series(1).to_numpy() / max(
+        1, texts.len() - texts.null_count()
+    )
     variance = 1.0 - float(share @ share)
     at_row = codes.to_numpy().astype(np.float64)
     same = aligned and bool(texts.eq_missing(new).all())

@@ -278,11 +278,11 @@ def _with_control(tables: Tables, before: pl.DataFrame, control: Any, schema: Sc
     first, second = (
         table.select(texts_of(table[name]).alias(name) for name in shared) for table in (before, others)
     )
-    keys = first.group_by(shared).len("rows")
+    keys = first.group_by(shared).len("__rows__")
     found = int(second.join(keys, on=shared, how="semi", nulls_equal=True).height)
     # Someone who is not in the original may look like one who is, as often as people of the original look alike; where
     # nobody of n does, up to three in n still may (with 95 %).
-    alike = float(keys.filter(pl.col("rows") > 1)["rows"].sum()) / before.height
+    alike = float(keys["__rows__"].filter(keys["__rows__"] > 1).sum()) / before.height
     expected = alike * others.height
     if found > expected + 4 * np.sqrt(expected * (1 - alike)) + 3 * others.height / before.height:
         raise InputError(

@@ -302,7 +302,7 @@ def exact_steps(
     column = answers[aggregate.column or ""]
     if model.secret is not None:  # few entries: add each as often as it is there
         known = stored_entries(schema, model.secret, model.entries)
-        counts = dict(column.value_counts().iter_rows())
+        counts = dict(column.alias("cells").value_counts().iter_rows())
         from shoal.dp.pufferfish._scenario import exact
 
         gains = zip(model.entries, known, strict=True)

@@ -44,7 +44,7 @@ def _variable(cells: pl.Series, facts: Column | None, done: str | None) -> Varia
     discrete = not numeric or (facts is not None and facts.kind in ("category", "ordered", "boolean"))
     present = cells.drop_nulls()
     counts = (
-        present.value_counts(sort=False).sort(cells.name)
+        present.alias("cells").value_counts(sort=False).sort("cells")
         if discrete and present.n_unique() <= MOST_LEVELS
         else None
     )

@@ -295,7 +295,7 @@ class Generalize(Recoder):
             self.bound_ = None
         self.released_ = table.with_columns(new[name] for name in new)
         rows = self.released_.select(list(new))
-        smallest = min(rows.group_by(rows.columns).len()["len"].to_list())
+        smallest = min(rows.group_by(rows.columns).len("__rows__")["__rows__"].to_list())
         if smallest < self.k:
             raise InternalError(f"A combination occurs {smallest} times where {self.k} were promised.")
 

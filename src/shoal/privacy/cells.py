@@ -61,7 +61,12 @@ class CodedCells:
         if self.missing is not None and self.missing[row]:
             return None
         cell = self.source[row]
-        return cell.as_py() if isinstance(cell, pa.Scalar) else cell
+        if not isinstance(cell, pa.Scalar):
+            return cell
+        try:
+            return cell.as_py()
+        except (OverflowError, ValueError):  # a day outside of the years 1 to 9999
+            return cell.cast(pa.string()).as_py()
 
 
 def names_of(columns: Sequence[str] | str, what: str) -> list[str]:

@@ -153,7 +153,7 @@ def _intervals_apart(
         present = present / MICROSECONDS_PER_DAY
     if not present.size:
         return None
-    counts = protected.drop_nulls().value_counts()
+    counts = protected.drop_nulls().alias("cells").value_counts()
     exact = (parse_dates if facts.kind == "date" else parse_numbers)(counts.to_series(0))
     spread = []
     for label, records, value in zip(counts.to_series(0), counts.to_series(1), exact, strict=True):
@@ -238,7 +238,7 @@ def _left_meaning(role: str, alone: int, height: int) -> str:
 
 def _singled_out(table: pl.DataFrame, names: list[str]) -> tuple[int, int]:
     """Different combinations of some columns, and records that are alone with theirs."""
-    sizes = table.lazy().group_by(names).len().select("len").collect().to_series()
+    sizes = table.lazy().select(names).group_by(names).len("").select("").collect().to_series()
     return sizes.len(), int((sizes == 1).sum())
 
 

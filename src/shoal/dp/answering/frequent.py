@@ -147,5 +147,5 @@ def level_counts(frame: pl.DataFrame, asked: Frequent, schema: Any, rows: int) -
         place if has_codes(column) else number(column, level)
         for place, level in enumerate(levels(column) or ())
     ]
-    found = dict(frame[asked.column].value_counts().iter_rows())
+    found = dict(frame[asked.column].alias("cells").value_counts().iter_rows())
     return np.array([found.get(each, 0) for each in stored], dtype=np.int64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -17,6 +17,11 @@ from shoal.rules import Edit, edits_of, refuse_contradiction, refuse_texts
 from shoal.schema import Column, Schema
 from shoal.schema.steps import CONDITIONS
 
+# Between two underscores on both sides these begin the names of columns that the stages add to a table.
+RESERVED = (
+    "at", "column", "file", "gap", "home", "index", "key", "known", "left", "link", "minus", "new", "open", "order", "part",
+    "raw", "row", "rows", "stratum", "sums", "unit", "value",
+)  # fmt: skip
 # Rows from which roles are guessed where no schema gives them.
 GUESSED_ROWS = 50_000
 
@@ -121,6 +126,7 @@ def settle_rules(roles: Roles, head: pl.DataFrame) -> tuple[Edit, ...]:
 
 def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Collection[str] = ()) -> Roles:
     """What every column is: given by the schema, asked for by name, or guessed from the first rows and said."""
+    refuse_reserved(head.columns)
     decoder = Decoder.of(request.schema, head.columns)
     table = decoder(head).select(head.columns)
     settled, notes = settled_schema(table, request.schema, request.asked_roles(), labelled)
@@ -169,6 +175,17 @@ def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Colle
         modelled=sensitive if asked else (),
         notes=(*decoder.notes(), *notes, *order, *_unused_steps(request)),
     )
+
+
+def refuse_reserved(names: Iterable[str]) -> None:
+    """Raise a sentence if a column has no name, or one that the stages give to columns of their own."""
+    for place, name in enumerate(names, 1):
+        if not name:
+            raise InputError(f"Every column must have a name. Column {place} has none.")
+        if name.startswith(tuple(f"__{word}__" for word in RESERVED)):
+            raise InputError(
+                f"Column names that begin like {name[:80]!r} are the program's own. Rename the column."
+            )
 
 
 def _unused_steps(request: ProtectionRequest) -> tuple[str, ...]:

@@ -14,13 +14,13 @@ from shoal.engine.compile import kernel
 from shoal.engine.roles import row_codes
 from shoal.errors import InputError
 from shoal.publish.stages.distances import distances_of
-from shoal.publish.stages.survey import kept_rows
+from shoal.publish.stages.survey import ROWS, kept_rows
 
 if TYPE_CHECKING:
     from shoal.publish.stages.plan import PublishPlan
 
 AT = "__at__"
-PART, COLUMN, VALUE, ROWS = "__part__", "__column__", "__value__", "__rows__"
+PART, COLUMN, VALUE = "__part__", "__column__", "__value__"
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,7 @@ def is_close(leaves: list[int], plan: PublishPlan, spread: pl.DataFrame | None) 
         counts = whole.with_columns(pl.nth(0).cast(pl.String).alias(VALUE)).join(
             mine, on=VALUE, how="left", nulls_equal=True, maintain_order="left"
         )
-        rows = counts[f"{ROWS}_right" if f"{ROWS}_right" in counts.columns else ROWS].fill_null(0).to_numpy()
+        rows = counts[f"{ROWS}_right"].fill_null(0).to_numpy()
         if rows.sum() == 0:
             return False
         far = privacy.spread_distance(

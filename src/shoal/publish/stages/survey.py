@@ -19,7 +19,7 @@ from shoal.publish.stages.roles import Roles
 from shoal.risk import weights_in
 from shoal.schema import Column
 
-ROW = "__row__"
+ROW, ROWS = "__row__", "__rows__"
 
 
 @dataclass(frozen=True)
@@ -120,9 +120,9 @@ def survey_batch(batch: pl.DataFrame, roles: Roles, share: float) -> Survey:
     found = tuple(_look(batch[fact.name], fact) for fact in (*roles.quasi, *roles.raw))
     sizes = {}
     if roles.strata:
-        counted = batch.group_by(roles.strata).len()
+        counted = batch.group_by(roles.strata).len(ROWS)
         sizes = {tuple(row[:-1]): row[-1] for row in counted.iter_rows()}
-    sensitive = tuple(batch.group_by(name).len().rename({"len": "rows"}) for name in roles.modelled)
+    sensitive = tuple(batch.group_by(name).len(ROWS) for name in roles.modelled)
     chosen = batch if share >= 1 else batch.filter(pl.Series(_hash(batch[ROW].to_numpy()) < share * 2.0**64))
     return Survey(n_rows, batch.height, found, sizes, sensitive, chosen)
 
@@ -138,7 +138,7 @@ def combine(one: Survey, two: Survey) -> Survey:
         tuple(_joined(a, b) for a, b in zip(one.columns, two.columns, strict=True)),
         strata,
         tuple(
-            pl.concat([a, b]).group_by(a.columns[0]).agg(pl.col("rows").sum())
+            pl.concat([a, b]).group_by(a.columns[0]).agg(pl.col(ROWS).sum())
             for a, b in zip(one.sensitive, two.sensitive, strict=True)
         ),
         pl.concat([one.sample, two.sample]),

@@ -160,6 +160,8 @@ def _described(file: Path) -> tuple[dict[str, pl.DataType], int]:
         schema, count = _describe(file)
         if len(set(schema.names)) < len(schema.names):
             raise InputError(f"Column names must differ. Got {', '.join(schema.names)}.")
+        if "" in schema.names:
+            raise InputError(f"Every column must have a name. Column {schema.names.index('') + 1} has none.")
         return dict(_frame(schema.empty_table()).schema), count
     except (pa.ArrowException, OSError, pl.exceptions.PolarsError) as error:
         raise InputError(f"The file {str(file)!r} cannot be read: {io.first_line(error)}") from None
