@@ -1,5 +1,7 @@
 """Files beside a table that is taken in parts, and runs of it that are resumed."""
 
+import os
+
 import numpy as np
 import polars as pl
 import pytest
@@ -81,3 +83,36 @@ def test_a_folder_whose_file_was_written_again_starts_anew(small_parts, tmp_path
         for each in (pl.read_parquet(tmp_path / "out.parquet"), other)
     ]
     assert means[0] == pytest.approx(means[1])
+
+
+def test_nothing_is_written_over_or_among_what_is_read(tmp_path):
+    """A second run on a folder would have taken the first one's copy for more of its people, or replaced its input."""
+    (tmp_path / "in").mkdir()
+    table = tmp_path / "in" / "a.parquet"
+    numbers(100).write_parquet(table)
+    before = table.read_bytes()
+    asked = {"method": "mdav", "k": 3, "n_jobs": 1}
+    for output, more in (
+        (table, {}), (tmp_path / "in" / "b.parquet", {}), (tmp_path / "o.parquet", {"labels": tmp_path / "in" / "l.csv"}),
+        (tmp_path / "e.parquet", {"earlier": tmp_path / "e.parquet"}),
+    ):  # fmt: skip
+        with pytest.raises(InputError, match="must name a file of its own"):
+            protect_file(tmp_path / "in", output, **asked, **more)
+        with pytest.raises(InputError, match="must name a file of its own"):
+            protect_file(table, table, **asked)
+        flags = [word for name, path in more.items() for word in (f"--{name}", str(path))]
+        words = ["protect", str(tmp_path / "in"), "-k", "3", "-o", str(output), *flags]
+        assert CliRunner().invoke(app, words).exception.exit_code == 2
+    assert table.read_bytes() == before
+    assert [each.name for each in tmp_path.rglob("*")] == ["in", "a.parquet"]
+
+
+def test_pipes_are_told_where_a_file_is_needed(tmp_path):
+    """A pipe gave its rows once and was waited for without end; one to be written to was replaced by a file."""
+    numbers(100).write_csv(tmp_path / "t.csv")
+    os.mkfifo(tmp_path / "p.csv")
+    with pytest.raises(InputError, match="a file was expected. Got the pipe"):
+        protect_file(tmp_path / "p.csv", tmp_path / "o.csv", k=3, method="mdav", n_jobs=1)
+    with pytest.raises(InputError, match="which is a pipe or a device"):
+        protect_file(tmp_path / "t.csv", tmp_path / "p.csv", k=3, method="mdav", n_jobs=1)
+    assert (tmp_path / "p.csv").is_fifo()

@@ -53,7 +53,7 @@ def protect(
             "--output": output, "--labels": given["labels"], "--report": given["report"],
             "--public-report": given["public_report"], "--save-run": given["save_run"],
         },
-        [file, given["schema"]],
+        [file, given["schema"], given["earlier"], given["hierarchies"]],
     )  # fmt: skip
     request = _request(given)
     with stages() as tell:

@@ -36,7 +36,7 @@ def write_text(text: str, path: str | Path) -> None:
 
 
 def check_apart(written: Mapping[str, str | Path | None], read: Iterable[str | Path | None] = ()) -> None:
-    """Raise a sentence if a file would be written over one that is read, or over another that is written.
+    """Raise a sentence if a file would be written over one that is read, among those of a folder, or over another one.
 
     Parameters
     ----------
@@ -53,13 +53,19 @@ def check_apart(written: Mapping[str, str | Path | None], read: Iterable[str | P
     ...
     shoal.errors.InputError: '--report' must name a file of its own. Got 'protected.csv', which is '--output'.
     """
-    taken = {_place(path): "a file that is read" for path in read if path is not None and str(path) != "-"}
+    places = [_place(path) for path in read if path is not None and str(path) != "-"]
+    taken = dict.fromkeys(places, "a file that is read")
+    folders = [place for place in places if os.path.isdir(place)]
     for option, path in written.items():
         if path is None or str(path) == "-":
             continue
         other = taken.setdefault(_place(path), repr(option))
         if other != repr(option):
             raise InputError(f"{option!r} must name a file of its own. Got {str(path)!r}, which is {other}.")
+        if any(_place(path).startswith(folder + os.sep) for folder in folders):
+            raise InputError(
+                f"{option!r} must name a file of its own. Got {str(path)!r}, which is inside a folder that is read."
+            )
 
 
 def _place(path: str | Path) -> str:
@@ -77,6 +83,10 @@ def check_folder(path: str | Path) -> None:
     path = _behind_links(path)
     if path.is_dir():
         raise InputError(f"A file was expected for the output. Got the folder {str(path)!r}.")
+    if path.exists() and not path.is_file():
+        raise InputError(
+            f"A file was expected for the output. Got {str(path)!r}, which is a pipe or a device."
+        )
     if not path.parent.is_dir():
         raise InputError(f"The folder of {str(path)!r} does not exist.")
     if not os.access(path.parent, os.W_OK) or (path.exists() and not os.access(path, os.W_OK)):

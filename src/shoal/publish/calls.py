@@ -100,6 +100,15 @@ def protect_file(
         raise ParameterError(
             "'save_run' is of the command alone: shoal.evidence.run_of_protection(result).save(path) does the same here."
         )
+    io.check_apart(
+        {
+            "output": output,
+            "labels": request.labels,
+            "report": request.report,
+            "public_report": request.public_report,
+        },
+        [path, request.schema_file, request.earlier, request.hierarchies],
+    )
     check_beside(request)
     with io.together():
         noted = functools.partial(end_total, request)

@@ -94,6 +94,10 @@ def open_source(
     path = Path(path)
     if not path.exists():
         raise InputError(f"No file {str(path)!r}.")
+    if not (path.is_dir() or path.is_file()):
+        raise InputError(
+            f"A table in parts is read several times: a file was expected. Got the pipe or device {str(path)!r}."
+        )
     files = _listed(path) if path.is_dir() else [path]
     endings = {file.suffix.lower() for file in files}
     if len(endings) == 1:
