@@ -116,3 +116,22 @@ def test_pipes_are_told_where_a_file_is_needed(tmp_path):
     with pytest.raises(InputError, match="which is a pipe or a device"):
         protect_file(tmp_path / "t.csv", tmp_path / "p.csv", k=3, method="mdav", n_jobs=1)
     assert (tmp_path / "p.csv").is_fifo()
+
+
+def test_two_runs_do_not_share_a_work_folder(small_parts, tmp_path):
+    """The second run took the parts of the first for its own: people of one table stood in the copy of another."""
+    numbers(1_000).write_parquet(tmp_path / "one.parquet")
+    numbers(1_000).with_columns(pl.all() + 100).write_parquet(tmp_path / "two.parquet")
+    said: list[str] = []
+
+    def second(stage, _done, _of):
+        if not said and stage.startswith("writing"):
+            with pytest.raises(InputError, match=r"Another run is writing '.*out.parquet'") as caught:
+                protect_file(tmp_path / "two.parquet", tmp_path / "out.parquet", **asked)
+            said.append(str(caught.value))
+
+    asked = {"method": "mdav", "k": 3, "n_jobs": 1}
+    protect_file(tmp_path / "one.parquet", tmp_path / "out.parquet", **asked, progress=second)
+    assert said
+    assert pl.read_parquet(tmp_path / "out.parquet")["a"].max() < 50
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["one.parquet", "out.parquet", "two.parquet"]

@@ -17,6 +17,7 @@ import polars as pl
 import pyarrow as pa
 
 from shoal.errors import InputError
+from shoal.publish.executors.alone import alone
 from shoal.publish.stages.plan import PublishPlan
 
 # Rows of each part, and of each part and sensitive value where closeness was asked for.
@@ -27,17 +28,29 @@ PLAN = "plan.pickle"
 
 @contextlib.contextmanager
 def work_folder(output: Path, resume: bool) -> Iterator[Path]:
-    """A folder beside the output: kept when a run is interrupted whose parts wait in it, else removed."""
+    """A folder beside the output, of one run at a time: kept when a run is interrupted whose parts wait in it, else removed."""
     folder = output.parent / f".{output.name}.parts"
-    if not resume:
-        shutil.rmtree(folder, ignore_errors=True)
     try:
         folder.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise InputError(f"The work folder {str(folder)!r} cannot be made: {error.strerror}.") from None
     _refuse_of_others(folder)
+    with alone(folder, output):
+        if not resume:
+            _empty(folder)
+        with _kept_or_removed(folder):
+            yield folder
+
+
+def _empty(folder: Path) -> None:
+    for each in folder.iterdir():
+        shutil.rmtree(each) if each.is_dir() else each.unlink()
+
+
+@contextlib.contextmanager
+def _kept_or_removed(folder: Path) -> Iterator[None]:
     try:
-        yield folder
+        yield
     except (KeyboardInterrupt, SystemExit):
         if not (folder / PLAN).exists():  # there is nothing to go on from, only rows of the table
             shutil.rmtree(folder, ignore_errors=True)

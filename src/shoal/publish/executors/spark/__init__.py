@@ -22,6 +22,7 @@ import pyarrow as pa
 from shoal.errors import InputError
 from shoal.io import COMPRESSED, FORMATS
 from shoal.publish.executors import Draft, GivenOut, Progress, ReplacedDraft, Replacement
+from shoal.publish.executors.alone import alone
 from shoal.publish.executors.spark.arrow import (
     HOME,
     ORDER,
@@ -102,10 +103,11 @@ class Spark:
             tell(f"opening {self.path}", 0, 0)
             # Rows wait here that nobody may see yet.
             waiting.mkdir(mode=0o700, parents=True, exist_ok=True)
-            try:
-                yield SparkRows(spark, read_rows(spark, self.path), output, waiting, tell)
-            finally:
-                shutil.rmtree(waiting, ignore_errors=True)
+            with alone(waiting, output):
+                try:
+                    yield SparkRows(spark, read_rows(spark, self.path), output, waiting, tell)
+                finally:
+                    shutil.rmtree(waiting, ignore_errors=True)
 
 
 class SparkRows:
