@@ -135,3 +135,34 @@ def test_two_runs_do_not_share_a_work_folder(small_parts, tmp_path):
     assert said
     assert pl.read_parquet(tmp_path / "out.parquet")["a"].max() < 50
     assert sorted(each.name for each in tmp_path.iterdir()) == ["one.parquet", "out.parquet", "two.parquet"]
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_run_goes_on_only_if_its_input_is_the_same(small_parts, tmp_path, kind):
+    """Text began anew each time, since the file made from it was new; an input with its old time was taken for the old one."""
+    asked = {"method": "mdav", "k": 3, "n_jobs": 1}
+    path, write = tmp_path / f"in.{kind}", f"write_{kind}"
+    getattr(numbers(1_000), write)(path)
+
+    def again(**more) -> bool:
+        stages: list[str] = []
+        with pytest.raises(KeyboardInterrupt):
+            protect_file(path, tmp_path / "out.csv", **asked, progress=_stop_at_writing)
+        if more.pop("changed", False):
+            before, data = path.stat(), path.read_bytes()
+            path.unlink()
+            path.write_bytes(data)
+            os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+        protect_file(
+            path,
+            tmp_path / "out.csv",
+            **(asked | more),
+            resume=True,
+            progress=lambda stage, *_: stages.append(stage),
+        )
+        return not any(stage.startswith("spilling") for stage in stages)
+
+    assert again()
+    assert not again(changed=True)
+    assert not again(k=4)
+    assert not again(sensitive="c", l=2)

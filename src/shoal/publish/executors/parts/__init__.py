@@ -132,8 +132,7 @@ class PartsRows:
         """The plan of an interrupted run of the same request on the same files."""
         asked = sorted((name, repr(value)) for name, value in self.request.given().items())
         self.mark = resuming.fingerprint(
-            [(str(file), file.stat().st_size, file.stat().st_mtime_ns) for file in self.source.files],
-            self.place.path.stat().st_mtime_ns, roles, self.workers,
+            [resuming.state_of(file) for file in self.source.inputs], dict(self.source.types), roles, self.workers,
             [each for each in asked if each[0] not in ("resume", "schema", "key", *BESIDE)],
         )  # fmt: skip
         known = resuming.recall(self.folder, self.mark) if self.request.resume else None

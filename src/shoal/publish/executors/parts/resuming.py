@@ -83,6 +83,12 @@ def fingerprint(*facts: Any) -> str:
     return hashlib.blake2b(repr(facts).encode(), digest_size=16).hexdigest()
 
 
+def state_of(file: Path) -> tuple[str, int, int, int]:
+    """What changes with a file: a copy that keeps its time is another file all the same."""
+    found = file.stat()
+    return str(file), found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
 def remember(folder: Path, mark: str, plan: PublishPlan, sizes: Sizes) -> None:
     """Note that all rows are spilled, and how."""
     temporary = folder / "plan.tmp"

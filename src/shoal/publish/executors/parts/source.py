@@ -41,6 +41,8 @@ class BatchFiles:
     Attributes
     ----------
     files : tuple of Path
+    inputs : tuple of Path
+        The files as they came, which are others where text was converted.
     types : mapping of str to polars.DataType
         The type of each column over all files.
     n_rows : int
@@ -53,6 +55,7 @@ class BatchFiles:
     """
 
     files: tuple[Path, ...]
+    inputs: tuple[Path, ...]
     types: Mapping[str, pl.DataType]
     n_rows: int
     notes: tuple[str, ...] = ()
@@ -108,7 +111,7 @@ def open_source(
             f"{', '.join(ENDINGS)}. Got {', '.join(sorted(endings))}."
         )
     notes: list[str] = []
-    marks = None
+    inputs, marks = tuple(files), None
     if endings & set(io.TEXT):
         files, marks = converted(files, work, declared, notes, exact, published=published)
     described = [_described(file) for file in files]
@@ -119,7 +122,7 @@ def open_source(
     types = io.common_types([(file.name, found) for file, found in held])
     refuse_control(types)
     kept = tuple(file for file, _ in held)
-    return BatchFiles(kept, types, n_rows, tuple(dict.fromkeys(notes)), endings.pop(), marks)
+    return BatchFiles(kept, inputs, types, n_rows, tuple(dict.fromkeys(notes)), endings.pop(), marks)
 
 
 def _ahead(batches: Iterator[pl.DataFrame]) -> Iterator[pl.DataFrame]:
