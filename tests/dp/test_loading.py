@@ -380,3 +380,31 @@ def test_bytes_and_cells_of_any_kind_mean_the_texts_they_stand_for():
     )
     assert load(odd, schema).equals(load(plain, schema))
     assert load(plain, schema)["n"].to_list()[:3] == [3.0, 4.0, 5.0]
+
+
+def far_times():
+    """Columns of two times, the second of which no calendar has."""
+    for unit, far in (("ms", 2**62), ("us", -(2**62)), ("us", 2**63 - 1)):
+        times = pl.Series("t", [0, far]).cast(pl.Datetime(unit))
+        yield pl.DataFrame([times])
+        yield pl.DataFrame([times.dt.replace_time_zone("UTC")])
+    for far in (2**31 - 1, -(2**31), 2_932_897, -719_163):
+        yield pl.DataFrame([pl.Series("t", [0, far], dtype=pl.Int32).cast(pl.Date)])
+    for far in (2**62 // 86_400_000 * 86_400_000, -719_163 * 86_400_000):
+        yield pa.table({"t": pa.array([0, far], pa.int64()).view(pa.date64())})
+    yield pa.table({"t": pa.array([0, 10**18], pa.timestamp("s"))})
+
+
+@pytest.mark.parametrize("table", list(far_times()), ids=lambda each: str(each.schema)[:40])
+@pytest.mark.parametrize("kind", ["number", "category", "date", "boolean"])
+@pytest.mark.parametrize("codes", [(), ("-9",)])
+def test_a_time_that_no_calendar_has_is_null(table, kind, codes):
+    """Polars breaks off at the text of such a cell: one row ended every answer, after its charge."""
+    bounds = {"date": ("1900-01-01", "2020-12-31"), "number": (0, 9)}.get(kind)
+    schema = Schema({"t": Column("t", kind=kind, bounds=bounds, missing_codes=codes)}, id="t")
+    loaded = load(table, schema)["t"].to_list()
+    assert loaded[1] is None
+    assert (loaded[0] is not None) == (kind in ("date", "category"))
+    held = ids_of(cells_of(table, ["t"])["t"], Column("t", kind="category")).to_list()
+    assert held[0].startswith("1970-01-01")
+    assert held[1] is None

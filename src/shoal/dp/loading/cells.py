@@ -12,8 +12,15 @@ import narwhals as nw
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from shoal.engine.frame import Frame
+
+_FIRST_DAY, _LAST_DAY = (
+    (each - datetime.date(1970, 1, 1)).days for each in (datetime.date.min, datetime.date.max)
+)
+_STEPS = {"ms": 86_400_000, "us": 86_400_000_000, "ns": 86_400_000_000_000}  # of a day
+_WIDEST = 2**63 - 1
 
 
 def cells_of(data: Any, names: Collection[str]) -> pl.DataFrame:
@@ -55,7 +62,10 @@ def _is_coded(kind: Any) -> bool:
 
 
 def spelled_out(data: Any, names: Collection[str]) -> Any:
-    """An Arrow table with its coded columns as texts: polars would keep them in a list that the whole process shares."""
+    """An Arrow table with its coded columns as texts: polars would keep them in a list that the whole process shares.
+
+    Days that are stored in milliseconds become days.
+    """
     if not isinstance(data, pa.Table):
         return data
     chosen = data.select([name for name in data.column_names if name in names])
@@ -63,14 +73,34 @@ def spelled_out(data: Any, names: Collection[str]) -> Any:
         if pa.types.is_dictionary(field.type):
             kind = pa.large_string() if _is_coded(field.type) else field.type.value_type
             chosen = chosen.set_column(at, field.name, chosen.column(at).cast(kind))
+        if pa.types.is_date64(field.type):
+            chosen = chosen.set_column(at, field.name, _whole_days(chosen.column(at)))
     return chosen
 
 
+def _whole_days(cells: pa.ChunkedArray) -> pa.ChunkedArray:
+    days = pc.divide(cells.cast(pa.int64()), _STEPS["ms"])
+    known = pc.and_(pc.greater_equal(days, _FIRST_DAY), pc.less_equal(days, _LAST_DAY))
+    return pc.if_else(known, days, None).cast(pa.int32()).cast(pa.date32())
+
+
 def _plain(series: pl.Series) -> pl.Series:
-    """Cells that polars can cast one by one: mixed ones as their texts, bytes as the texts that they encode."""
+    """Cells that polars can cast one by one: mixed ones as their texts, bytes as the texts that they encode.
+
+    Times outside the years 1 to 9999 are NULL: databases have them, infinite ones too, and polars breaks off at their texts.
+    """
     if series.dtype == pl.Binary:
         return pl.Series(series.name, [_decoded(each) for each in series], dtype=pl.String)
+    if series.dtype in (pl.Date, pl.Datetime):
+        return _in_calendar(series)
     return _texts(series.name, series.to_list()) if series.dtype == pl.Object else series
+
+
+def _in_calendar(series: pl.Series) -> pl.Series:
+    steps = 1 if series.dtype == pl.Date else _STEPS[str(getattr(series.dtype, "time_unit", "us"))]
+    first, end = _FIRST_DAY * steps, (_LAST_DAY + 1) * steps
+    number = series.to_physical()
+    return series.set((number < max(first, -_WIDEST)) | (number > min(end - 1, _WIDEST)), None)
 
 
 def _decoded(cell: bytes | None) -> str | None:

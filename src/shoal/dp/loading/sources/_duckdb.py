@@ -11,7 +11,13 @@ import polars as pl
 from shoal.dp.loading.sources._source import BATCH_ROWS, Source
 from shoal.errors import InputError, MissingExtraError
 
-_TEXTS = ("INTERVAL", "BIT", "TIME WITH TIME ZONE", "TIMETZ")  # types that Arrow or polars has no like of
+_TEXTS = (
+    "INTERVAL",
+    "BIT",
+    "BIGNUM",
+    "TIME WITH TIME ZONE",
+    "TIMETZ",
+)  # types that Arrow or polars has no like of
 _NESTED = ("STRUCT", "MAP", "UNION", "LIST", "ARRAY", "VARIANT")
 
 
