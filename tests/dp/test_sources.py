@@ -9,6 +9,8 @@ from itertools import combinations
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -380,7 +382,10 @@ def test_types_of_duckdb_that_arrow_has_no_like_of(tmp_path):
         ("duckdb:///bad.parquet?table=t", "cannot be opened as a DuckDB database"),
         ("duckdb:///good.db?table=nobody", "has no table 'nobody'"),
         ("duckdb:///good.db?table=main.nobody'; DROP TABLE people; --", "has no table"),
-        ("duckdb:///good.db?table=lists", "Column 'age' must hold plain values. Got INTEGER[]."),
+        (
+            "duckdb:///good.db?table=lists",
+            "Column 'age' of lists of good.db must hold plain values. Got INTEGER[].",
+        ),
     ],
 )
 def test_places_that_hold_no_table(where, said, tmp_path, monkeypatch):
@@ -408,6 +413,25 @@ def test_a_missing_column_is_told_before_anything_is_charged(tmp_path):
     pl.DataFrame({"other": [1]}).write_parquet(tmp_path / "b.parquet")
     with pytest.raises(InputError, match="must have the same columns"):
         Session(tmp_path, Schema({"age": COLUMNS["age"]}, id="p"), budget=1.0)
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        pa.array([5], pa.duration("s")),
+        pa.array([[1]]),
+        pa.array([{"a": 1}]),
+        pa.array([10**40], pa.decimal256(60)),
+    ],
+    ids=lambda each: str(each.type)[:9],
+)
+def test_a_type_of_no_plain_values_is_told_before_anything_is_charged(tmp_path, cells):
+    """A question about it was charged and then refused."""
+    pq.write_table(pa.table({"age": pa.array([3]), "c": pa.array([1])}), tmp_path / "a.parquet")
+    pq.write_table(pa.table({"age": pa.array([3]), "c": cells}), tmp_path / "b.parquet")
+    Session(tmp_path, Schema({"age": COLUMNS["age"]}, id="p"), budget=1.0).close()  # the other is left out
+    with pytest.raises(InputError, match="Column 'c' of .* must hold plain values"):
+        Session(tmp_path, Schema({"c": Column("c")}, id="p"), budget=1.0)
 
 
 def test_a_source_that_is_gone_costs_nothing(tmp_path):

@@ -146,6 +146,11 @@ class Streamed:
             raise SchemaError(f"The unit is column {self._unit!r}, which the table does not have.")
 
     @property
+    def wanted(self) -> list[str]:
+        """The columns that are read: those declared, and that of the units."""
+        return list(dict.fromkeys([*self.schema.columns, *([self._unit] if self._unit else [])]))
+
+    @property
     def frame(self) -> pl.DataFrame:
         """All declared columns of all rows in memory, as `Held` has them."""
         together = pl.concat(list(self._decoded(tuple(self.schema.columns))))
@@ -266,6 +271,7 @@ def asked_rows(
     if isinstance(data, Source):
         found = Streamed(data, schema, protected, model)
         found.ready()
+        data.check_types(found.wanted)
         return None, found
     by_unit = protected.kind in ("column", "cell")
     rows = shared_rows(

@@ -57,12 +57,17 @@ class DuckDBSource(Source):
         with self._connected() as connection:
             return tuple(self._types(connection))
 
+    def check_types(self, names: Sequence[str]) -> None:
+        """See `Source.check_types`."""
+        with self._connected() as connection:
+            self._plain_types(connection, names)
+
     def batches(self, names: Sequence[str]) -> Generator[pl.DataFrame]:
         """See `Source.batches`."""
         import duckdb
 
         with self._connected() as connection:
-            types = self._types(connection)
+            types = self._plain_types(connection, names)
             chosen = ", ".join(_cell(name, types[name]) for name in names)
             try:
                 asked = connection.sql(f"SELECT {chosen} FROM {self._named}")  # noqa: S608 - names of the schema, quoted
@@ -76,6 +81,13 @@ class DuckDBSource(Source):
                 raise InputError(
                     f"The table {self.table!r} of {str(self.path)!r} cannot be read to its end."
                 ) from None
+
+    def _plain_types(self, connection: Any, names: Sequence[str]) -> dict[str, str]:
+        types = self._types(connection)
+        for name in names:
+            if types[name].startswith(_NESTED) or types[name].endswith("]"):
+                raise self.not_plain(name, types[name])
+        return types
 
     def _connected(self) -> Any:
         try:
@@ -103,8 +115,6 @@ class DuckDBSource(Source):
 
 def _cell(name: str, kind: str) -> str:
     """How a column is asked for: as stored, or as its text where the type has no like outside the database."""
-    if kind.startswith(_NESTED) or kind.endswith("]"):
-        raise InputError(f"Column {name!r} must hold plain values. Got {kind}.")
     text = kind.startswith(("ENUM", *_TEXTS))
     return f"CAST({_quoted(name)} AS VARCHAR) AS {_quoted(name)}" if text else _quoted(name)
 

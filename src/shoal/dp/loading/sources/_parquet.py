@@ -63,6 +63,13 @@ class ParquetSource(Source):
             first = first or found
         return first
 
+    def check_types(self, names: Sequence[str]) -> None:
+        """See `Source.check_types`."""
+        for file in self._files:
+            for field in self._open(file).schema_arrow:
+                if field.name in names and not _is_plain(field.type):
+                    raise self.not_plain(field.name, field.type)
+
     def batches(self, names: Sequence[str]) -> Generator[pl.DataFrame | pa.Table]:
         """See `Source.batches`."""
         for file in self._files:
@@ -110,6 +117,11 @@ def _files(folder: Path) -> list[Path]:
     return sorted(
         each for each in found if not any(part[0] in "._" for part in each.relative_to(folder).parts)
     )
+
+
+def _is_plain(kind: pa.DataType) -> bool:
+    types = pa.types
+    return not (types.is_nested(kind) or types.is_duration(kind) or types.is_decimal256(kind))
 
 
 def _has_few(opened: Any, name: str) -> bool:

@@ -28,6 +28,9 @@ class Source(ABC):
     def columns(self) -> tuple[str, ...]:
         """Names of the stored columns; raises `InputError` where the table cannot be reached."""
 
+    def check_types(self, names: Sequence[str]) -> None:  # noqa: B027 - few kinds of sources have such types
+        """Raise `InputError` where a column is stored in a type that holds no plain values."""
+
     @abstractmethod
     def batches(self, names: Sequence[str]) -> Generator[pl.DataFrame | pa.Table]:
         """All rows, in any order, a batch at a time, with the named columns as stored; a table of Arrow where texts are coded."""
@@ -35,6 +38,10 @@ class Source(ABC):
     @abstractmethod
     def __str__(self) -> str:
         """Where it lies, without a password."""
+
+    def not_plain(self, name: str, kind: object) -> InputError:
+        """The error of a column that holds no plain values."""
+        return InputError(f"Column {name!r} of {self} must hold plain values. Got {kind}.")
 
     def frame(self, names: Sequence[str] | None = None) -> pl.DataFrame:
         """The whole table in memory."""

@@ -37,6 +37,12 @@ class SparkSource(Source):
             raise InputError(f"{self} must have a name of its own for each column. Got one twice.")
         return names
 
+    def check_types(self, names: Sequence[str]) -> None:
+        """See `Source.check_types`."""
+        for name, kind in self.table.dtypes:
+            if name in names and kind.startswith(("array", "map", "struct", "interval", "variant")):
+                raise self.not_plain(name, kind)
+
     def batches(self, names: Sequence[str]) -> Generator[pl.DataFrame]:
         """See `Source.batches`."""
         some = list(names) or list(self.columns[:1])  # without a column the number of rows is lost
