@@ -313,6 +313,12 @@ def test_a_backup_is_whole_and_the_owners_alone_or_not_there(tmp_path, monkeypat
             backup(opened, tmp_path / "none" / "b.jsonl")
 
 
+def test_a_ledger_without_entries_is_backed_up_too(tmp_path):
+    with Ledger() as empty, Ledger() as other:
+        assert backup(empty, tmp_path / "b.jsonl").entries == 0
+        assert restore(other, tmp_path / "b.jsonl").holds
+
+
 def test_a_backup_older_than_the_head_that_was_kept_is_refused(tmp_path):
     with Ledger(tmp_path / "l.db") as opened:
         ask(opened)

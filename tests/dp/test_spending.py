@@ -37,6 +37,7 @@ def test_an_analyst_is_not_pushed_out_of_the_sums_by_those_who_ask_later():
     [
         ((0, 1, 2, 3, 4, 5, 6), 14, 7),  # one a day, seven left
         ((6,), 3, 2),  # one in the last day
+        ((5, 6), 1, 0),  # used up
         ((-30, -20, -10), 100, None),  # nothing for a week
         ((6,), 10**6, None),  # not within a hundred years
         ((-0.5, 6), 3, 7),  # what is older than a week does not set the pace

@@ -12,9 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shoal.dp.answering.exact import Totals
-from shoal.dp.answering.noise import cut_sums, mean_scores, width_distances
+from shoal.dp.answering.noise import (
+    cut_sums,
+    distances,
+    histograms,
+    mean_scores,
+    outermost,
+    rows_of_units,
+    width_distances,
+)
 from shoal.dp.answering.plan import from_low
-from shoal.dp.answering.releases import SCORE, Fixed, Limit, Mean, Sums
+from shoal.dp.answering.releases import SCORE, Candidates, Fixed, Limit, Mean, Ranks, Sums
 from shoal.dp.answering.truncation import cut, cut_scores, parts_of, pulls, row_weights
 
 LIMITS = (1, 2, 4, 8, 16, 50)
@@ -135,6 +143,63 @@ def test_a_unit_moves_cut_sums_by_no_more_than_the_limit(rows, which, limit):
     without = rows[: which % len(rows)] + rows[which % len(rows) + 1 :]
     one, two = (cut_sums(release, entries(each), limit) for each in (rows, without))
     assert np.abs(one - two).sum() <= limit
+
+
+GROUPS, PLACES = 3, 5
+shown = st.dictionaries(
+    st.tuples(st.integers(0, GROUPS - 1), st.integers(0, PLACES - 1)), st.integers(0, 9), max_size=8
+)
+crowds = st.lists(shown, min_size=1, max_size=5)
+
+
+def placed(crowd):
+    """Rows of each unit in each group and place: (group, place) -> number of rows."""
+    parts = [(unit, group, place, n) for unit, held in enumerate(crowd) for (group, place), n in held.items()]
+    unit, group, place, n = np.array(parts, dtype=np.int64).reshape(-1, 4).T
+    zero = np.zeros_like(n)
+    return Totals(group, unit, place, np.stack([n, zero, zero], axis=1), len(crowd))
+
+
+@given(crowds, st.integers(0, 4), st.integers(1, 5))
+def test_a_unit_moves_numbers_of_different_values_by_no_more_than_its_rows(crowd, which, most):
+    def numbers(crowd, column="u"):
+        limit = Limit(most, column)
+        release = Sums("distinct", 1, "x", None, ((1, 0, 0),), 1, limit, False, GROUPS)
+        return cut_sums(release, placed([{k: min(n, 1) for k, n in unit.items()} for unit in crowd]), None)
+
+    without = crowd[: which % len(crowd)] + crowd[which % len(crowd) + 1 :]
+    moved = numbers(crowd) - numbers(without)
+    assert moved.min() >= 0
+    assert moved.sum() <= most
+    pairs = {pair for unit in crowd for pair, n in unit.items() if n}
+    exact = [len([1 for group, _ in pairs if group == g]) for g in range(GROUPS)]
+    assert numbers(crowd, None).tolist() == exact
+    if all(sum(n > 0 for n in unit.values()) <= most for unit in crowd):
+        assert numbers(crowd).tolist() == exact
+
+
+@pytest.mark.parametrize("figure", ["min", "max", "quantile"])
+@given(crowd=crowds, which=st.integers(0, 4), most=st.integers(1, 12), drawn=st.integers(1, 12))
+@settings(max_examples=30, deadline=None)
+def test_a_unit_moves_the_ranks_of_all_groups_by_no_more_than_its_limit(figure, crowd, which, most, drawn):
+    share = Fraction(3, 4) if figure == "quantile" else None
+    limit = Limit(most, "u", chosen=True)
+    release = Ranks(figure, 10**6, "x", Candidates(0.0, 1.0, PLACES), limit, GROUPS, share)
+    rows = min(drawn, release.most) if release.steps else None
+
+    def apart(crowd):
+        kept = outermost(release, placed(crowd))
+        return kept, np.array([distances(release, each, rows) for each in histograms(release, kept, rows)])
+
+    without = crowd[: which % len(crowd)] + crowd[which % len(crowd) + 1 :]
+    kept, far = apart(crowd)
+    moved = np.abs(far - apart(without)[1]).max(axis=1).sum()
+    assert moved <= (rows or release.most) * release.part * release.sensitivity
+    held = rows_of_units(kept).tolist()
+    if release.extreme:
+        assert held == [len({group for (group, _), n in unit.items() if n}) for unit in crowd]
+    else:
+        assert held == [sum(unit.values()) for unit in crowd]
 
 
 @pytest.mark.parametrize(
