@@ -15,7 +15,7 @@ import polars as pl
 import pytest
 
 from shoal.dp.ledger.backup import backup, read_backup, restore
-from shoal.dp.ledger.claims import Amount, Caps, Claim
+from shoal.dp.ledger.claims import Amount, Caps, Claim, ClosedError
 from shoal.dp.ledger.entries import ENTRIES, HEAD
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.store import _Job
@@ -80,6 +80,23 @@ def test_each_analyst_has_a_cap_and_the_data_set_another(ledger):
         ask(ledger, analyst="cid", key="4", micro=300_000)
     assert (ledger.spent("d"), ledger.spent("d", "ann"), ledger.spent("d", "cid")) == (800_000, 400_000, 0)
     assert ask(ledger, analyst="cid", key="4", micro=300_000, dataset="other").remaining == 700_000
+
+
+def test_one_who_was_closed_may_ask_again_once_the_owner_states_the_caps(ledger):
+    ledger.declare("d", 150_000)
+    ask(ledger)
+    for _ in range(2):
+        with pytest.raises(ClosedError):
+            ask(ledger, analyst="ben", key="another")
+    ledger.set_caps("d", 1_000_000)
+    assert ask(ledger, analyst="ben", key="another").charged == 100_000
+    assert ledger.verify().holds
+
+
+def test_a_data_set_without_caps_answers_nothing(ledger):
+    with pytest.raises(BudgetError, match="no budget for data set 'd'"):
+        ledger.once(claim(), lambda: pytest.fail("the data were read"))
+    assert not any(each.dataset == "d" for each in ledger.entries())
 
 
 def test_a_stored_answer_is_charged_to_each_analyst_once(ledger):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from fractions import Fraction
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from shoal.dp.answering.exact import Totals
 from shoal.dp.answering.noise import (
+    add_noise,
     cut_sums,
     distances,
     histograms,
@@ -200,6 +202,31 @@ def test_a_unit_moves_the_ranks_of_all_groups_by_no_more_than_its_limit(figure, 
         assert held == [len({group for (group, _), n in unit.items() if n}) for unit in crowd]
     else:
         assert held == [sum(unit.values()) for unit in crowd]
+
+
+def test_with_much_budget_the_limit_and_the_quantiles_are_the_exact_ones():
+    """Units of ten to fourteen rows, up to forty declared: a limit below 16 would cut most of them."""
+    rng = np.random.default_rng(3)
+    rows = [
+        dict.fromkeys(zip(rng.integers(0, GROUPS, 8), rng.integers(0, PLACES, 8), strict=True), 0)
+        for _ in range(200)
+    ]
+    for unit, held in enumerate(rows):
+        for at in range(10 + unit % 5):
+            held[sorted(held)[at % len(held)]] += 1
+    for share in (Fraction(1, 4), Fraction(3, 4)):
+        release = Ranks(
+            "quantile", 10**9, "x", Candidates(0.0, 1.0, PLACES), Limit(40, "u", True), GROUPS, share
+        )
+        (noisy,) = add_noise(SimpleNamespace(releases=(release,)), (placed(rows),), draws=40)
+        assert noisy.shape == (40, 1 + GROUPS)
+        assert {16} <= set(noisy[:, 0].tolist()) <= {16, 32, 40}
+        for group in range(GROUPS):
+            all_places = np.sort(
+                [p for held in rows for (g, p), n in held.items() for _ in range(n) if g == group]
+            )
+            exact = all_places[math.floor(share * len(all_places))]
+            assert noisy[:, 1 + group].tolist() == [exact] * 40
 
 
 @pytest.mark.parametrize(

@@ -108,7 +108,7 @@ CRASH = """
     if where == "before the period is kept":
         State.add_period = lambda *words: os._exit(9)
     if where == "before the log":
-        stream_module.add_step = lambda *words, **more: os._exit(9)
+        stream_module.note_period = lambda *words, **more: os._exit(9)
     opened = open_one(service, "survey", NewStream(name="weekly", sql=SQL, periods=4, epsilon=1.0), "ann")
     add_period(service, "survey", opened.id, table, 1, "olga")
     os._exit(0)
