@@ -1,19 +1,20 @@
-"""Shoal protects people in data, the way a shoal hides a fish.
+"""Shoal protects people in data, as a shoal protects a fish.
 
-Two jobs:
+It does two jobs:
 
-- publish: `protect` turns a table of individuals into groups of at least k (`shoal.publish.pipeline`);
-- answer: `Session` answers queries on a table that stays where it is (`shoal.dp.session`).
+- publish: `protect` puts individuals into groups of at least k and publishes the groups (`shoal.publish.pipeline`);
+- answer: `Session` answers queries about a table that stays private (`shoal.dp.session`).
 
-The packages, from top to bottom; each uses only those below it:
+The packages, from top to bottom. Each uses only packages below it:
 
-- `cli`, `server`, `client`, `research`, `comparison`: the ways in
+- `cli`, `server`, `client`, `research`, `comparison`: what users call
 - `evidence`: attacks on what is published, saved runs, the dossier
-- `publish`, `release`, `attacks`, `report`: the first job, at any size, and what an intruder would find
-- `bounds`, `audit`: certificates and the auditor
-- `microaggregation`, `generalization`, `masking`, `measures`, `privacy`, `risk`, `utility`, `dp`, `datasets`: the science
+- `publish`, `release`, `attacks`, `report`: the first job, for tables of any size, and what an intruder would find
+- `bounds`, `audit`: proofs of how good a result is, and tests of our own privacy claims
+- `risk`, `utility`: what an intruder is expected to find, and what analysts can still do
+- `microaggregation`, `generalization`, `rules`, `masking`, `measures`, `privacy`, `dp`, `datasets`: the methods
 - `relaxation`: partitions as a linear programme, for the bounds and the search
-- `io`, `engine`, `schema`, `params`, `scenarios`, `errors`, `lazy`: what all others use
+- `io`, `engine`, `schema`, `params`, `scenarios`, `errors`, `typing`, `lazy`: what all others use
 """
 
 from __future__ import annotations
@@ -46,8 +47,8 @@ __all__ = [
     "reproduce",
 ]
 
-# Public names and where they live: loaded when first used, so that the command starts fast. No module of this package
-# may have one of these names, since importing it would replace the object.
+# Public names and their modules. They are loaded when first used, so the command starts fast. No module of this package may
+# have one of these names, because importing it would replace the object.
 _LAZY = {
     "Client": "shoal.client",
     "Schema": "shoal.schema",

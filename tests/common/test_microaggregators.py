@@ -1,4 +1,4 @@
-"""What every registered method promises."""
+"""What every registered method promises: group sizes, figures, repeatability, and an answer for odd tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from shoal.engine.encode import standardise, sum_of_squares
 from shoal.errors import InputError, ParameterError
 
 METHODS = shoal.methods()
-# Effort of the searching methods, small enough for a test.
+# Settings that make the searching methods fast enough for a test.
 QUICK = {
     "time_limit": None,
     "max_proposals": 20_000,

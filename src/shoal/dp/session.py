@@ -1,7 +1,7 @@
-"""Answering: parse, plan, charge, compute, noise, settle.
+"""The second job: answer a query. `Session.ask` has a line for each stage: parse, plan, charge, compute, noise, settle.
 
-A session is the only way to a private table. Whether a query is refused depends on its text, the schema
-and the ledger; after the charge nothing is refused.
+A session is the only way to a private table. Whether a query is refused depends only on its text, the schema and the ledger.
+After the charge nothing is refused.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from shoal.dp.stream import Drift
     from shoal.dp.workload import WorkloadAnswer, WorkloadCost
 
-LAID_OUT = 3  # of the numbers that a stored answer is made of: raised with any change of what a plan draws
+LAID_OUT = 3  # version of what a plan draws: stored answers of another version are not used
 
 
 class Session:
@@ -52,41 +52,42 @@ class Session:
     Parameters
     ----------
     frame : pandas.DataFrame, polars.DataFrame, pyarrow.Table, path, address, Source or pyspark.sql.DataFrame
-        The table, or where it lies: a file, a folder of Parquet files, ``duckdb:///FILE?table=NAME``,
+        The table, or where it is: a file, a folder of Parquet files, ``duckdb:///FILE?table=NAME``,
         ``postgresql://USER@HOST/DATABASE?table=NAME`` (docs/howto/sources.md). Parquet, databases and Spark are read in
-        batches when a question is asked, so that the table may be larger than memory.
+        batches for each question, so the table may be larger than memory.
     schema : Schema or path
     mode : {"dp", "group", "correlated", "pufferfish", "dependent"}
-        Takes the unit from the schema; the last two take it from `model` and give one answer (`StatedSession`).
+        The unit of privacy comes from the schema. In the last two modes it comes from `model`, and there is one answer
+        (`StatedSession`).
     budget : float, optional
-        Total epsilon of the data set (in zCDP: with the schema's delta); the schema's if left open. The ledger keeps the first one that is declared: a
-        larger one is refused, a smaller one holds for this session.
+        Total epsilon of the data set (in zCDP: with the schema's delta); the schema's if left open. The ledger keeps the
+        first budget that is declared. A larger one is refused; a smaller one holds for this session.
     unit : AddRemoveRecord, AddRemoveUnit, Records or Cells, optional
-        Whom to protect, in place of what the mode takes from the schema.
+        The unit of privacy, if it should not come from the schema.
     per_analyst : float, optional
         Epsilon of each analyst; the schema's if left open, else the whole budget.
     analyst : str, default "me"
     ledger : Ledger, path or database URL, optional
-        In memory if left open: then the budget lasts as long as the session.
+        In memory if left open; the budget then lasts as long as the session.
     model : Model, optional
-        In mode `correlated`: a frozen map to cells; the schema's cells if left open. In modes `pufferfish` and
-        `dependent`: what is declared, or its file.
+        In mode `correlated`: a frozen map from rows to cells; the schema's cells if left open. In modes `pufferfish` and
+        `dependent`: the declared model, or its file.
     tau : int, optional
         In mode `correlated`: how many rows of a cell count; else the schema's, or `buy_tau`.
     data_version : str, optional
-        The owner's word for this state of the table; the schema's if left open, else drawn at random. Answers are
-        found again under the same word only.
+        The owner's name for this state of the table; the schema's if left open, else a random one. A stored answer is
+        found again only under the same name.
     minimum : float, default 0.001
         Least epsilon of a figure.
     tables : mapping of str to (frame, schema), optional
-        Further tables, each as `frame` may be, by the names that the schema's links use (docs/howto/tables.md).
+        Further tables, given like `frame`, by the names in the schema's links (docs/howto/tables.md).
     releases : sequence, default ()
-        Releases of this table, as `shoal.release.release_marginals` gives them, or those that a ledger keeps
-        (`shoal.release.KeptReleases`): what they answer at least as exactly costs nothing.
+        Releases of this table, from `shoal.release.release_marginals` or from a ledger (`shoal.release.KeptReleases`). A
+        question that they answer at least as exactly costs nothing.
 
     Notes
     -----
-    The guarantee of each answer stands on it. Modes and proofs: docs/theory.
+    Each answer states its guarantee. Modes and proofs: docs/theory.
 
     Examples
     --------
@@ -103,7 +104,7 @@ class Session:
     _streams: State | None = None
 
     def __new__(cls, frame: Any = None, schema: Any = None, mode: str = "dp", *_: Any, **__: Any) -> Self:
-        """In modes `pufferfish` and `dependent` a `StatedSession`, which goes by a declared model."""
+        """Make a `StatedSession`, which uses a declared model, in modes `pufferfish` and `dependent`."""
         if cls is Session and mode in STATED:
             from shoal.dp.stated import StatedSession
 
@@ -175,12 +176,12 @@ class Session:
         query : str or Query
             SQL, or a Python expression.
         epsilon : float, optional
-            What to spend. Of a data set counted in zCDP: the rho that implies it with the declared delta.
+            What to spend. If the data set is counted in zCDP, the rho that implies it with the declared delta is spent.
         rho : float, optional
-            What to spend, in its place, of a data set counted in zCDP.
+            What to spend instead of epsilon, if the data set is counted in zCDP.
         error : float, optional
-            Spend, in their place, what it costs that 95 % of the answers lie within this of the exact figure: of COUNT
-            and SUM, for each figure and group.
+            Instead of an amount: spend what is needed so that each figure of each group is within this error of the exact
+            one, with 95 % probability. For COUNT and SUM.
         analyst : str, optional
             Who asks; the session's analyst if left open.
 
@@ -213,9 +214,9 @@ class Session:
         error: float | None = None,
         analyst: str | None = None,
     ) -> Cost:
-        """What a query, or a list of queries at `epsilon` each, would cost, how it is split, and the error to expect. Free.
+        """The cost of a query, or of several at `epsilon` each, how it is split, and the expected error. This is free.
 
-        Without `epsilon`, `rho` or `error` the split is shown for an epsilon of 1 each.
+        Without `epsilon`, `rho` or `error`, the split is shown for an epsilon of 1 each.
         """
         offer = Offer(1 if epsilon is rho is error is None else epsilon, rho, error)
         queries = [query] if isinstance(query, (str, Query)) else query
@@ -229,15 +230,15 @@ class Session:
         rho: float | None = None,
         analyst: str | None = None,
     ) -> WorkloadAnswer:
-        """Answer counting queries together: one charge, and less noise than one by one where they overlap.
+        """Answer counting queries together, for one charge. If they overlap, there is less noise than one by one.
 
         Parameters
         ----------
         queries : sequence of str or Query
-            Each one ``COUNT(*)``, with conditions on constants and GROUP BY declared levels: marginals, histograms, ranges.
-            All have the same FROM: one table, or one join or sub-query.
+            Each is one ``COUNT(*)`` with conditions on constants and GROUP BY declared levels: marginals, histograms,
+            ranges. All have the same FROM: one table, or one join or sub-query.
         epsilon, rho : float, optional
-            What to spend on all of them; as of `ask`.
+            What to spend on all of them together; see `ask`.
         analyst : str, optional
 
         Returns
@@ -247,7 +248,7 @@ class Session:
 
         Notes
         -----
-        The strategy is chosen from the queries, the schema and the amount alone: docs/theory/workloads.md.
+        The strategy depends only on the queries, the schema and the amount: docs/theory/workloads.md.
 
         Examples
         --------
@@ -274,18 +275,18 @@ class Session:
         rho: float | None = None,
         analyst: str | None = None,
     ) -> WorkloadCost:
-        """What `workload` would charge for these queries together, and the error to expect of each. Free."""
+        """What `workload` would charge for these queries together, and the expected error of each. This is free."""
         from shoal.dp.workload import workload_cost
 
         return workload_cost(self, queries, self._amount(epsilon, rho), self._who(analyst))
 
     @property
     def version(self) -> str:
-        """The word for the state of the table that answers are about."""
+        """The name of the state of the table that answers are about."""
         return self._version
 
     def remaining(self, analyst: str | None = None) -> float:
-        """What an analyst can still spend on this data set, epsilon or rho; what others have spent is not told."""
+        """What an analyst can still spend on this data set, in epsilon or rho. It does not show what others have spent."""
         left = self.ledger.remaining(self.schema.id, self._who(analyst), self.limit)
         return millionths.epsilon(left)
 
@@ -302,14 +303,14 @@ class Session:
         Returns
         -------
         int
-            A power of two; the same for whoever buys it again.
+            A power of two. It is the same for everyone who buys it again.
         """
         from shoal.dp.answering.tau import buy_tau
 
         return buy_tau(self, epsilon, r, self._who(analyst))
 
     def close(self) -> None:
-        """Let go of the ledger, where it is this session's own."""
+        """Close the ledger, if this session opened it."""
         if self._own:
             self.ledger.close()
 
@@ -323,22 +324,21 @@ class Session:
         return self.analyst if analyst is None else named(analyst)
 
     def append(self, rows: Any, *, data_version: str | None = None) -> Drift:
-        """Take further rows in: memberships and cells under the model as it stands, no refit.
+        """Add rows. Their memberships and cells come from the present model, which is not fitted again.
 
-        The data version changes, so stored answers are of the past and each new answer is charged: nothing
-        about continual release is free. A person, group or cell keeps its unit across appends, and the same
-        budget covers all versions.
+        The data version changes, so stored answers are not used any more, and each new answer is charged. A person, group
+        or cell keeps its unit over all versions, and one budget covers all of them.
 
         Parameters
         ----------
         rows : pandas.DataFrame, polars.DataFrame or pyarrow.Table
         data_version : str, optional
-            Names the new state; drawn at random if left open.
+            The name of the new state; a random one if left open.
 
         Returns
         -------
         Drift
-            For the owner only: it is read from the private rows.
+            For the owner only, because it is computed from the private rows.
         """
         from shoal.dp.stream import append
 
@@ -355,25 +355,25 @@ class Session:
         state: str | Path | State | None = None,
         analyst: str | None = None,
     ) -> Stream:
-        """Open a stream: running totals of a COUNT or SUM, told after each period, for one charge now.
+        """Open a stream: running totals of a COUNT or SUM after each period, for one charge now.
 
-        Each period's rows are handed to `Stream.add`; the table of this session is not read. A stream that was opened
-        before with the same words is opened again where it stood, at no cost.
+        Give the rows of each period to `Stream.add`; the table of this session is not read. If the same stream was opened
+        before, it continues where it stopped, and costs nothing.
 
         Parameters
         ----------
         name : str
-            Tells it from others of the same question.
+            Distinguishes it from other streams with the same question.
         query : str or Query
-            One COUNT or SUM, with WHERE and GROUP BY where wanted.
+            One COUNT or SUM, which may have WHERE and GROUP BY.
         epsilon : float
             For the whole stream.
         periods : int, default 1
             How many there may be.
         rho : float, optional
-            In place of epsilon, of a data set that is counted in zCDP.
+            Instead of epsilon, if the data set is counted in zCDP.
         state : str, Path or State, optional
-            File of exact figures and noise, for the owner alone; beside the ledger's file if left open.
+            File of exact figures and noise, for the owner only; beside the ledger's file if left open.
         analyst : str, optional
 
         Returns

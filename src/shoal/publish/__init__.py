@@ -1,6 +1,6 @@
-"""The first job: a table of individuals becomes a table in which everyone is in a group.
+"""The first job: turn a table of individuals into a table in which everyone is in a group.
 
-`pipeline.protect` tells it from top to bottom; the stages are in `stages`, and `executors` knows where rows live.
+`pipeline.protect` shows it from top to bottom. The stages are in `stages`, and `executors` knows where rows are kept.
 """
 
 from __future__ import annotations
@@ -23,5 +23,5 @@ _LAZY = {
     "protect_file": "shoal.publish.calls",
 }
 
-# The command makes its options from the request, and need not wait for the methods.
+# Loaded when first used: the command makes its options from the request, and does not need the methods for that.
 __getattr__ = loaded_when_used(__name__, _LAZY)

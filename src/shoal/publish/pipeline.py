@@ -1,7 +1,7 @@
-"""The pipeline: a table of individuals becomes a table in which everyone is one of many.
+"""The pipeline: it turns a table of individuals into a table in which each person looks like several others.
 
-Read `protect` from top to bottom: a line for each stage, the same for every treatment and wherever the rows live. Nothing
-is given out unless the check of what would be published holds and its status allows it.
+Read `protect` from top to bottom. It has one line for each stage, and the stages are the same for every treatment and for
+every place where rows are kept. A table is given out only if its check holds and its status allows it.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def protect(
     ----------
     request : ProtectionRequest
     executor : Executor
-        Where the rows live.
+        Where the rows are kept.
     progress : callable, optional
-        Called with a stage, how much of it is done, and of how much.
+        Called with the name of a stage, how much of it is done, and how much there is.
     before_giving : callable, optional
-        Called when everything holds, before the table is given out: what must be noted first.
+        Called after all checks, just before the table is given out; for what must be recorded first.
 
     Returns
     -------
@@ -48,8 +48,8 @@ def protect(
     Raises
     ------
     GuaranteeError
-        Where a model that was asked for does not hold on what would be published, or its status is red and the risk
-        was not accepted.
+        If a privacy model that was asked for does not hold on the table that would be published, or if its status is
+        red and the risk was not accepted.
     """
     tell = progress or (lambda _stage, _done, _of: None)
     started = time.perf_counter()
@@ -83,7 +83,7 @@ def protect(
 
 
 def settle_status(rows: Rows, made: Made, exposure: Exposure) -> tuple[Status, tuple[str, ...]]:
-    """The status of what would be published and notes on it; raises where it must not be given out."""
+    """The status of the table that would be published, and notes on it; raises if the table must not be given out."""
     request = made.decided.request
     refuse_broken(made.verdicts)
     status = status_of(made.verdicts, exposure, request.k, request.limits)
@@ -95,7 +95,7 @@ def settle_status(rows: Rows, made: Made, exposure: Exposure) -> tuple[Status, t
 
 
 def notes_of(made: Made, figures: Figures) -> list[str]:
-    """What every result says of its rules, of the columns that were not treated, and of what is gone."""
+    """Notes on a result: its rules, the columns that were not treated, and the columns that are gone."""
     roles, request, said = made.decided.roles, made.decided.request, []
     if request.time_limit is not None:
         said.append("The clock may have ended the search, so another machine may find another result.")

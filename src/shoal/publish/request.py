@@ -1,8 +1,9 @@
 # ruff: noqa: RUF009 (one function makes every field, with its rule, its help and its names)
-"""What a run is asked for: one frozen value, checked once, that every way in fills.
+"""The request: one frozen value with all options of a run, checked once.
 
-Each field carries its rule, its help and where it can be given. Command-line options, the page's form, the keyword
-arguments of `protect` and the commands that repeat a run are made from the fields: adding an option is adding a field.
+Each field has its rule, its help, and the places where it can be given. The options of the command, the form of the web page,
+the keyword arguments of `protect` and the command that repeats a run are made from these fields. So a new option is a new
+field.
 """
 
 from __future__ import annotations
@@ -43,14 +44,14 @@ if TYPE_CHECKING:
 
 
 SCHEMA_FILE = "schema_file"
-"""Where a schema came from: its ledger of private answers lies beside it, which a protected copy ends."""
+"""The file of the schema. The ledger of private answers is beside it, and a protected copy ends that ledger's total."""
 
 
 @dataclass(frozen=True)
 class ProtectionRequest:
-    """Everything a run is asked for.
+    """All options of a run.
 
-    The fields are those of `protect` and of `shoal protect`; `shoal.publish.request.options` lists them with their
+    The fields are the options of `protect` and of `shoal protect`. `shoal.publish.request.options` lists them with their
     rules.
 
     Examples
@@ -246,7 +247,7 @@ class ProtectionRequest:
             bytes_of(self.memory)
 
     def _settle_schema(self) -> None:
-        """A schema given as a path or a dict is read here, once for the run."""
+        """Read a schema that is given as a path or a dict, once for the run."""
         given: Any = self.schema
         if isinstance(given, (str, Path)):
             object.__setattr__(self, "schema_file", str(given))
@@ -265,7 +266,7 @@ class ProtectionRequest:
 
     @property
     def default_method(self) -> str:
-        """What is run where no method is named: the steps asked for or declared, else the search."""
+        """The method if none is named: the steps that were asked for or declared, else the search."""
         declared = self.schema is not None and bool(self.schema.steps)
         return "steps" if self.steps or declared else "anneal"
 
@@ -279,7 +280,7 @@ class ProtectionRequest:
                     )
 
     def asked_roles(self) -> dict[str, tuple[str, ...]]:
-        """The columns asked for by name, by role."""
+        """The columns named in the request, by role."""
         return {
             "quasi": self.columns,
             "leave": self.leave,
@@ -291,7 +292,7 @@ class ProtectionRequest:
 
     @property
     def limits(self) -> ReleaseType | None:
-        """The thresholds of the release type, where one was chosen."""
+        """The thresholds of the release type, if one was chosen."""
         return None if self.release_type is None else release_type(self.release_type)
 
     @property
@@ -301,7 +302,7 @@ class ProtectionRequest:
 
     @property
     def file(self) -> FileFormat | None:
-        """How the bytes of a text file are read, where the schema declares it."""
+        """How the bytes of a text file are read, if the schema declares it."""
         return None if self.schema is None else self.schema.file
 
     @property
@@ -312,10 +313,10 @@ class ProtectionRequest:
 
     @property
     def as_written(self) -> tuple[str, ...]:
-        """The columns that are read as a text file has them, where numbers would be written back otherwise.
+        """The columns whose cells are read from a text file as they are written, so that 250.10 stays 250.10.
 
-        Categories, unless their levels are numbers, and columns left as they are, unless a rule, an indicator or a step may
-        compute with them.
+        These are categories, unless their levels are numbers, and columns that stay as they are, unless a rule, an indicator
+        or a step may compute with them.
         """
         schema = self.schema
         stated = () if schema is None else schema.columns.values()
@@ -329,7 +330,7 @@ class ProtectionRequest:
         return {name: getattr(self, name) for name in options() if getattr(self, name) != usual[name]}
 
     def to_dict(self) -> Json:
-        """The fields that differ from their default as plain values, which `from_dict` reads back."""
+        """The fields that differ from their default, as plain values that `from_dict` reads."""
         told: Json = {}
         for name, value in self.given().items():
             if name == "schema":
@@ -365,7 +366,7 @@ class ProtectionRequest:
 
     @classmethod
     def from_texts(cls, texts: Mapping[str, str]) -> Self:
-        """A request from the texts of a form: an empty one leaves its field open, and a flag is on if it is there."""
+        """A request from the texts of a form. An empty text keeps the default, and a flag is on if it is there."""
         told = {}
         for name, text in texts.items():
             if name not in options():
@@ -375,18 +376,18 @@ class ProtectionRequest:
         return cls(**told)
 
     def to_command(self, source: str = "FILE", output: str = "OUT") -> str:
-        """The command that asks for the same.
+        """The command with the same options.
 
-        A schema that came as an object is called `schema.toml`; the report holds its text.
+        A schema that was given as an object is called `schema.toml` there; the report contains its text.
         """
         return written.command(self, source, output)
 
     def to_python(self, source: str = "table.csv") -> str:
-        """Python that asks for the same."""
+        """Python code with the same options."""
         return written.python(self, source)
 
     def repeating(self, work: SearchWork | None) -> Self:
-        """The request that repeats a run which the clock ended: by the proposals it made and the plan they followed."""
+        """The request that repeats a run which a time limit ended, by its number of proposals and their plan."""
         if self.time_limit is None or work is None or not isinstance(self.method, str):
             return self
         return replace(self, time_limit=None, max_proposals=work.proposals, search_plan=work.plan)
@@ -398,12 +399,12 @@ def _has_numbers(column: Column) -> bool:
 
 
 def options() -> dict[str, Option]:
-    """The fields of a request with what is known of each, in order."""
+    """The fields of a request in order, each with its rule, its help and its names."""
     return options_of(ProtectionRequest)
 
 
 def refuse_fields(request: ProtectionRequest, cannot: Mapping[str, str], where: str) -> None:
-    """Raise one sentence that names the first field asked for which an executor cannot honour."""
+    """Raise one sentence that names the first given field that an executor cannot use."""
     asked = request.given()
     for name, why in cannot.items():
         if name in asked:

@@ -1,8 +1,7 @@
 """The fixed-size family: MDAV, MDAV-generic, MD, CBFS and V-MDAV.
 
-Each takes an extreme record, gives it its nearest companions, and goes on with what is left. The plain
-definitions are in `plain`; large tables take the kernels of `tree`, which give the
-same labels.
+Each method takes an extreme record, groups it with its nearest records, and goes on with the rest. The plain definitions are in
+`plain`. Large tables use the kernels in `tree`, which give the same labels.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ class MDAV(Microaggregator):
     """Maximum distance to average vector: two opposite groups of `k` at a time.
 
     While at least 2k records are left, the record r farthest from their centroid and the record s farthest
-    from r each form a group with their k-1 nearest (only r, where s went into its group). If k..2k-1 are
-    left they form the last group; fewer go, one by one, to the group whose centroid is nearest.
+    from r each form a group with their k-1 nearest (only r, if s is already in its group). If k..2k-1 are
+    left, they form the last group. Fewer join, one by one, the group whose centroid is nearest.
 
     Parameters
     ----------
@@ -34,10 +33,10 @@ class MDAV(Microaggregator):
     Notes
     -----
     O(n^2 / k) distances at most, O(n) memory; large tables skip most of them by a tree, with the same labels.
-    Group sizes are k, but for the last (k..2k-1) or those that took leftovers in (at most 2k-1).
+    Group sizes are k, but for the last group (k..2k-1) or groups that other records joined (at most 2k-1).
 
-    This is the rule behind the printed losses [1]: it gives all fourteen for Tarragona and Census (k = 3 to
-    100). The textbook's rule, which stops at 3k records, is `MDAVGeneric`; it misses three of the fourteen.
+    This rule gives all fourteen printed losses [1] for Tarragona and Census (k = 3 to 100). The rule of the textbook,
+    which stops at 3k records, is `MDAVGeneric`; it misses three of the fourteen.
 
     References
     ----------
@@ -64,10 +63,10 @@ class MDAV(Microaggregator):
 
 
 class MDAVGeneric(Microaggregator):
-    """MDAV by the textbook's rule, as most tools have it: the last 2k to 3k-1 records make two groups.
+    """MDAV by the rule of the textbook and of most tools: the last 2k to 3k-1 records make two groups.
 
-    While at least 3k records are left it forms groups as `MDAV` does. Of 2k to 3k-1 the record farthest from
-    their centroid forms one with its k-1 nearest, and the others are the last.
+    While at least 3k records are left, it forms groups as `MDAV` does. Of the last 2k to 3k-1 records, the one farthest
+    from their centroid forms a group with its k-1 nearest, and the others form the last group.
 
     Parameters
     ----------
@@ -113,14 +112,14 @@ class MD(Microaggregator):
     k : int, default 5
         Smallest group size.
     grow : {"centroid", "record"}, default "centroid"
-        Whether a group grows one record at a time towards its current centroid, as [2] describes it (less
-        loss at small k), or takes the records nearest to its extreme record, which gives the losses
-        published for MD (Tarragona, k = 3: 16.983; "centroid" gives 15.604).
+        "centroid": a group grows one record at a time towards its current centroid, as [2] describes it, which loses
+        less at small k. "record": it takes the records nearest to its extreme record, which gives the losses published
+        for MD (Tarragona, k = 3: 16.983; "centroid" gives 15.604).
 
     Notes
     -----
-    The diameter is found from a farthest-partner list that is only renewed where a partner has gone:
-    O(n^2) distances to start with, O(n) memory.
+    Each record remembers the record farthest from it, and searches anew only when that one is gone. O(n^2) distances at
+    the start, O(n) memory.
 
     References
     ----------
@@ -159,8 +158,8 @@ class CBFS(Microaggregator):
     k : int, default 5
         Smallest group size.
     grow : {"record", "centroid"}, default "record"
-        Whether a group takes the records nearest to its extreme record (as published) or grows one record
-        at a time towards its current centroid (less loss at small k).
+        "record": a group takes the records nearest to its extreme record, as published. "centroid": it grows one record
+        at a time towards its current centroid, which loses less at small k.
 
     Notes
     -----
@@ -196,7 +195,7 @@ class CBFS(Microaggregator):
 
 
 class VMDAV(Microaggregator):
-    """Variable-size MDAV: each group of `k` may be extended up to 2k-1 by records that lie close.
+    """Variable-size MDAV: each group of `k` may be extended up to 2k-1 by records near it.
 
     A free record joins when its distance to the group is below `gamma` times its distance to its nearest
     other free record.
@@ -211,7 +210,7 @@ class VMDAV(Microaggregator):
     Notes
     -----
     O(n^2 / k) distances, O(n) memory. The extreme record is the one farthest from the centroid of the
-    whole table, as in [1]. Leftovers below k go to their nearest group; where that exceeds 2k-1 the group
+    whole table, as in [1]. The last records, if fewer than k, join their nearest group. A group that then exceeds 2k-1
     is split.
 
     References
