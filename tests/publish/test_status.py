@@ -33,7 +33,12 @@ COLUMNS = ("age", "note")
     [
         (0.0, {}, "green", None),
         (0.0, {"disease": 0.0}, "green", None),
-        (0.0, {"disease": 0.1}, "amber", "for 10 % of the records all alike have one value of disease"),
+        (
+            0.0,
+            {"disease": 0.1},
+            "amber",
+            "10 % of the records have the same disease as every record that looks like them",
+        ),
         (0.01, {}, "amber", "1 % of the records share age, note with fewer than 4 others"),
         (RED_SHARE, {}, "amber", "5 % of the records"),
         (0.051, {}, "red", "5.1 % of the records share age, note"),

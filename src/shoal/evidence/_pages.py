@@ -201,7 +201,12 @@ def _risk(found: Evidence) -> Section:
     ]  # fmt: skip
     rows += [[each.name, each.before, each.after, each.meaning] for each in identification_facts(facts)]
     rows += [
-        [f"All alike in {name}", "", percent(100 * share), "All records alike have one value of it."]
+        [
+            f"One value of {name}",
+            "",
+            percent(100 * share),
+            "Every record that looks like them has the same value of it.",
+        ]
         for name, share in (facts.get("attribute_disclosure") or {}).items()
     ]
     sample = sample_words(facts)

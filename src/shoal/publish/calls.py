@@ -1,4 +1,4 @@
-"""The functions users call, their arguments made from the fields of the request."""
+"""The functions that users call. Their arguments are made from the fields of the request."""
 
 from __future__ import annotations
 
@@ -37,15 +37,15 @@ def protect(frame: Any, k: int = 5, *, progress: Progress | None = None, **field
     Raises
     ------
     GuaranteeError
-        Where a model that was asked for does not hold, or the status is red and `accept_risk` is not set.
+        If a privacy model that was asked for does not hold, or if the status is red and `accept_risk` is not set.
 
     Notes
     -----
-    The guarantee is k-anonymity of the aggregated columns (and strata) taken as quasi-identifiers, and
-    nothing about columns left as they are; `Protection.notes` names those. The same table, request and seed give the
-    same result on any machine, unless `time_limit` asks for the clock. The index of a pandas frame is not published unless it
-    only numbers the rows. Where the file of `schema` has a ledger of private answers beside it, the ledger's total ends:
-    a protected copy tells of the table without any epsilon.
+    The guarantee is k-anonymity of the aggregated columns (and strata) taken as quasi-identifiers. It says nothing about
+    columns left as they are; `Protection.notes` names them. The same table, request and seed give the same result on any
+    machine, unless `time_limit` is set. The index of a pandas frame is published only if it just numbers the rows. If there
+    is a ledger of private answers beside the file of `schema`, its total ends, because a protected copy reveals something
+    about the table that no epsilon counts.
 
     Examples
     --------
@@ -80,10 +80,10 @@ def protect_file(
 
     Notes
     -----
-    The stages are those of `protect`. The classes of all rows are counted as they are written; a file that does not
-    keep its promise, or whose status is red, is never given its name. A table that fits into one part gives what
-    `protect` gives. Groups do not cross parts; within a part the blocks' borders are refined by exchanging records.
-    Imputed cells are filled from records of the same part, and linkage looks for the nearest record within it.
+    The stages are those of `protect`. The classes of all rows are counted as they are written. If k does not hold, or if
+    the status is red, the output file does not appear. A table that fits into one part gives the same result as
+    `protect`. Groups do not cross parts; within a part, records are exchanged over the borders of blocks. Missing cells
+    are imputed from records of the same part, and linkage looks for the nearest record within it.
 
     Examples
     --------
@@ -119,7 +119,7 @@ def protect_file(
 
 
 def end_total(request: ProtectionRequest) -> None:
-    """Note a protected copy, which tells of the table without any epsilon, in the ledger beside the schema's file."""
+    """End the total of the ledger beside the schema's file: no epsilon counts what a protected copy reveals."""
     if request.schema is None or request.schema.path is None:
         return
     beside = Path(request.schema.path).with_suffix(".ledger.db")
@@ -135,7 +135,7 @@ def end_total(request: ProtectionRequest) -> None:
 
 
 def _total_unknown(request: ProtectionRequest) -> tuple[str, ...]:
-    """What is said of a schema for private answers that came without its file, beside which its ledger would lie."""
+    """A note on a schema for private answers that was given without its file, so that its ledger is not known."""
     schema = request.schema
     if schema is None or schema.budget is None or (schema.path is not None and Path(schema.path).exists()):
         return ()
@@ -146,7 +146,7 @@ def _total_unknown(request: ProtectionRequest) -> tuple[str, ...]:
 
 
 def check_beside(request: ProtectionRequest) -> None:
-    """Raise a sentence where a file that is wanted beside the table cannot be written, before any work is done."""
+    """Raise a sentence, before any work is done, if a file beside the table cannot be written."""
     if request.labels is not None:
         io.check_writable(request.labels)
     for page in (request.report, request.public_report):
@@ -168,7 +168,7 @@ def write_beside(result: Protection) -> None:
 
 
 def _request(function: Callable[..., Protection], k: int, fields: Keywords) -> ProtectionRequest:
-    """What the arguments ask for; raises a sentence where one has a name that is not known."""
+    """The request that the arguments make; raises a sentence if the name of an argument is not known."""
     known = [each for each in inspect.signature(function).parameters if each != "fields"]
     for name in fields:
         if name not in known:
@@ -177,7 +177,7 @@ def _request(function: Callable[..., Protection], k: int, fields: Keywords) -> P
 
 
 def executor_for(path: str | Path, output: str | Path, request: ProtectionRequest) -> Executor:
-    """Where the rows of a file are worked on when it is taken in parts."""
+    """The executor of a file that is protected in parts."""
     if request.engine == "spark":
         from shoal.publish.executors.spark import Spark
 

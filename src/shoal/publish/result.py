@@ -1,4 +1,4 @@
-"""What comes out: the protected table and everything there is to say about it."""
+"""The result: the protected table and all facts about it."""
 
 from __future__ import annotations
 
@@ -26,38 +26,37 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, repr=False)
 class Protection:
-    """A protected table and everything there is to say about it.
+    """A protected table and all facts about it.
 
     Attributes
     ----------
     frame : the same kind of table as came in, or None
-        What may be published; None where it was written to a file.
+        What may be published; None if it was written to a file.
     labels : array of int64 or None
         The group of each row of `frame`.
     verdicts : tuple of Verdict
-        The models checked on what is published.
+        The privacy models that were checked on the published table.
     figures : Figures
         Loss and risk. Computed from the original: for the custodian only.
     status : {"green", "amber", "red"}
-        By one stated rule on all published columns that are not sensitive.
+        By one rule on all published columns that are not sensitive; see `rule`.
     reasons : tuple of str
-        Why the status is what it is.
+        The reasons for the status.
     request : ProtectionRequest
-        What was asked for.
     schema : Schema
-        The facts the run went by, guessed ones included.
+        The facts that the run used, including guessed ones.
     notes : tuple of str
-        What was guessed, merged, dropped or left alone, one sentence each.
+        What was guessed, merged, dropped or left unchanged, one sentence each.
     sizes : array of int64
         Records of each group.
     original, published : polars.DataFrame
-        An even selection of rows before and after, for the custodian's report; all of them in small tables.
+        An even selection of rows before and after, for the custodian's report; all rows of a small table.
     work : SearchWork or None
-        What a search that was one run needs to be repeated.
+        The work of the search, which repeats it.
     parts : int
-        Parts that the table was cut into.
+        How many parts the table was divided into.
     source, output : str or None
-        Where the table came from and went to.
+        The file that was read and the file that was written.
 
     Examples
     --------
@@ -91,7 +90,7 @@ class Protection:
 
     @property
     def schema(self) -> Schema:
-        """The facts the run went by, guessed ones included."""
+        """The facts that the run used, including guessed ones."""
         return self.roles.schema
 
     @cached_property
@@ -113,17 +112,17 @@ class Protection:
         return self.request.method_name
 
     def placed(self, source: str, output: str, notes: tuple[str, ...] = ()) -> Self:
-        """The same, with where the table came from and went to, and what was guessed in reading it."""
+        """The same result with the names of its files, and with notes on what was guessed in reading."""
         return replace(self, source=source, output=output, notes=(*notes, *self.notes))
 
     def command(self) -> str:
-        """The command that repeats the run; nothing where the table did not come from a file."""
+        """The command that repeats the run; empty if the table did not come from a file."""
         if self.source is None:
             return ""
         return self.request.repeating(self.work).to_command(self.source, self.output or "OUT")
 
     def python(self, *, public: bool = False) -> str:
-        """Python that repeats the run; in public without the names of the owner's files and without the seed."""
+        """Python code that repeats the run; the public one has no names of the owner's files and no seed."""
         asked = self.request.repeating(self.work)
         if public:
             roles = self.roles
@@ -145,7 +144,7 @@ class Protection:
         return WORDS[self.status]
 
     def lines(self) -> list[str]:
-        """What to say about the run, the status first."""
+        """The main facts as lines of text, the status first."""
         figures = self.figures
         low, high = figures.smallest_group, figures.largest_group
         sizes = f"{low:,} to {high:,}" if low < high else f"{low:,}"
@@ -158,7 +157,7 @@ class Protection:
             *(str(verdict) for verdict in self.verdicts),
             f"information loss {figures.information_loss:.3f} %{il2}{link}",
         ]
-        grouped = all(step.k for step in figures.steps or ())  # what is perturbed alone stands in no group
+        grouped = all(step.k for step in figures.steps or ())  # perturbed columns alone form no groups
         if figures.dld is not None and grouped and not self.roles.left:
             most = figures.n_groups / figures.n_records
             said[-1] += f"; groups of {low:,} or more allow at most {100 * most:.3g} % of all records"
@@ -228,7 +227,7 @@ class Protection:
         return protection_html(self)
 
     def report(self, path: str | Path, *, public: bool = False) -> None:
-        """Write the report as one HTML file; the public one leaves out what tells about the original."""
+        """Write the report as one HTML file. The public one contains nothing that is computed from the original."""
         from shoal.report import write_report
 
         write_report(self, path, public=public)

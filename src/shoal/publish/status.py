@@ -1,4 +1,4 @@
-"""The status of a protected table: green, amber or red by one rule, the same wherever it is told."""
+"""The status of a protected table: green, amber or red, by one rule that is the same everywhere."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ WORDS = {
 
 
 def rule_of(limits: ReleaseType | None = None) -> str:
-    """The rule behind the status, with the thresholds of the release type where one was chosen."""
+    """The rule behind the status, with the thresholds of the release type if one was chosen."""
     share = RED_SHARE if limits is None else limits.red_share
     typed = "" if limits is None else f" {limits.rule} Taken to try: {limits.intruder}"
     fewer = "" if limits is None else ", k is below what the release type asks for"
     return (
-        "It looks at all published columns that are not sensitive, those left as they are included. Green: every "
-        "model that was asked for holds, every record shares these columns with at least k - 1 others, and no sensitive "
-        f"value is the same for all records alike. Red: a model that was asked for does not hold{fewer}, or more than "
-        f"{100 * share:.3g} % of the records share these columns with fewer than k - 1 others. Amber: anything else. "
-        "Rows that bear the same hash of an identifier are taken together. Linkage cannot exceed 1/k where every record shares these columns with k - 1 others, so it needs no condition "
-        f"of its own.{typed}"
+        "It looks at all published columns that are not sensitive, also at those that were left as they are. Green: every "
+        "model that was asked for holds, every record has the same values in these columns as at least k - 1 others, and "
+        f"such records do not all have one sensitive value. Red: a model that was asked for does not hold{fewer}, or more "
+        f"than {100 * share:.3g} % of the records share these values with fewer than k - 1 others. Amber: anything else. "
+        "Rows with the same hash of an identifier are judged together. If every record shares these values with k - 1 "
+        f"others, linkage cannot exceed 1/k, so it needs no condition of its own.{typed}"
     )
 
 
@@ -50,7 +50,7 @@ class Status:
 
     @property
     def word(self) -> str:
-        """What the colour asks for."""
+        """What to do at this colour."""
         return WORDS[self.colour]
 
     def __str__(self) -> str:
@@ -65,7 +65,7 @@ class Status:
 def status_of(
     verdicts: Iterable[Verdict], exposure: Exposure, k: int, limits: ReleaseType | None = None
 ) -> Status:
-    """Decide the colour from what is published alone.
+    """Decide the colour from what would be published, and nothing else.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def status_of(
     exposure : Exposure
     k : int
     limits : ReleaseType, optional
-        The thresholds of the release type, where one was chosen.
+        The thresholds of the release type, if one was chosen.
 
     Examples
     --------
@@ -107,7 +107,7 @@ def status_of(
             )
             (red if linked > share else amber).append(sentence)
     amber += [
-        f"for {_percent(share)} of the records all alike have one value of {name}"
+        f"{_percent(share)} of the records have the same {name} as every record that looks like them"
         for name, share in exposure.attributes.items()
         if share > 0
     ]
@@ -116,7 +116,7 @@ def status_of(
 
 
 def refuse_red(status: Status, *, accepted: bool) -> None:
-    """Raise `GuaranteeError` where the status is red and the risk was not accepted."""
+    """Raise `GuaranteeError` if the status is red and the risk was not accepted."""
     if status.colour == "red" and not accepted:
         raise GuaranteeError(
             f"Status red, so nothing is given out: {'; '.join(status.reasons)}. Protect these columns too, or accept "
@@ -129,7 +129,7 @@ def _percent(share: float) -> str:
 
 
 def named(names: Iterable[str], most: int = 8) -> str:
-    """Names in a sentence; of very many the first."""
+    """Names in a sentence; if there are very many, only the first ones."""
     listed = list(names)
     if len(listed) > most:
         return f"{', '.join(listed[: most - 1])} and {len(listed) - most + 1} more"

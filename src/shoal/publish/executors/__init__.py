@@ -1,7 +1,8 @@
-"""Where rows live: in memory, in parts on this machine, on Spark. All run the same stages.
+"""Where rows are kept: in memory, in parts on this machine, or on Spark. All executors run the same stages.
 
-An executor knows how to open a table, run a function over its batches, solve its parts, replace whole columns, and hold
-what would be published until it is given out. It knows nothing of privacy. What it cannot honour it refuses by name before anything is read.
+An executor can open a table, run a function over its batches, solve its parts, replace whole columns, and keep what would be
+published until it is given out. It knows nothing about privacy. It refuses an option that it cannot use, by name, before
+anything is read.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ from shoal.publish.status import Status
 
 T = TypeVar("T")
 Progress = Callable[[str, float, float], None]
-"""Told what is being done, how much of it is done, and of how much; 0 of 0 where that is not known."""
+"""Called with the name of a stage, how much of it is done, and how much there is (0 of 0 if that is not known)."""
 
-# Files above these sizes (bytes) are taken in parts; Parquet is packed about four to one.
+# Files above these sizes (bytes) are protected in parts. Parquet is compressed, to about a quarter.
 LARGE, LARGE_PARQUET = 1 << 30, 1 << 28
 
 
 @dataclass(frozen=True)
 class Draft:
-    """What would be published in groups, held back, and what was counted of it.
+    """What a run with groups would publish, not given out yet, and what was counted on it.
 
     Attributes
     ----------
@@ -49,18 +50,18 @@ class Draft:
 
 @dataclass(frozen=True)
 class Replacement:
-    """Columns that take the place of those that came, made from columns that were taken whole.
+    """New columns that replace columns of the table.
 
     Attributes
     ----------
     table : polars.DataFrame
         As `Rows.columns` gave it.
     new : mapping of str to polars.Series
-        The columns that are published otherwise than they came, row by row of `table`.
+        The new columns, row by row of `table`.
     labels : array of int64
         The class of each row.
     households : polars.Series or None
-        The household of each row, where households are counted.
+        The household of each row, if households are counted.
     """
 
     table: pl.DataFrame
@@ -71,7 +72,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class ReplacedDraft:
-    """What would be published where columns are replaced, held back.
+    """What a run that replaces columns would publish, not given out yet.
 
     Attributes
     ----------
@@ -88,7 +89,7 @@ class ReplacedDraft:
 
 @dataclass(frozen=True)
 class GivenOut:
-    """What was given out: a frame, or None where it was written to a file; and the group of each row."""
+    """What was given out: a frame, or None if it was written to a file; and the group of each row."""
 
     frame: Any = None
     labels: np.ndarray | None = None
@@ -101,19 +102,19 @@ class Rows(Protocol):
     labelled: Collection[str]
 
     def head(self) -> pl.DataFrame:
-        """The first rows, from which roles are guessed; all of them where the table is in memory."""
+        """The first rows, from which roles are guessed; all rows if the table is in memory."""
 
     def settle(self, roles: Roles) -> int:
-        """Decode all rows by these roles from now on; their number."""
+        """Decode all rows by these roles from now on, and return their number."""
 
     def recalled(self, roles: Roles) -> PublishPlan | None:
-        """The plan of an interrupted run of the same request, where there is one."""
+        """The plan of an interrupted run of the same request, if there is one."""
 
     def fold(self, look: Callable[[pl.DataFrame], T]) -> Iterator[T]:
-        """What a function makes of each decoded batch, rows numbered, in any order."""
+        """Apply a function to each decoded batch, in any order. The rows are numbered."""
 
     def part_rows(self, roles: Roles) -> int | None:
-        """Records of a part, about; None where the table is one part."""
+        """About how many records a part has; None if the table is one part."""
 
     def solve(self, plan: PublishPlan) -> None:
         """Form and aggregate the groups of all parts."""
@@ -122,46 +123,46 @@ class Rows(Protocol):
         """Make what would be published, count its classes and measure it; nothing is given out yet."""
 
     def measured(self, plan: PublishPlan, figures: Figures) -> Figures:
-        """The figures of groups with the risk of being found, which needs their rows before and after."""
+        """Add the risk of being found to the figures; it needs the rows before and after."""
 
     def columns(self, roles: Roles, names: Collection[str]) -> pl.DataFrame:
-        """Whole columns in memory, decoded, rows numbered, without those whose policy is to be dropped."""
+        """Whole columns in memory, decoded, with numbered rows and without the rows that are dropped."""
 
     def replaced(self, decided: DecidedRoles, replacement: Replacement, key: bytes | None) -> ReplacedDraft:
-        """Make what would be published when some columns are replaced; all others pass as they come."""
+        """Make what would be published with some columns replaced and all others unchanged."""
 
     def with_earlier(self, status: Status, decided: DecidedRoles) -> tuple[Status, tuple[str, ...]]:
-        """The status with what an earlier release adds, and what to say."""
+        """The status after a check against an earlier release, and notes on it."""
 
     def costs(self, figures: Figures) -> Figures:
-        """The figures with what the run has cost, where that can be told."""
+        """Add the costs of the run to the figures, if they are known."""
 
     def give(self, decided: DecidedRoles) -> GivenOut:
         """Give it out."""
 
 
 class Executor(Protocol):
-    """A place where rows live."""
+    """A place where rows are kept."""
 
     @property
     def name(self) -> str:
-        """What it is called."""
+        """Its name."""
 
     def refuse(self, request: ProtectionRequest) -> None:
-        """Raise a sentence that names the first field which cannot be honoured here."""
+        """Raise a sentence that names the first field that cannot be used here."""
 
     def open(self, request: ProtectionRequest, tell: Progress) -> AbstractContextManager[Rows]:
         """Open the table for one run."""
 
 
 def is_large(path: str | Path) -> bool:
-    """Whether a file is too large to be taken whole without being asked to."""
+    """Whether a file is so large that it is protected in parts by default."""
     path = Path(path)
     size = path.stat().st_size if path.is_file() else 0
     return path.is_dir() or size > (LARGE_PARQUET if path.suffix == ".parquet" else LARGE)
 
 
 def in_parts(request: ProtectionRequest, path: str | Path) -> bool:
-    """Whether a file is taken in parts: asked for, or too large for anything else."""
+    """Whether a file is protected in parts: because it was asked for, or because the file is large."""
     asked = (request.engine, request.memory, request.n_jobs)
     return request.resume or any(each is not None for each in asked) or is_large(path)

@@ -37,7 +37,7 @@ class Exposure:
     columns : tuple of str
         These columns.
     attributes : mapping of str to float
-        For each sensitive column the share of records for which all records alike have one value of it.
+        For each sensitive column, the share of records that have the same value as every record that looks like them.
     linked : mapping of str to float
         For each identifier that is published as a hash, the share of records whose rows, taken together with all that
         bear the same hash, look like those of fewer than k others.

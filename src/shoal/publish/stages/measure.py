@@ -110,7 +110,7 @@ class Figures:
     linked_records : int or None
         Records for which these two were sought: an even selection in a large table.
     attribute_disclosure : dict
-        For each sensitive column the share of records for which all records alike have one value of it.
+        For each sensitive column, the share of records that have the same value as every record that looks like them.
     false_cells : int
         Cells of categories that hold a value which is not the record's own.
     suppressed_cells, suppressed_records : int

@@ -1,7 +1,7 @@
 """What is done to a table: groups of records, truthful coarsening of its keys, or several steps.
 
-A treatment says what it cannot have, and makes what would be published. All else is the pipeline's: opening the table,
-its roles, the check, the status, giving out.
+A treatment refuses options that it cannot use, and makes what would be published. The pipeline does everything else: it opens
+the table, decides the roles, checks the result, sets the status and gives the table out.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class PublishRun:
     edits : tuple of Edit
         The schema's rules.
     key : bytes or None
-        Of the hashes, where identifiers are hashed.
+        Key of the hashes, if identifiers are hashed.
     tell : callable
-        Told what is being done.
+        Called with the progress.
     """
 
     request: ProtectionRequest
@@ -51,7 +51,7 @@ class PublishRun:
     tell: Progress
 
     def columns(self, names: Collection[str]) -> pl.DataFrame:
-        """Whole columns, decoded, rows numbered; rows whose policy is to be dropped are left out, and counted."""
+        """Whole columns, decoded, with numbered rows. Rows that are dropped for a missing cell are counted in a note."""
         if self.request.count == "household" and self.roles.household is None:
             raise InputError(
                 "Counting households needs their column: name it (--households), or give it that role in a schema. None "
@@ -67,27 +67,27 @@ class PublishRun:
 
 @dataclass(frozen=True)
 class Made:
-    """What a treatment has made of a table, held back by its rows.
+    """What a treatment has made of a table. The rows keep it until it is given out.
 
     Attributes
     ----------
     decided : DecidedRoles
-        What the checks go by.
+        The request and the roles that the checks use.
     classes : polars.DataFrame
-        Of all rows, as `stages.check.class_rows` counts them.
+        The classes of all rows, as `stages.check.class_rows` counts them.
     verdicts : tuple of Verdict
     measured : callable
-        Gives the figures; called only where the result may be given out.
+        Computes the figures; called only if the result may be given out.
     sizes : array of int64
         Records of each group.
     original, published : polars.DataFrame
         An even selection of rows before and after.
     treated : collection of str
-        The columns that are published otherwise than they came.
+        The columns that were changed.
     notes : tuple of str
-        What to know about the result as a whole.
+        Notes on the result as a whole.
     red : tuple of str
-        Why the status is red whatever the classes say.
+        Reasons for a red status that do not depend on the classes.
     parameters : mapping
     work : SearchWork or None
     parts : int
@@ -116,7 +116,7 @@ class Treatment(Protocol):
 
 
 def treatment_of(request: ProtectionRequest) -> Treatment:
-    """The treatment that a request asks for; raises a sentence for what it cannot have."""
+    """The treatment that a request asks for; raises a sentence if its options do not fit."""
     declared = request.steps or (request.schema is not None and request.schema.steps)
     if request.steps and request.method_name != "steps":
         raise ParameterError(
