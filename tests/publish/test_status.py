@@ -344,7 +344,7 @@ def test_linked_rows_are_red_in_parts_too(where, tmp_path):
 def test_an_order_that_tells_is_said(method, role):
     schema = {"columns": {"home": {"role": role}, "age": {"role": "quasi", "kind": "category"}}}
     asked = {"schema": schema, "method": method, "k": 2}
-    told = "tells which of them share 'home'"
+    told = "Rows with the same 'home' are next to each other"
     assert told in " ".join(shoal.protect(FAMILIES, **asked).notes)
     assert told not in " ".join(shoal.protect(FAMILIES, **asked, order="shuffle").notes)
     mixed = FAMILIES[[0, 4, 1, 8, 2, 9, 3, 11, 5, 6, 10, 7]]

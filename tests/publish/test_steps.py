@@ -48,7 +48,7 @@ def test_keys_households_numbers_and_rules_in_one_run(tmp_path):
     before, after = told["identification"]["before"], told["identification"]["after"]
     assert before["below_3"] > 0 == after["below_3"]
     assert after["expected_reidentifications"] < before["expected_reidentifications"]
-    assert "side by side" in " ".join(done.notes)
+    assert "next to each other" in " ".join(done.notes)
     json.dumps(told, allow_nan=False)
     done.report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text(encoding="utf-8")

@@ -319,8 +319,10 @@ def _tell_risk(figures: Json, start: str) -> None:
         _tell_expected(figures, "       ")
     homes = figures.get("composition")
     if homes is not None:
-        told = ", ".join(f"{size}: {homes[f'below_{size}']:,}" for size in (2, 3, 5))
-        typer.echo(f"Households of {homes['households']:,} whose composition fewer share than {told}.")
+        found = ", ".join(f"{homes[f'below_{size}']:,}" for size in (2, 3, 5))
+        typer.echo(
+            f"Households with a composition that occurs in fewer than 2, 3, 5 households: {found} of {homes['households']:,}."
+        )
 
 
 def _tell_expected(figures: Json, start: str = "") -> None:

@@ -124,8 +124,8 @@ def _key(name: str, present: pl.Series, distinct: int) -> str:
         if distinct == rows:
             return "a different number in each row, named like a key"
         return (
-            f"named like a key; {distinct:,} different numbers in {rows:,} rows, so that some stand for several: "
-            "name it as households to count them instead of rows"
+            f"named like a key; {distinct:,} different numbers in {rows:,} rows, so some numbers have several rows: name it "
+            "as households to count households instead of rows"
         )
     # Different in every row is not enough: seven of the thirteen amounts of the Census benchmark are.
     if distinct < rows or not present.dtype.is_integer():

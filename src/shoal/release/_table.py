@@ -32,7 +32,7 @@ METHODS = ("insensitive", "individual-ranking")
 ORDERS = ("curve", "corner")
 ASSOCIATIONS = ("none", "copula", "as-printed")
 TABLE_GUARANTEE = ReplaceRecord().guarantee
-_MISSING = "Missing cells count as the middle of the declared range, of a category as its first level."
+_MISSING = "A missing cell counts as the middle of the declared range, or as the first level of its category."
 _OWNER = "Information loss and linkage are computed from the private table: for the owner only."
 
 
@@ -359,7 +359,7 @@ def _notes(plan: TablePlan) -> tuple[str, ...]:
             0, "Joined rows publish the joint table of the rank groups without noise: no finite epsilon."
         )
     elif plan.association == "copula":
-        notes.append("Rows are drawn from a copula: they are no record's.")
+        notes.append("Rows are drawn from a copula, so no row belongs to a record.")
     elif plan.ranked:
         notes.append("Columns are shuffled apart: each holds as a list, and rows mean nothing.")
     return tuple(notes)

@@ -23,7 +23,7 @@ COUNTS = (
     (
         "false_cells",
         "False cells",
-        "Cells of categories that hold a value which is not the record’s own: the most frequent one of its group.",
+        "Cells of categories that have another value than the record’s own: the most frequent one of its group.",
     ),
     ("suppressed_cells", "Suppressed cells", "Cells that had a value and have none now; they count as lost."),
     ("suppressed_records", "Records left out", "Records that were dropped for a missing cell."),

@@ -267,8 +267,7 @@ def notes_of(plan: Plan, release: Release, drawn: int) -> list[str]:
         unit = _unit_of(plan)
         rows = "row" if release.limit.rows == 1 else "rows"
         said.append(
-            f"what a {unit} adds is cut at that of {release.limit.rows} {rows}; the interval is of the full figure if no "
-            f"{unit} has more"
+            f"at most {release.limit.rows} {rows} of a {unit} count; the interval is of the full figure if no {unit} has more"
         )
     return said
 

@@ -19,8 +19,8 @@ def order_notes(head: pl.DataFrame, hidden: Iterable[str], protected: Iterable[s
     --------
     >>> import polars as pl
     >>> from shoal.publish.stages.order import order_notes
-    >>> order_notes(pl.DataFrame({"home": [7, 7, 2, 2, 4]}), ["home"])[0].partition(":")[0]
-    "The order of the rows tells which of them share 'home'"
+    >>> order_notes(pl.DataFrame({"home": [7, 7, 2, 2, 4]}), ["home"])[0].partition(".")[0]
+    "Rows with the same 'home' are next to each other, so the order of the rows shows them"
     >>> order_notes(pl.DataFrame({"home": [7, 2, 7, 4, 2]}), ["home"])
     ()
     """
@@ -34,18 +34,19 @@ def order_notes(head: pl.DataFrame, hidden: Iterable[str], protected: Iterable[s
         distinct = cells.n_unique()
         if 1 < distinct < head.height and cells.rle_id().n_unique() == distinct:
             said.append(
-                f"The order of the rows tells which of them share {name!r}: they stand side by side. --order shuffle hides it."
+                f"Rows with the same {name!r} are next to each other, so the order of the rows shows them. --order shuffle "
+                "hides it."
             )
         elif distinct == head.height and (cells.is_sorted() or cells.is_sorted(descending=True)):
             said.append(
-                f"The rows stand in the order of the identifier {name!r}, which tells who is who to whoever knows "
-                "that order. --order shuffle hides it."
+                f"The rows are in the order of the identifier {name!r}, so anyone who knows that order knows who is who. "
+                "--order shuffle hides it."
             )
     by = [name for name in protected if head.height >= SORTED and _is_sorted(head[name])]
     if by:
         said.append(
-            f"The rows are sorted by {', '.join(map(repr, by))}, so that their order tells who has more than whom within "
-            "a group. --order shuffle hides it."
+            f"The rows are sorted by {', '.join(map(repr, by))}, so their order shows who in a group has more than whom. "
+            "--order shuffle hides it."
         )
     return tuple(said)
 

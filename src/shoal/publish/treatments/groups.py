@@ -109,7 +109,7 @@ def _notes(draft: Draft) -> list[str]:
         said.append("The search was interrupted: this is the best partition it had found.")
     if tally.false_cells:
         said.append(
-            f"{tally.false_cells:,} cells of categories hold a value that is not the record's own: the most frequent one "
+            f"{tally.false_cells:,} cells of categories have another value than the record's own: the most frequent one "
             "of its group."
         )
     return said

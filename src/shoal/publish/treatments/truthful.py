@@ -294,7 +294,7 @@ def _notes(decided: DecidedChange, recoder: Recoder) -> list[str]:
     """What to know about the result as a whole."""
     roles, said = (
         decided.roles,
-        ["Every released key is true: values were coarsened or left out, none was changed."],
+        ["Every released key is true: values were only coarsened or left out."],
     )
     if isinstance(recoder, Suppress):
         cells = ", ".join(f"{name} {count:,}" for name, count in recoder.suppressed_.items() if count)

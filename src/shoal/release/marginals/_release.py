@@ -44,7 +44,7 @@ from shoal.typing import Json
 
 RELEASE = "RELEASE marginals"  # how the ledger's entries of releases begin
 MEASURING = "measuring, after the charge"  # what progress is told just before the charge
-_MISSING = "Missing cells of columns that declare none count as the middle bin of the declared range, of levels as the first."
+_MISSING = "If a column declares no missing values, a missing cell counts as the middle bin of its range, or as its first level."
 
 
 @dataclass(frozen=True)
@@ -421,8 +421,8 @@ def notes_of(plan: MarginalPlan, model: BoughtModel, rows: pl.DataFrame) -> tupl
     """What is said beside a release."""
     pairs = len({each.key for each in model.measurements if len(each.key) > 1})
     notes = [
-        f"{len(model.axes)} columns alone and {pairs} sets of columns together were measured; the rest is a model.",
-        "Rows are drawn from a model of what was bought: they are no record's.",
+        f"Measured were {len(model.axes)} single columns and {pairs} sets of columns; everything else comes from a model.",
+        "Rows are drawn from a model of these counts, so no row belongs to a record.",
     ]
     if not all(each.missing for each in plan.axes):
         notes.append(_MISSING)
