@@ -71,74 +71,47 @@ __all__ = [
     "split_strata",
 ]
 
-# Where each name is defined: loaded when first used, so that a command starts fast.
-_HOMES = {
-    "Anneal": "_anneal",
-    "BRKGA": "_brkga",
-    "KC": "_cmeans",
-    "KCKW": "_cmeans",
-    "DerivativeFree": "_derivative_free",
-    "GA": "_ga",
+# Every method by its name, and the module and class behind it. They are loaded when first used, so a command starts fast.
+_METHODS = {
+    "mdav": "fixed_size.estimators.MDAV",
+    "mdav-generic": "fixed_size.estimators.MDAVGeneric",
+    "md": "fixed_size.estimators.MD",
+    "cbfs": "fixed_size.estimators.CBFS",
+    "v-mdav": "fixed_size.estimators.VMDAV",
+    "univariate": "_univariate.Univariate",
+    "univariate-median": "_univariate.UnivariateMedian",
+    "npn-mhm": "_path.NPNMHM",
+    "md-mhm": "_path.MDMHM",
+    "mdav-mhm": "_path.MDAVMHM",
+    "cbfs-mhm": "_path.CBFSMHM",
+    "mictsp": "_mictsp.MicTSP",
+    "fdm": "_mictsp.FDM",
+    "imhm": "_imhm.IMHM",
+    "path-exchange": "_path_exchange.PathExchange",
+    "gsms": "_gsms.GSMS",
+    "gsms-t2": "_gsms.GSMST2",
+    "k-ward": "_ward.KWard",
+    "m-d": "_spanning_tree.MSTDiameter",
+    "m-c": "_spanning_tree.MSTCentroid",
+    "kc": "_cmeans.KC",
+    "kckw": "_cmeans.KCKW",
+    "k-means": "means.KMeans",
+    "h-means": "means.HMeans",
+    "derivative-free": "_derivative_free.DerivativeFree",
+    "brkga": "_brkga.BRKGA",
+    "ga": "_ga.GA",
+    "anneal": "_anneal.Anneal",
+}
+_OTHERS = {
     "GivenPartition": "_given",
-    "GSMS": "_gsms",
-    "GSMST2": "_gsms",
-    "IMHM": "_imhm",
-    "FDM": "_mictsp",
-    "MicTSP": "_mictsp",
-    "CBFSMHM": "_path",
-    "MDAVMHM": "_path",
-    "MDMHM": "_path",
-    "NPNMHM": "_path",
-    "PathExchange": "_path_exchange",
     "refine": "_refine",
     "repair": "_repair",
-    "MSTCentroid": "_spanning_tree",
-    "MSTDiameter": "_spanning_tree",
     "join_small_strata": "_strata",
     "partition_within": "_strata",
     "split_strata": "_strata",
-    "Univariate": "_univariate",
-    "UnivariateMedian": "_univariate",
-    "KWard": "_ward",
     "SearchWork": "_work",
-    "CBFS": "fixed_size.estimators",
-    "MD": "fixed_size.estimators",
-    "MDAV": "fixed_size.estimators",
-    "VMDAV": "fixed_size.estimators",
-    "MDAVGeneric": "fixed_size.estimators",
-    "HMeans": "means",
-    "KMeans": "means",
 }
-_REGISTERED = {
-    "mdav": "MDAV",
-    "mdav-generic": "MDAVGeneric",
-    "md": "MD",
-    "cbfs": "CBFS",
-    "v-mdav": "VMDAV",
-    "univariate": "Univariate",
-    "univariate-median": "UnivariateMedian",
-    "npn-mhm": "NPNMHM",
-    "md-mhm": "MDMHM",
-    "mdav-mhm": "MDAVMHM",
-    "cbfs-mhm": "CBFSMHM",
-    "mictsp": "MicTSP",
-    "fdm": "FDM",
-    "imhm": "IMHM",
-    "path-exchange": "PathExchange",
-    "gsms": "GSMS",
-    "gsms-t2": "GSMST2",
-    "k-ward": "KWard",
-    "m-d": "MSTDiameter",
-    "m-c": "MSTCentroid",
-    "kc": "KC",
-    "kckw": "KCKW",
-    "k-means": "KMeans",
-    "h-means": "HMeans",
-    "derivative-free": "DerivativeFree",
-    "brkga": "BRKGA",
-    "ga": "GA",
-    "anneal": "Anneal",
-}
+_HOMES = {cls: home for home, _, cls in (each.rpartition(".") for each in _METHODS.values())} | _OTHERS
 
 
 __getattr__ = loaded_when_used(__name__, {name: f"{__name__}.{home}" for name, home in _HOMES.items()})
@@ -157,7 +130,12 @@ def methods() -> dict[str, type[Microaggregator]]:
     >>> methods()["mdav"].__name__
     'MDAV'
     """
-    return {name: getattr(sys.modules[__name__], each) for name, each in _REGISTERED.items()}
+    return {name: _class_of(name) for name in _METHODS}
+
+
+def _class_of(method: str) -> type[Microaggregator]:
+    found: type[Microaggregator] = getattr(sys.modules[__name__], _METHODS[method].rpartition(".")[2])
+    return found
 
 
 def resolve_method(
@@ -173,9 +151,9 @@ def resolve_method(
     options = {**work, "random_state": random_state}
     if isinstance(method, Microaggregator):
         return method.copy().set_params(k=k).check()
-    if not isinstance(method, str) or method not in _REGISTERED:
-        raise ParameterError(f"'method' must be one of {', '.join(_REGISTERED)}. Got {method!r}.")
-    chosen: type[Microaggregator] = getattr(sys.modules[__name__], _REGISTERED[method])
+    if not isinstance(method, str) or method not in _METHODS:
+        raise ParameterError(f"'method' must be one of {', '.join(_METHODS)}. Got {method!r}.")
+    chosen = _class_of(method)
     for name in work:
         if options[name] is not None and not chosen.takes(name):
             raise ParameterError(f"The method {method!r} takes no {name!r}: it stops by itself.")
