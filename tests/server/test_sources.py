@@ -9,6 +9,7 @@ from shoal.dp.answering.rows import Streamed
 from shoal.errors import ParameterError
 from shoal.server.check import look_through
 from shoal.server.config import Config
+from shoal.server.refusals import TableError, sentence_of
 from shoal.server.service import Service
 
 duckdb = pytest.importorskip("duckdb")
@@ -51,6 +52,23 @@ def test_a_server_answers_about_folders_and_databases(config):
             )
             (age,) = service.quality(name)
             assert (age.rows, age.missing, age.unread, age.outside) == (4, 0, 1, 1)
+    finally:
+        service.close()
+
+
+def test_where_a_table_lies_is_told_to_nobody(config):
+    """An analyst read the path of a file, and the value in the name of its folder."""
+    service = Service(Config.from_toml(config))
+    (config.parent / "folder" / "b.parquet").write_bytes(b"no table")
+    (config.parent / "x.db").unlink()
+    try:
+        for name in ("one", "two"):
+            with pytest.raises(TableError) as caught:
+                service.ask(name, "SELECT COUNT(*) FROM t", 1.0, None, "ann")
+            assert sentence_of(caught.value) == (
+                "The table of this data set cannot be read at the moment, so nothing was answered."
+            )
+            assert service.ledger.spent(name) == 0
     finally:
         service.close()
 

@@ -19,6 +19,7 @@ from shoal.server.accounts import Account, Accounts
 from shoal.server.accuracy import Forecast
 from shoal.server.config import Config
 from shoal.server.limits import Buckets
+from shoal.server.refusals import sentence_of
 from shoal.server.service import Service
 from shoal.typing import Json
 
@@ -182,10 +183,7 @@ class Agents:
         try:
             return await anyio.to_thread.run_sync(current)
         except ShoalError as error:
-            said = (
-                str(error) if error.status < 500 else "The ledger cannot be reached, so nothing was answered."
-            )
-            raise ToolError(said) from None
+            raise ToolError(sentence_of(error)) from None
         except Exception:  # what breaks inside may quote a cell, and even its kind may depend on one
             raise ToolError("Something broke inside, and nothing was answered.") from None
 

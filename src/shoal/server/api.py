@@ -17,7 +17,7 @@ from shoal.dp.budget import epsilon as epsilon_of
 from shoal.dp.heuristic import Reproduction
 from shoal.dp.ledger.log import LOST, Filters, read_log
 from shoal.dp.past import Past
-from shoal.errors import LedgerError, ShoalError
+from shoal.errors import LedgerError
 from shoal.server import releases as made_releases
 from shoal.server.accuracy import Forecast
 from shoal.server.budgets import CurrencyWords
@@ -230,8 +230,3 @@ def log_of(service: Service, last: int) -> list[Json]:
 def check(request: Request) -> Json:
     """For auditors: replay the chain of hashes and totals."""
     return asdict(service_of(request).ledger.verify())
-
-
-def sentence_of(error: ShoalError) -> str:
-    """What a page may say about an error."""
-    return str(error) if error.status < 500 else "The ledger cannot be reached, so nothing was answered."

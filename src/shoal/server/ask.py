@@ -23,7 +23,7 @@ from shoal.server import api, builder, charts, exports, pictures, shown, workloa
 from shoal.server.accuracy import Forecast
 from shoal.server.builder import Choice
 from shoal.server.pages import render
-from shoal.server.refusals import UnknownError
+from shoal.server.refusals import UnknownError, sentence_of
 from shoal.server.words import words_of
 from shoal.typing import Json
 
@@ -100,7 +100,7 @@ async def ask(request: Request, dataset: str) -> Response:
     except UnknownError:
         raise
     except ShoalError as problem:
-        error, status = api.sentence_of(problem), problem.status
+        error, status = sentence_of(problem), problem.status
     if wants_price and "application/json" in request.headers.get("accept", ""):
         facts = {"sql": typed.sql, "error": error} | ({} if told is None else told.to_dict())
         return JSONResponse(facts)
@@ -203,7 +203,7 @@ def _ask_page(
     except ShoalError as problem:
         if problem.status < 500:
             raise
-        budget, history, error = None, [], error or api.sentence_of(problem)
+        budget, history, error = None, [], error or sentence_of(problem)
     entry = getattr(given, "entry", None)
     past = next((each for each in history if entry and each.entry == entry), None)
     if past is not None and isinstance(given, Answer):

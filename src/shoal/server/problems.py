@@ -18,6 +18,7 @@ from shoal import errors
 from shoal.errors import ShoalError
 from shoal.server import pages
 from shoal.server.auth import SignInError
+from shoal.server.refusals import sentence_of
 
 log = logging.getLogger("shoal.server")
 
@@ -68,10 +69,8 @@ def _other_methods(request: Request) -> str:
 
 
 def _told(error: Exception) -> tuple[int, str]:
-    if isinstance(error, ShoalError) and error.status < 500:
-        return error.status, str(error)
     if isinstance(error, ShoalError):
-        return error.status, "The ledger cannot be reached at the moment, so nothing was answered."
+        return error.status, sentence_of(error)
     if isinstance(error, RequestValidationError):
         first = error.errors()[0]
         if first.get("type") == "json_invalid":

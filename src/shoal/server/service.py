@@ -30,7 +30,7 @@ from shoal.dp.loading.sources import Source
 from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
 from shoal.dp.past import Past, held, past
 from shoal.dp.session import Session
-from shoal.errors import BudgetError, ParameterError, QueryError
+from shoal.errors import BudgetError, InputError, ParameterError, QueryError
 from shoal.schema import Schema
 from shoal.server.accounts import FRESH_SECONDS, Account
 from shoal.server.budgets import Budget, DatasetSpending, Left
@@ -48,7 +48,7 @@ from shoal.server.opening import (
     table_of,
 )
 from shoal.server.public_facts import column_facts, counted_in, table_facts, unit_of
-from shoal.server.refusals import UnknownError
+from shoal.server.refusals import TableError, UnknownError
 from shoal.server.served import ServedDataset
 from shoal.server.words import examples, joins
 from shoal.typing import Json
@@ -140,8 +140,8 @@ class Service:
                         self._open(name, facts)
                     except Exception as error:  # whoever asks about another data set has no part in it
                         broken[name] = error
-            for each in broken.values():
-                log.error(json.dumps({"event": "data set not loaded", "error": type(each).__name__}))
+            for why in broken.values():
+                log.error(json.dumps({"event": "data set not loaded", "error": type(why).__name__}))
             for name in set(self.datasets) - set(found) - set(broken) - set(self.config.datasets):
                 for kept in (self._sessions, self.datasets, self._quality, self.frames):
                     kept.pop(name, None)
@@ -229,7 +229,7 @@ class Service:
 
     @contextlib.contextmanager
     def refusing(self, analyst: str) -> Iterator[None]:
-        """Count what the budget refuses to an analyst, and let nobody go on without end."""
+        """Count what the budget refuses to an analyst, let nobody go on without end, and say of a table that fails only that."""
         if not self._refusals.has_turn(analyst):
             raise TooOftenError("Your budget refused too many questions; wait a few minutes and try again.")
         try:
@@ -237,6 +237,9 @@ class Service:
         except BudgetError:  # each is an entry of the ledger, so that nobody may add them without end
             self._refusals.take(analyst)
             raise
+        except InputError as error:
+            log.error(json.dumps({"event": "table not read", "error": type(error).__name__}))
+            raise TableError from None
 
     def cost(
         self,

@@ -31,7 +31,7 @@ from shoal.server.limits import TooOftenError
 from shoal.server.models import ReleaseJobFacts
 from shoal.server.pages import quoted, render
 from shoal.server.problems import where
-from shoal.server.refusals import UnknownError
+from shoal.server.refusals import UnknownError, sentence_of
 from shoal.server.releases import TableRequest
 from shoal.server.service import Service
 from shoal.typing import Json
@@ -122,7 +122,7 @@ def _make(service: Service, dataset: str, wanted: TableRequest, who: str, job: P
         made = releases.release(service, dataset, wanted, who, at_stage)
         said: dict[str, str | None] = {"state": "done", "entry": made.entry, "error": ""}
     except ShoalError as problem:
-        said = {"state": "refused", "error": api.sentence_of(problem)}
+        said = {"state": "refused", "error": sentence_of(problem)}
     except Exception as problem:  # its words could quote a cell: they stay out of the job and of the log
         log.error(json.dumps({"event": "table not made", "error": type(problem).__name__} | where(problem)))
         said = {"state": "refused", "error": f"The work failed inside ({type(problem).__name__})."}
@@ -204,7 +204,7 @@ async def buy_form(request: Request, dataset: str) -> Response:
     except UnknownError:
         raise
     except ShoalError as problem:
-        said = api.sentence_of(problem)
+        said = sentence_of(problem)
         return await run_in_threadpool(_tables_page, request, dataset, typed, said, problem.status)
     return RedirectResponse(f"/ask/{quoted(dataset)}/tables", 303)
 
