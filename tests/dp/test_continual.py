@@ -16,7 +16,9 @@ from shoal.dp import Ledger, Session
 from shoal.dp.continual import PeriodTree, best_tree, toeplitz, told
 from shoal.dp.continual import _stream as stream_module
 from shoal.dp.continual._stream import Design, laplace_sum_quantile, laplace_sum_radius
+from shoal.dp.unit import ENDED
 from shoal.errors import BudgetError, LedgerError, ParameterError, QueryError
+from shoal.release import KeptReleases, release_marginals
 from shoal.schema import Column, Schema, Unit
 
 SCHEMA = Schema(
@@ -206,6 +208,28 @@ def test_who_adds_to_one_file_a_moment_before_another_is_told_as_well(tmp_path, 
         assert first.add(rows(1)).period == 1
         said = [each.body for each in session.ledger.entries() if each.kind == "event"]
         assert said == ["period 1 of stream 's'", "period 2 of stream 's'"]
+
+
+def test_a_total_that_has_ended_is_said_of_streams_and_of_free_answers(tmp_path):
+    """Both told the stamp that was written down when they were paid for, or left the end out."""
+    regions = NONE.select("region")
+    schema = Schema({"region": SCHEMA.columns["region"]}, id="visits", budget=1e6, version="1")
+    count = "SELECT region, COUNT(*) AS n FROM t GROUP BY region"
+    with Ledger(tmp_path / "l.db") as ledger:
+        bought = release_marginals(regions, schema, 2.0, columns=["region"], ledger=ledger)
+        kept = KeptReleases(ledger, schema)
+        held, plain = (Session(regions, schema, ledger=ledger, releases=[each]) for each in (kept, bought))
+        before = plain.stream("s", count, epsilon=1.0, periods=20)
+        said = (before.guarantee, held.ask(count, 0.1).guarantee, plain.ask(count, 0.1).guarantee)
+        assert not any(each.endswith(ENDED) for each in said)
+        ledger.end_total("visits", "protected copy")
+        after = plain.stream("t", count, epsilon=1.0, periods=20)
+        free = [session.ask(count, 0.1) for session in (held, plain)]
+        assert [each.epsilon for each in free] == [0, 0]
+        said = [each.guarantee for each in (before, after, *free)]
+        said += [each["guarantee"] for each in told(before._state, "visits", ended=True)]
+        said += [each.to_dict()["stamp"] for each in kept.of("me")]
+        assert [each.count(ENDED) for each in said] == [1] * 7
 
 
 def test_a_person_counts_so_many_rows_in_all_periods_together(tmp_path):

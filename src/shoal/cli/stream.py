@@ -88,7 +88,9 @@ def show(name: _Name, schema: PublicFacts, ledger: _Ledger = None, as_json: AsJs
 
     facts = Schema.from_toml(schema)
     with _session(schema, ledger, "me") as session:
-        found = [each for each in told(state_of(session.ledger), facts.id) if each["name"] == name]
+        ended = session.ledger.ended(facts.id)
+        every = told(state_of(session.ledger), facts.id, ended=ended)
+        found = [each for each in every if each["name"] == name]
     if not found:
         raise InputError(f"There is no stream {name!r} of data set {facts.id!r}.")
     if as_json:

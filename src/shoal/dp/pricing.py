@@ -14,6 +14,7 @@ from shoal.dp.answering.frequent import asks_for_mode, mode_cost
 from shoal.dp.answering.keyed import KeyedPlan, amount_with_keys, keyed_claim, keyed_parts, plan_keyed
 from shoal.dp.meaning.columns import UndeclaredGroupError
 from shoal.dp.sql.query import Query
+from shoal.dp.unit import as_it_stands
 from shoal.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -81,7 +82,10 @@ def bought_before(session: Session, query: str | Query, plan: Plan, who: str) ->
         }
 
     found = free_answer(session.releases, query, session.schema.id, who, session.version, widths)
-    return None if found is None else replace(found, remaining=session.remaining(who))
+    if found is None:
+        return None
+    stamp = as_it_stands(found.guarantee, ended=session.ledger.ended(session.schema.id))
+    return replace(found, guarantee=stamp, remaining=session.remaining(who))
 
 
 def cost_of(session: Session, queries: Sequence[str | Query], offer: Offer, who: str) -> Cost:

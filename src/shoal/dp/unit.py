@@ -21,6 +21,18 @@ REPLACED = "record, replaced"  # the unit of releases whose number of records is
 ENDED = "; the ledger total of this data set has ended"
 
 
+def as_it_stands(stamp: str, *, ended: bool) -> str:
+    """A guarantee that was written down before, as it is told now.
+
+    Examples
+    --------
+    >>> from shoal.dp.unit import as_it_stands
+    >>> as_it_stands("guarantee: epsilon-DP, add or remove one record", ended=True)
+    'guarantee: epsilon-DP, add or remove one record; the ledger total of this data set has ended'
+    """
+    return stamp + ENDED if ended and not stamp.endswith(ENDED) else stamp
+
+
 class Protected(ABC):
     """What all units have in common.
 

@@ -17,6 +17,7 @@ from shoal.dp.continual import NUMBERS, OpenedStream, PeriodTotal, is_paid, reop
 from shoal.dp.loading.sources import open_table
 from shoal.dp.mechanisms.currency import Currency, CurrencyAmount
 from shoal.dp.session import Session
+from shoal.dp.unit import as_it_stands
 from shoal.errors import InputError, ParameterError, QueryError
 from shoal.io import FORMATS
 from shoal.server import api, pages
@@ -208,9 +209,8 @@ def _told(service: Service, stream: str, opened: OpenedStream, currency: Currenc
         PeriodTotal(at, tuple(each.told)) for at, each in enumerate(service.streams.periods(stream), 1)
     )
     spent = CurrencyAmount(opened.millionths, currency)
-    return Told(
-        stream, opened.name, opened.question, opened.periods, opened.mode, opened.guarantee, spent, steps
-    )
+    stamp = as_it_stands(opened.guarantee, ended=service.ledger.ended(opened.dataset))
+    return Told(stream, opened.name, opened.question, opened.periods, opened.mode, stamp, spent, steps)
 
 
 def _session(service: Service, dataset: str, mode: str | None) -> Session:

@@ -28,7 +28,7 @@ from shoal.dp.ledger.secret import random_word
 from shoal.dp.meaning.relation import UNIT
 from shoal.dp.mechanisms.discrete_gaussian import gaussian, gaussian_scale
 from shoal.dp.mechanisms.discrete_laplace import laplace
-from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit
+from shoal.dp.unit import AddRemoveRecord, AddRemoveUnit, as_it_stands
 from shoal.errors import BudgetError, LedgerError, ParameterError, QueryError
 from shoal.typing import Json, Record
 
@@ -77,7 +77,6 @@ class Stream:
     question : str
     periods : int
         How many there may be.
-    guarantee : str
     epsilon : float
         Charged for the whole stream when it was opened (rho where the data set is counted in it).
     id : str
@@ -95,7 +94,8 @@ class Stream:
         protected = session.protected
         assert protected is not None  # it was checked when the stream was opened
         self.name, self.question, self.periods = opened.name, opened.question, opened.periods
-        self.guarantee, self.epsilon = opened.guarantee, opened.spent
+        self.epsilon = opened.spent
+        self._promise = opened.guarantee
         self.id, self._state, self._schema, self._unit, self._plan = (
             stream,
             state,
@@ -105,6 +105,11 @@ class Stream:
         )
         self._ledger, self._key, self._by = session.ledger, opened.key, by
         self._design = Design(plan, self.periods, opened.millionths, opened.currency, protected.rows)
+
+    @property
+    def guarantee(self) -> str:
+        """What is promised of all periods together."""
+        return as_it_stands(self._promise, ended=self._ledger.ended(self._schema.id))
 
     def __len__(self) -> int:
         """Periods so far."""
@@ -469,14 +474,13 @@ def _labels(plan: Plan) -> list[Record]:
     return found
 
 
-def told(state: State, dataset: str) -> list[Json]:
-    """The streams of a data set and what was told of them: for whoever may see answers."""
+def told(state: State, dataset: str, *, ended: bool = False) -> list[Json]:
+    """The streams of a data set and what was told of them, for whoever may see answers; `ended` is of the ledger's total."""
     return [
         {
-            **{
-                name: getattr(opened, name)
-                for name in ("name", "question", "periods", "guarantee", "currency", "spent")
-            },
+            **{name: getattr(opened, name) for name in ("name", "question", "periods")},
+            "guarantee": as_it_stands(opened.guarantee, ended=ended),
+            **{name: getattr(opened, name) for name in ("currency", "spent")},
             "steps": [
                 {"period": at, **row} for at, each in enumerate(state.periods(stream), 1) for row in each.told
             ],

@@ -16,6 +16,7 @@ from shoal.dp.ledger.entries import ENTRIES, name_of
 from shoal.dp.ledger.ledger import Ledger
 from shoal.dp.ledger.statements import PreparedStatement
 from shoal.dp.sql.query import Query
+from shoal.dp.unit import as_it_stands
 from shoal.errors import InputError
 from shoal.release.marginals._ask import CUT, ask_release, asked_of
 from shoal.release.marginals._axes import axis
@@ -161,7 +162,8 @@ class KeptReleases:
         self._look()
         bought = list(self._bought.get(analyst, {}).items())
         found = [self._kept(analyst, key, own_hash) for key, own_hash in bought]
-        return [each for each in found if each is not None and version in (None, each.facts.version)]
+        held = [each for each in found if each is not None and version in (None, each.facts.version)]
+        return list(map(_of_ended, held)) if held and self.ledger.ended(self.schema.id) else held
 
     def free(self, query: str | Query, dataset: str, analyst: str, version: str) -> Answer | None:
         """The most exact answer of what the analyst holds about this data version, if its error is known."""
@@ -263,3 +265,9 @@ def load_release(path: str | Path, schema: Schema | str | Path) -> KeptRelease:
     if made_with != digest_of(schema):
         raise InputError(f"The release {str(path)!r} was made with another schema than the one given.")
     return kept_release(kept, schema)
+
+
+def _of_ended(kept: KeptRelease) -> KeptRelease:
+    """A release whose guarantee says that the ledger's total has ended."""
+    guarantee = as_it_stands(kept.facts.guarantee, ended=True)
+    return replace(kept, facts=replace(kept.facts, guarantee=guarantee))
