@@ -393,8 +393,10 @@ def test_what_cannot_be_opened_is_one_sentence(tmp_path):
             Ledger(where)
         assert "\n" not in str(caught.value)
     (tmp_path / "text.db").write_text("this is no database, but long enough to look like one" * 40)
+    (tmp_path / "text.db").chmod(0o644)
     with pytest.raises(LedgerError):
         Ledger(tmp_path / "text.db")
+    assert (tmp_path / "text.db").stat().st_mode & 0o777 == 0o644  # a table named by mistake stays as it was
 
 
 STEPS = {  # step and occurrence: what was spent, and whether the answer was stored

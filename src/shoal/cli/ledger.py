@@ -174,7 +174,7 @@ def show(
     """
     from shoal.dp.budget import epsilon
     from shoal.dp.past import find
-    from shoal.errors import InputError
+    from shoal.errors import LedgerError
 
     opened = _open(ledger)
     try:
@@ -183,7 +183,7 @@ def show(
     finally:
         opened.close()
     if not check.holds:
-        raise InputError(f"The chain does not hold: {check.problem}.")
+        raise LedgerError(f"The chain does not hold: {check.problem}.")
     facts = {
         "entry": charge.name,
         "seq": charge.seq,

@@ -15,6 +15,7 @@ try:
 except ImportError:
     raise MissingExtraError("SQLAlchemy", "dp") from None
 
+_SQLITE = b"SQLite format 3\0"
 # Connections of one process, none of which is closed while others will ask for one a moment later.
 KEPT_OPEN = {"pool_size": 15, "max_overflow": 0}
 
@@ -61,12 +62,15 @@ def identity(file: Path | None) -> tuple[int, int] | None:
 
 
 def own_only(file: Path) -> None:
-    """Make a file that only its owner can read, or take the others' rights away; SQLite's own files follow it."""
+    """Make a database file that only its owner can read, or take the others' rights away; SQLite's own files follow it."""
     with contextlib.suppress(OSError):  # who cannot is told when the file is opened
         if not file.exists():
             os.close(os.open(file, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
         elif file.is_file() and file.stat().st_mode & 0o077:
-            file.chmod(0o600)
+            with file.open("rb") as opened:
+                ours = opened.read(len(_SQLITE)) in (b"", _SQLITE)
+            if ours:  # not a table that was named by mistake
+                file.chmod(0o600)
 
 
 @contextlib.contextmanager
