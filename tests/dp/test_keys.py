@@ -1,5 +1,6 @@
 """Groups that nobody declared: chosen by a threshold, paid for in rho and delta."""
 
+import datetime
 import json
 import math
 from dataclasses import replace
@@ -11,12 +12,15 @@ import pytest
 
 from shoal.dp import Ledger, Session
 from shoal.dp.answering.exact import finish_keys
+from shoal.dp.answering.keyed import PARTS, amount_with_keys
+from shoal.dp.budget import split
 from shoal.dp.ledger.claims import DELTA, Caps
 from shoal.dp.mechanisms.discrete_gaussian import gaussian_radius
 from shoal.dp.mechanisms.keys import KeyChoice
 from shoal.dp.past import past
 from shoal.dp.pricing import Offer, keyed_plan
-from shoal.errors import BudgetError, QueryError, SchemaError
+from shoal.dp.unit import Records
+from shoal.errors import BudgetError, ParameterError, QueryError, SchemaError
 from shoal.schema import Column, Keys, Schema, Unit
 
 COMMON = "SELECT city, COUNT(*) AS n FROM t GROUP BY city"
@@ -152,6 +156,56 @@ def test_persons_are_counted_and_their_rows_are_not():
     )  # fmt: skip
     with Session(rows, facts) as s:
         assert [each["city"] for each in s.ask(COMMON, rho=1).value] == ["Oslo"]
+
+
+@pytest.mark.parametrize(
+    ("facts", "mode", "moved"),
+    [({}, {}, 1), ({"unit": Unit("person", 2)}, {}, 2), ({}, {"unit": Records(3)}, 9)],
+)
+def test_the_noise_on_keys_is_that_of_the_unit_that_is_protected(facts, mode, moved):
+    """A person has two keys, once each; three records may have one key together. A third of rho goes to the keys."""
+    with Session(table(), schema(**facts), **mode) as s:
+        part = s.cost(COMMON, rho=0.3).parts[0]
+        keys, move = (2, 1) if facts else (3, 3) if mode else (1, 1)
+    assert part["noise_scale"] ** 2 == pytest.approx(moved / (2 * 0.1), rel=1e-3)
+    assert part["threshold"] == KeyChoice(Fraction(1, 10), Fraction(2e-7) / 4, keys, move).threshold
+
+
+def test_keys_are_those_of_the_rows_asked_about():
+    with Session(table(), schema()) as s:
+        answer = s.ask("SELECT city, COUNT(*) AS n FROM t WHERE code = 7 GROUP BY city", rho=1)
+        assert [each["city"] for each in answer.value] == ["Rome"]
+
+
+def test_zeros_of_both_signs_are_one_key():
+    signs = pl.DataFrame({"code": [0.0, -0.0] * 200, "person": [str(each // 2) for each in range(400)]})
+    columns = {"code": Column("code", kind="number")}
+    with Session(signs, replace(schema(unit=Unit("person", 2)), columns=columns)) as s:
+        answer = s.ask("SELECT code, COUNT(*) AS n FROM t GROUP BY code", rho=1)
+        assert [each["code"] for each in answer.value] == [0]
+        assert abs(answer.value[0]["n"] - 400) < 40
+
+
+def test_dates_that_nobody_declared_are_groups():
+    days = [datetime.date(2024, 2, 29)] * 300 + [datetime.date(1999, 12, 31)] * 500
+    facts = replace(schema(), columns={"day": Column("day", kind="date")})
+    with Session(pl.DataFrame({"day": days}), facts) as s:
+        answer = s.ask("SELECT day, COUNT(*) AS n FROM t GROUP BY day ORDER BY day", rho=1)
+    assert [each["day"] for each in answer.value] == ["1999-12-31", "2024-02-29"]
+    assert abs(answer.value[1]["n"] - 300) < 20
+
+
+def test_keys_are_a_figure_more_where_the_least_is_held_against_a_query():
+    with Session(table(), schema(), minimum=0.1) as s:
+        with pytest.raises(ParameterError, match=r"at least 0.005 for each figure. Got 0.009 for 2"):
+            s.ask(COMMON, rho=0.009)
+        assert s.ask(COMMON, rho=0.015).rho == 0.015
+
+
+@pytest.mark.parametrize("needed", [1, 2, 1000, 333_333])
+def test_what_is_asked_for_by_error_leaves_the_figures_their_part(needed):
+    amount = amount_with_keys(needed)
+    assert needed <= split(amount, PARTS)[1] <= needed + 2
 
 
 def test_no_key_at_all_is_an_empty_answer():

@@ -184,7 +184,8 @@ def test_a_total_that_ended_stays_ended(ledger):
     assert ledger.ended("d")
     receipt = ask(ledger)
     assert receipt.ended
-    assert receipt.remaining == 900_000
+    assert receipt.remaining == ask(ledger).remaining == 900_000
+    assert not ask(ledger, dataset="other").ended
     assert not ledger.ended("other")
     assert ledger.verify().holds
 

@@ -93,7 +93,8 @@ def test_a_team_shares_its_budget(session):
     with pytest.raises(ClosedError):
         ask(session, "ben", 3)
     assert session.remaining("ben") == 0
-    assert ask(session, "ben", 1).epsilon == 0  # what is held stays free
+    held = ask(session, "ben", 1)
+    assert held.epsilon == held.remaining == 0  # what is held stays free
     with pytest.raises(ClosedError):
         ask(session, "ben", 3, 0.1)  # although so much is left: no search
     assert ask(session, "cai", 3).remaining == 0.5
@@ -104,6 +105,27 @@ def test_a_team_shares_its_budget(session):
     assert session.ledger.verify().holds
     *_, row = read_log(session.ledger, Filters(state="rights")).rows
     assert '"why": "a project"' in row.entry.body
+
+
+def test_rights_hold_in_every_opening_of_the_ledger(tmp_path):
+    for first in (True, False):
+        with Session(TABLE, SCHEMA, budget=5.0, per_analyst=1.0, ledger=tmp_path / "l.db") as session:
+            if first:
+                session.ledger.set_rights("survey", lambda _: Rights(False, {"ann": 600_000}))
+            assert ask(session, "ann", 1, 0.3).remaining == (0.3 if first else 0)
+            with pytest.raises(BudgetError, match="not open to this analyst"):
+                ask(session, "ben", 2)
+
+
+def test_rights_stated_anew_do_not_open_what_the_total_closed(session):
+    session.ledger.set_caps("survey", 600_000)
+    ask(session, "ben", 1)
+    for _ in range(2):
+        with pytest.raises(ClosedError):
+            ask(session, "ann", 2, 0.2)
+        session.ledger.set_rights("survey", lambda _: Rights(True, {"ann": 600_000}))
+    with pytest.raises(ClosedError):
+        ask(session, "ann", 2, 0.1)
 
 
 def seen_by(session, who, asks):
@@ -160,8 +182,11 @@ def test_events_spend_nothing_and_are_found_as_changes(session):
     session.ledger.note("account added", "olga", "ann, analyst")
     session.ledger.note("sign-in", "ann", "by token")
     ask(session, "ann", 1)
+    session.ledger.note("data set opened", "olga", "to all", "survey")
+    assert [each.body for each in session.ledger.entries(dataset="survey")][-1] == "to all"
+    assert session.ledger.unit("survey") == "record"
     rows = read_log(session.ledger, Filters(state="changes by owners")).rows
-    assert [each.entry.body for each in rows if each.state == "event"] == ["ann, analyst"]
+    assert [each.entry.body for each in rows if each.state == "event"] == ["to all", "ann, analyst"]
     assert session.ledger.verify().holds
     assert session.ledger.spent("survey") == 500_000
 

@@ -292,6 +292,9 @@ def test_cells_and_tau(survey, schema):
     assert cut[0] >= 15
     assert bare.remaining() == 15.0
     assert bare.buy_tau(5.0, r=20) == tau  # stored: bought once
+    for r in (-1, True, 2.0):
+        with pytest.raises(ParameterError, match="'r' must be an int of at least 0"):
+            bare.buy_tau(5.0, r=r)
     assert bare.remaining() == 15.0
     assert f"at most {tau} counted" in bare.ask("SELECT COUNT(*) FROM t", 0.1).guarantee
     with pytest.raises(ParameterError, match="Only mode 'correlated'"):
