@@ -24,7 +24,7 @@ from shoal.dp.answering.shown import figures
 from shoal.dp.budget import MICRO
 from shoal.dp.ledger.claims import Caps
 from shoal.dp.loading.load import load, protect_rows
-from shoal.dp.mechanisms.currency import Currency, choice_range, root_below, rounded_up_text
+from shoal.dp.mechanisms.currency import Currency, choice_range, choose, rest_of, root_below, rounded_up_text
 from shoal.dp.mechanisms.discrete_gaussian import Gaussian, gaussian_radius
 from shoal.dp.past import past
 from shoal.dp.sql.parse import parse
@@ -366,3 +366,22 @@ def test_of_units_with_a_drawn_limit_the_largest_one_counts():
         cost = s.cost("SELECT COUNT(*) FROM t", error=200)
         low, high = s.ask("SELECT COUNT(*) FROM t", rho=cost.rho).cut_interval or (0, 0)
         assert high - low <= 400
+
+
+@pytest.mark.parametrize(
+    ("delta", "reserved"), [(1e-6, 2e-7), (1e-6, 1e-6 - 1e-21), (0.1, 0.3 - 0.2), (1e-9, 1e-15)]
+)
+def test_a_reserve_and_the_rest_are_no_more_than_delta(delta, reserved):
+    assert rest_of(delta, 0.0) == delta
+    if reserved < delta:
+        assert 0 < Fraction(rest_of(delta, reserved)) <= Fraction(delta) - Fraction(reserved)
+    for more in (delta, delta * 2):
+        with pytest.raises(ParameterError, match="must be above what is reserved"):
+            rest_of(delta, more)
+
+
+@pytest.mark.parametrize(("currency", "worse"), [("zcdp", 1 / (1 + math.e)), ("pure", 1 / (2 * math.e))])
+def test_a_choice_in_zcdp_has_the_bounded_range_that_its_rho_pays_for(currency, worse):
+    """Permute-and-flip, which the pure currency uses, has no such range."""
+    drawn = choose(currency, np.array([0, 1]), Fraction(1), 20_000)
+    assert np.mean(drawn) == pytest.approx(worse, abs=0.02)

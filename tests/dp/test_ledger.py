@@ -168,6 +168,22 @@ def test_one_unit_for_life(ledger):
     assert ledger.spent("d") == 500_000
 
 
+def test_what_the_owner_states_leaves_unit_and_totals_as_they_are(ledger):
+    ask(ledger, unit=AddRemoveUnit("house", 3))
+    for state in (
+        lambda: ledger.set_caps("d", 900_000),
+        lambda: ledger.set_rights("d", lambda old: old),
+        lambda: ledger.note("data set changed", "owner", "", "d"),
+        lambda: ledger.end_total("d", "a release"),
+    ):
+        state()
+        assert ledger.unit("d") == "column:house"
+        assert ledger.spent("d") == ledger.spent("d", "ann") == 100_000
+        with pytest.raises(BudgetError, match="for life"):
+            ask(ledger, key="weaker")
+    assert ledger.verify().holds
+
+
 def test_the_strongest_unit_is_kept(ledger):
     assert not ask(ledger, key="1").weaker
     after = ask(ledger, key="2", unit=AddRemoveUnit("house", 3))

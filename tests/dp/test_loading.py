@@ -369,6 +369,22 @@ def test_odd_files_are_one_sentence(tmp_path):
     assert load(read_private(tmp_path / "t.csv", schema), schema).height == 0
 
 
+def test_cells_of_mixed_kinds_are_the_texts_that_people_would_type():
+    """However a program stored them: two spellings of one id would be two people."""
+    moment = datetime.datetime(2024, 2, 29, 13, 5)
+    pandas = pytest.importorskip("pandas")
+    cells = [
+        (7, "7"), (7.0, "7"), (np.int64(8), "8"), (2.5, "2.5"), (True, "true"), (moment, "2024-02-29"),
+        (moment.date(), "2024-02-29"), ("a\tb", "a\tb"), ("\ud800", None), (math.nan, None), (1e300, "1e+300"),
+    ]  # fmt: skip
+    stored, texts = (list(each) for each in zip(*cells, strict=True))
+    for frame in (
+        pl.DataFrame({"x": pl.Series(stored, dtype=pl.Object), "y": [1] * len(stored)}),
+        pandas.DataFrame({"x": pandas.Series(stored, dtype=object), "y": 1}),
+    ):
+        assert cells_of(frame, ["x"]).to_dict(as_series=False) == {"x": texts}
+
+
 def test_bytes_and_cells_of_any_kind_mean_the_texts_they_stand_for():
     schema = Schema({"a": Column("a", kind="category", levels=("x", "y")), "n": Column("n", bounds=(0, 9))})
     plain = pl.DataFrame({"a": ["x", "y", None, None], "n": ["3", "4", "5", None]})

@@ -59,3 +59,9 @@ def test_what_is_told_of_the_noise_is_that_of_its_distribution(scale):
     )
     assert weights[np.abs(support) <= noise.radius(0.9)].sum() >= 0.9
     assert noise.radius(0.9) == 0 or weights[np.abs(support) < noise.radius(0.9)].sum() < 0.9
+
+
+def test_noise_of_no_width_has_no_deviation():
+    """Where epsilon is in the thousands nothing is drawn beside 0, and nothing leaves the range of floats."""
+    for per_epsilon in (600, 800, 5000):
+        assert Laplace(Fraction(1, per_epsilon)).deviation < 1e-100
