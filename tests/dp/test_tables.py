@@ -122,6 +122,27 @@ def test_which_rows_of_a_crowded_unit_enter_is_its_own_affair(source, monkeypatc
     assert after == {unit: rows for unit, rows in before.items() if unit != "7"}
 
 
+def test_which_rows_of_a_crowded_unit_a_workload_counts_is_its_own_affair():
+    rng = np.random.default_rng(3)
+    people = [(at, at // 4, int(rng.integers(0, 10))) for at in range(1200)]
+    visits = [(int(rng.integers(0, 1200)), int(rng.integers(0, 10)), "ab"[at % 2]) for at in range(6000)]
+
+    def counted(people, visits):
+        session = session_of(people, visits)
+        joined = (
+            "SELECT COUNT(*) FROM visits v JOIN people p ON v.person = p.person WHERE p.age > 4 AND v.cost"
+        )
+        asked, domain, _ = plan_workload(session, [f"{joined} > 4", f"{joined} > 7"], 10_000)
+        rows = counted_rows(session, asked, domain, 3)
+        return {unit: sorted(map(str, part.rows())) for (unit,), part in rows.group_by(UNIT)}
+
+    before = counted(people, visits)
+    assert {len(rows) for rows in before.values()} == {3}
+    left = [row for row in people if row[1] != 7]
+    after = counted(left, [row for row in visits[::-1] if not 28 <= row[0] < 32])
+    assert after == {unit: rows for unit, rows in before.items() if unit != "7"}
+
+
 REFUSED = {
     "visits a JOIN visits b ON a.kind = b.kind": "joined by the unit",
     "visits a JOIN people p ON a.cost = p.age": "joined by the unit",
