@@ -93,6 +93,16 @@ def test_one_who_was_closed_may_ask_again_once_the_owner_states_the_caps(ledger)
     assert ledger.verify().holds
 
 
+def test_a_cap_of_nothing_is_no_missing_cap(ledger):
+    """An owner who closes a data set to analysts has not left their cap open."""
+    ledger.declare("d", 500_000)
+    assert ledger.set_caps("d", 500_000, 0).per_analyst == 0
+    with pytest.raises(BudgetError, match=r"0.0 of 0.0 is left"):
+        ask(ledger)
+    assert ledger.declare("d", 0, 0)[1] == Caps(0, 0)
+    assert ledger.declare("other", 500_000, 0)[0].per_analyst == 0
+
+
 def test_a_data_set_without_caps_answers_nothing(ledger):
     with pytest.raises(BudgetError, match="no budget for data set 'd'"):
         ledger.once(claim(), lambda: pytest.fail("the data were read"))

@@ -165,7 +165,7 @@ class Ledger:
         if caps is None:
             if total is None:
                 raise ParameterError("'budget' must be given, or declared in the schema: it has no default.")
-            wanted = Caps(total, min(total, per_analyst or total), currency, keys)
+            wanted = Caps(total, _at_most(per_analyst, total), currency, keys)
             caps = self.store.write(lambda writer: _first_caps(writer, dataset, wanted, by))
         word = CURRENCIES[caps.currency]
         if currency != caps.currency:
@@ -186,7 +186,9 @@ class Ledger:
                 f"The ledger holds data set {dataset!r} to a delta of {caps.keys / DELTA:g} for groups that are not declared, which "
                 f"only its owner raises ('shoal ledger cap'). Got {keys / DELTA:g}."
             )
-        tighter = caps.within(Caps(total or caps.total, per_analyst or caps.per_analyst, currency))
+        tighter = caps.within(
+            Caps(_at_most(total, caps.total), _at_most(per_analyst, caps.per_analyst), currency)
+        )
         return caps, None if tighter == caps else tighter
 
     def set_caps(
@@ -204,7 +206,7 @@ class Ledger:
             before = writer.caps(dataset)
             currency = "pure" if before is None else before.currency
             reserved = keys if keys is not None else 0 if before is None else before.keys
-            caps = Caps(total, min(total, per_analyst or total), currency, reserved)
+            caps = Caps(total, _at_most(per_analyst, total), currency, reserved)
             writer.set_caps(dataset, caps, by)
             return caps
 
@@ -410,3 +412,7 @@ def _first_caps(writer: Writer, dataset: str, wanted: Caps, by: str) -> Caps:
     if found is None:
         writer.set_caps(dataset, wanted, by)
     return found or wanted
+
+
+def _at_most(asked: int | None, most: int) -> int:
+    return most if asked is None else min(asked, most)
