@@ -47,6 +47,7 @@ def test_epsilon_is_rounded_down_to_millionths(value, expected):
         None,
         "x",
         True,
+        "0.5",
         1e7,
         1_000_000.5,
         Decimal("nan"),
