@@ -1,4 +1,4 @@
-"""What queries would cost: shown before anything is charged, from public facts alone."""
+"""What queries would cost. This uses only public facts, and is shown before anything is charged."""
 
 from __future__ import annotations
 

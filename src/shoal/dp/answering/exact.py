@@ -1,8 +1,8 @@
-"""Exact answers in three pure steps: `partial` per part of the table, `combine`, `finish`.
+"""Exact answers in three pure steps: `partial` for each part of the table, then `combine`, then `finish`.
 
-Numbers of rows and whole-number sums, per group and unit and place on a grid; the same steps run on one machine
-or on many, and noise is added only to what `finish` gives. Every row is read and every unit laid out, whether it
-answers or not. Nothing here refuses, warns or fails because of a cell's value.
+They count rows and add whole numbers for each group, unit and place on a grid. The same steps run on one machine or on many,
+and noise is added only to the result of `finish`. Every row is read and every unit gets its place, whether it answers or not.
+Nothing here refuses, warns or fails because of the value of a cell.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ _ZEROS = {name: _ZERO.alias(name) for name in _KEYS}
 
 @dataclass(frozen=True)
 class Totals:
-    """Exact whole numbers of one release, an entry per group, unit and place on the grid.
+    """Exact whole numbers of one release, with an entry for each group, unit and place on the grid.
 
     Parameters
     ----------
     group, unit, bin : int64 arrays
-        Positions; `unit` counts up from 0, and is 0 where no units are kept apart.
+        Positions; `unit` counts from 0, and is 0 if units are not kept apart.
     moments : int64 array (entries, 3 or more)
         Number of rows, sum of their whole numbers, sum of the squares; of two columns, the sums of `Pair` after the number.
     units : int
-        How many units there are, those that do not answer included.
+        How many units there are, also counting those that do not answer.
     """
 
     group: np.ndarray
@@ -62,7 +62,7 @@ def compute(frame: pl.DataFrame | Frames, plan: Plan) -> tuple[Totals, ...]:
 
 
 def rows_of(frame: pl.DataFrame | Frames, plan: Plan) -> pl.LazyFrame:
-    """The rows asked about: those of the one table, or of joins and sub-queries."""
+    """The rows that a plan asks about: of the one table, or of joins and sub-queries."""
     relation = plan.lowered.relation
     if relation is None:
         return (frame if isinstance(frame, pl.DataFrame) else frame[plan.schema.id]).lazy()
@@ -73,7 +73,7 @@ def rows_of(frame: pl.DataFrame | Frames, plan: Plan) -> pl.LazyFrame:
 
 
 def related_rows(frame: pl.DataFrame | Frames, plan: Plan, names: Sequence[str]) -> pl.DataFrame:
-    """Some columns of the rows asked about, with their units, those of a unit in an order of its own."""
+    """Some columns of these rows, with their units. The rows of a unit are in an order that depends only on them."""
     rows, relation = rows_of(frame, plan), plan.lowered.relation
     if relation is not None and not relation.ordered:
         rows = in_own_order(rows)
@@ -108,7 +108,7 @@ def partial(frame: pl.DataFrame | Frames, plan: Plan) -> Partial:
 
 
 def partial_keys(frame: pl.DataFrame | Frames, plan: Plan, column: str) -> pl.DataFrame:
-    """Answering rows of each value of a column (and unit) in one part of a loaded table; every row is laid out."""
+    """How many rows of a part answer, for each value of a column (and each unit); every row gets its place."""
     answers = pl.col(column).is_not_null()
     if plan.lowered.test is not None:
         answers = answers & plan.lowered.test.fill_null(False)
@@ -134,9 +134,9 @@ def combine_keys(parts: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def finish_keys(found: pl.DataFrame, keys: int) -> tuple[list[Any], np.ndarray]:
-    """Each key that some row has, and its number of units (or rows); a unit counts for at most so many keys.
+    """Each key that occurs, and its number of units (or rows). A unit counts for a limited number of keys.
 
-    Which of its keys these are is decided by a hash of the unit and the key: by the unit's own rows alone.
+    A hash of the unit and the key decides which of its keys count, so it depends only on the unit's own rows.
     """
     found = found.filter(pl.col("n") > 0)
     if "unit" in found.columns:
@@ -153,7 +153,7 @@ def _is_number(plan: Plan, column: str) -> bool:
 
 
 def _counts_only(plan: Plan) -> bool:
-    """Whether one number of rows of the one table is all that is asked."""
+    """Whether the plan asks only for one number of rows of one table."""
     if len(plan.releases) > 1 or plan.lowered.relation is not None or plan.lowered.computed:
         return False
     release = plan.releases[0]
@@ -166,7 +166,7 @@ def _counts_only(plan: Plan) -> bool:
 
 
 def _count(frame: pl.DataFrame, plan: Plan) -> Totals:
-    """One number of rows: there is nothing here for the optimiser of a lazy frame, which costs more than the count."""
+    """One number of rows, without a lazy frame: its optimiser would cost more than the count."""
     tests = [] if plan.lowered.test is None else [plan.lowered.test]
     _, n = _answering(tests, plan.releases[0])
     moments = np.array([[frame.select(n).item(), 0, 0]], dtype=np.int64)
@@ -206,12 +206,12 @@ def _numbered(frame: pl.DataFrame, release: Release, first: int) -> pl.DataFrame
 
 
 def finish(total: Partial, plan: Plan) -> tuple[Totals, ...]:
-    """Typed arrays of what was added up."""
+    """The sums as typed arrays."""
     return tuple(_finish(frame, release) for frame, release in zip(total, plan.releases, strict=True))
 
 
 def _answering(tests: list[pl.Expr], release: Release) -> tuple[pl.Expr, pl.Expr]:
-    """Whether a row answers, and how many do."""
+    """Whether each row answers, and how many rows do."""
     tests = [*tests, *(pl.col(name).is_not_null() for name in columns_of(release))]
     if not tests:
         return pl.lit(True), pl.len().cast(pl.Int64).alias("n")
@@ -222,7 +222,7 @@ def _answering(tests: list[pl.Expr], release: Release) -> tuple[pl.Expr, pl.Expr
 
 
 def _partial(rows: pl.LazyFrame, tests: list[pl.Expr], group: pl.Expr, release: Release) -> pl.LazyFrame:
-    """Sums over all rows, those that do not answer as nothing."""
+    """Sums over all rows; a row that does not answer adds nothing."""
     answers, n = _answering(tests, release)
     moments = [n, *_summed(answers, release)]
     keys = {}

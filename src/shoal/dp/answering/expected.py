@@ -1,4 +1,4 @@
-"""The error to expect of a plan, and what an error costs: public facts, known before anything is asked."""
+"""The expected error of a plan, and the cost of an error. Both are public, and known before anything is asked."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ _WHICH = "'error' is for COUNT and SUM, whose noise does not depend on the data"
 
 
 def expected_error(release: Release) -> float | None:
-    """Within how much of the exact figure 95 % of the answers lie; None where it depends on the data.
+    """How far from the exact figure 95 % of the answers are at most; None if this depends on the data.
 
-    Where a limit is drawn, that of the largest limit.
+    If a limit is drawn, this is the error at the largest limit.
 
     Examples
     --------
@@ -99,7 +99,7 @@ def error_in_rows(release: Release) -> int | None:
 
 
 def amount_for(plan: Plan, error: Any) -> int:
-    """The least amount, in millionths of the plan's currency, for which every figure is right within an error with 95 %.
+    """The least amount, in millionths of the currency, for which every figure has at most this error with 95 %.
 
     Parameters
     ----------

@@ -1,6 +1,6 @@
-"""How noisy whole numbers become figures with their 95 % intervals.
+"""From noisy whole numbers to figures with 95 % intervals.
 
-Everything here is post-processing of what was released: it sees noisy numbers and public facts only.
+Everything here is post-processing: it uses only noisy numbers and public facts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Ends = tuple[Any, Any]  # of an interval; None where no bound is known
 
 @dataclass(frozen=True)
 class Figure:
-    """One figure and its 95 % interval, and where units were cut that of the cut figure, which noise was added to."""
+    """One figure and its 95 % interval. If units were cut, also the interval of the cut figure, to which noise was added."""
 
     value: Any
     interval: Ends
@@ -36,12 +36,12 @@ class Figure:
 
 
 def labels_of(column: Column) -> list[Any]:
-    """The declared levels as answers show them: dates as text."""
+    """The declared levels as answers show them; dates become texts."""
     return [each.isoformat() if hasattr(each, "isoformat") else each for each in levels(column) or ()]
 
 
 def cautions(plan: Plan, noisy: Drawn) -> tuple[str, ...]:
-    """Where units were cut: at what, and how far the figure asked for may lie from the one that noise was added to."""
+    """At what limit units were cut, and how far the full figure may be from the cut one, to which noise was added."""
     said = []
     for aggregate, release, drawn in zip(plan.query.aggregates, plan.releases, noisy, strict=True):
         if not isinstance(release, Ranks) and _lost(plan, release, int(drawn[0, 0])) != 0:
@@ -52,7 +52,7 @@ def cautions(plan: Plan, noisy: Drawn) -> tuple[str, ...]:
 def figures_of(
     plan: Plan, release: Release, drawn: list[int], column: Column | None, beta: float = float(BETA)
 ) -> list[Figure]:
-    """The figures of one release, a figure per group, whose intervals miss with probability beta at most.
+    """The figures of one release, one for each group. Their intervals miss with probability at most beta.
 
     Of ranks, and of averages drawn whole, the probability is fixed at 5 % when they are drawn.
     """
@@ -76,9 +76,9 @@ def figures_of(
 
 
 def _lost(plan: Plan, release: Sums | Mean, drawn: int, beta: float = float(BETA)) -> int | None:
-    """What was cut off all units together, at most with 97.5 % probability: 0 for nothing, None for unknown.
+    """A limit on what was cut off from all units together, with 97.5 % probability: 0 for nothing, None for unknown.
 
-    That no unit has more rows than declared is the owner's word. Cells have no such number: tau only cuts.
+    It relies on the owner's statement that no unit has more rows than declared. For cells there is no such number.
     """
     if release.limit.column is None:
         return 0

@@ -1,4 +1,4 @@
-"""Answers that cost nothing because what they are made of was bought before: a session asks here before it spends."""
+"""Answers that cost nothing, because they follow from what was bought before. A session looks here before it spends."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ GAUSSIAN = 1.96
 
 
 class Bought(Protocol):
-    """Something released about a data set that questions can be put to."""
+    """A release about a data set that can answer questions."""
 
     def free(self, query: str | Query, dataset: str, analyst: str, version: str) -> Answer | None:
-        """The answer, if this analyst holds what it follows from and its error is known; else None."""
+        """The answer, if it follows from what this analyst holds and its error is known; else None."""
 
 
 def free_answer(

@@ -1,6 +1,6 @@
-"""Noise on exact answers: what is drawn here is all that leaves the table.
+"""Noise on exact answers. Only what is drawn here leaves the table.
 
-The work depends on the plan and on the number of units, never on what the rows hold.
+The work depends on the plan and on the number of units, never on the values in the rows.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Drawn = tuple[np.ndarray, ...]
 
 
 def add_noise(plan: Plan, exact: tuple[Totals, ...], draws: int = 1) -> Drawn:
-    """Noisy whole numbers per release: an int64 array (draws, numbers).
+    """Noisy whole numbers of each release: an int64 array (draws, numbers).
 
     Sums: the limit drawn (where one is) and the terms of every group. Mean: limit, place of the average, place of
     the width. Ranks: the limit drawn (where one is) and the place on the grid for every group.
@@ -35,7 +35,7 @@ def _draw(release: Release, totals: Totals, draws: int) -> np.ndarray:
 
 
 def released(noisy: Drawn) -> str:
-    """Noisy numbers as the ledger stores them; figures are made of them anew, with the asker's labels."""
+    """Noisy numbers as the ledger stores them. Figures are computed from them again for each answer."""
     return json.dumps([each[0].tolist() for each in noisy])
 
 
@@ -67,9 +67,9 @@ def cut_sums(release: Sums, totals: Totals, limit: int | None) -> np.ndarray:
 
 
 def different(release: Sums, totals: Totals) -> np.ndarray:
-    """Different values in each group (groups,), each unit showing at most so many of them as its rows may count.
+    """How many different values each group has (groups,). A unit counts for at most as many values as its rows may count.
 
-    Which of its values a unit shows is a matter of its own: a fixed public order of all pairs of group and value.
+    Which of a unit's values count depends only on the unit: a fixed public order of all pairs of group and value.
     """
     there = totals.moments[:, 0] > 0
     unit, pair = totals.unit[there], totals.group[there] * _PLACES + totals.bin[there]
@@ -179,7 +179,7 @@ def rows_of_units(kept: Totals) -> np.ndarray:
 
 
 def outermost(release: Ranks, totals: Totals) -> Totals:
-    """What counts: of a minimum or maximum over units, the outermost row of each unit in each group."""
+    """The rows that count for a minimum or maximum: the outermost row of each unit in each group."""
     if not release.extreme or release.limit.column is None:
         return totals
     there = totals.moments[:, 0] > 0

@@ -1,6 +1,6 @@
-"""Plans: which whole numbers are released with how much noise, fixed by query, schema, unit and epsilon alone.
+"""Plans: which whole numbers are released, and with how much noise. They depend only on query, schema, unit and epsilon.
 
-Sensitivities are those of docs/theory/sensitivities.md. Everything here is public.
+The sensitivities are proven in docs/theory/sensitivities.md. Everything here is public.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _WIDEST = 1 << 57  # of a noise scale or an aim: its 95 % radius is exact in 64 
 
 @dataclass(frozen=True)
 class Plan:
-    """The releases of a query, one per figure and grouping set, and whom they protect.
+    """The releases of a query, one for each figure and grouping set, and whom they protect.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
-"""What can be released about a table: sums with noise, an average drawn whole, a point of a grid by its rank.
+"""What can be released about a table: sums with noise, an average drawn in one piece, a point of a grid by its rank.
 
-Each release is a frozen value made of public facts. `shoal.dp.answering.exact` computes what it needs, `shoal.dp.answering.noise`
-draws it, `shoal.dp.answering.figures` makes figures of what was drawn. Proofs: docs/theory.
+Each release is a frozen value of public facts. `shoal.dp.answering.exact` computes the numbers that it needs,
+`shoal.dp.answering.noise` draws the noise, and `shoal.dp.answering.figures` turns the result into figures. Proofs: docs/theory.
 """
 
 from __future__ import annotations
@@ -44,14 +44,14 @@ class Candidates:
 
 @dataclass(frozen=True)
 class Limit:
-    """How much of one unit an answer may hold.
+    """How much of one unit may count in an answer.
 
     Parameters
     ----------
     rows : int
-        At most so many rows' worth of a unit.
+        At most as much as so many rows of a unit.
     column : str, optional
-        Rows that share its value are a unit. None: any `rows` records are hidden jointly, nothing is cut.
+        Rows with the same value are a unit. None: any `rows` records are hidden jointly, and nothing is cut.
     chosen : bool, default False
         Whether the limit is drawn privately, up to `rows`, from part of the release's epsilon.
     """
@@ -63,7 +63,7 @@ class Limit:
 
 @dataclass(frozen=True)
 class LimitChoices:
-    """Limits that may be drawn, in rising order, with the share of epsilon that draws one.
+    """The limits from which one is drawn, in rising order, and the share of epsilon that the draw costs.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def steps_up_to(first: int, last: int, share: Fraction, bits: int) -> LimitChoic
 
 @dataclass(frozen=True)
 class Pair:
-    """The second column of a covariance or correlation; what is summed are products of polynomials of the two.
+    """The second column of a covariance or correlation. The sums are over products of polynomials of both columns.
 
     Parameters
     ----------
@@ -221,7 +221,7 @@ class Sums:
 
 @dataclass(frozen=True)
 class Mean:
-    """An average over units whose pull is cut at a drawn limit, drawn in one piece with it, then a width.
+    """An average over units. The limit of a unit's pull and the average are drawn in one piece, then a width.
 
     Parameters
     ----------
@@ -289,7 +289,7 @@ class Ranks:
     limit : Limit
     groups : int
     share : Fraction, optional
-        Of a quantile; a minimum or maximum aims at a rank instead.
+        The share of a quantile; a minimum or maximum aims at a rank instead.
     """
 
     figure: str
@@ -303,7 +303,7 @@ class Ranks:
 
     @property
     def extreme(self) -> bool:
-        """Whether the figure is a minimum or maximum: of a unit its outermost row alone counts, per group."""
+        """Whether the figure is a minimum or maximum. Then only the outermost row of a unit counts, in each group."""
         return self.share is None
 
     @property
@@ -354,7 +354,7 @@ Release = Sums | Mean | Ranks
 
 
 def columns_of(release: Release) -> tuple[str, ...]:
-    """The columns that a release is of: none, one or two."""
+    """The columns of a release: none, one or two."""
     other = release.pair.column if isinstance(release, Sums) and release.pair is not None else None
     return tuple(each for each in (release.column, other) if each is not None)
 

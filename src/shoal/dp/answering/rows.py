@@ -1,10 +1,10 @@
 """The rows that a session asks about: held in memory, or read from a source for each question.
 
-Either way the same steps give the exact whole numbers: `partial` per part, `combine`, `finish`. A source is read in
-batches, only the columns that a plan needs; which batches there are changes nothing, since each row is decoded by
-itself and whole numbers are added. Where the rows of a unit have to stand side by side (joins, sub-queries), they are
-gathered first: in memory, or where they are too many for it in files, some units at a time. The rows of one unit are
-all that its numbers depend on, so that this changes nothing either.
+Both ways use the same steps for the exact whole numbers: `partial` for each part, `combine`, `finish`. A source is read in
+batches, and only the columns that a plan needs. The division into batches changes nothing, because each row is decoded by
+itself and whole numbers are added. Joins and sub-queries need all rows of a unit together. These rows are gathered first, in
+memory or, if they are too many, in files, some units at a time. The numbers of a unit depend only on its rows, so this changes
+nothing either.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ class Streamed:
         return finish(total.whole(), plan)
 
     def _gathered(self, plan: Plan) -> tuple[Totals, ...]:
-        """The same of sub-queries over units, whose rows have to stand side by side."""
+        """The same for sub-queries over units, which need all rows of a unit together."""
         gathered = UnitParts([UNIT])
         with contextlib.closing(self._decoded(tuple(self.schema.columns))) as batches:
             for rows in batches:
@@ -197,7 +197,7 @@ class Streamed:
         return (self.protected.column or "") if self.protected.kind == "column" else ""
 
     def _needed(self, plan: Plan) -> tuple[str, ...]:
-        """The declared columns that a plan reads; at least one, and all where a model sees the row."""
+        """The declared columns that a plan reads: at least one, and all of them if a model uses the whole row."""
         if self.protected.kind == "cell":
             return tuple(self.schema.columns)
         read = [] if plan.lowered.test is None else [plan.lowered.test]
@@ -208,7 +208,7 @@ class Streamed:
         return tuple(name for name in self.schema.columns if name in named)
 
     def _decoded(self, names: tuple[str, ...]) -> Generator[pl.DataFrame]:
-        """Batches as the engine keeps them; first one without rows, so that there is always one."""
+        """The batches, decoded. The first one has no rows, so there is always one."""
         names = (
             tuple(dict.fromkeys(names)) or tuple(self.schema.columns)[:1]
         )  # without a column the number of rows is lost
@@ -223,7 +223,7 @@ class Streamed:
 
 
 class _Sum:
-    """Partial results as they come, added up whenever they have grown to twice what is held."""
+    """Adds up partial results, each time they have grown to twice their size."""
 
     def __init__(self) -> None:
         self._parts: list[Partial] = []
@@ -249,7 +249,7 @@ def asked_rows(
     protected: Protected,
     model: Any = None,
 ) -> tuple[Catalog | None, Held | Several | Streamed]:
-    """What a session asks about: tables that were handed in, or that are named; and a catalog where there are several.
+    """The tables of a session, given or named, and a catalog if there are several.
 
     Parameters
     ----------

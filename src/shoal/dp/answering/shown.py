@@ -1,6 +1,6 @@
-"""What an answer shows: noisy figures, what is made of them, which groups, in which order.
+"""What an answer shows: noisy figures, figures computed from them, and the groups in their order.
 
-Everything here is post-processing of what was released: it sees noisy numbers and public facts only.
+Everything here is post-processing: it uses only noisy numbers and public facts.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from shoal.typing import Record
 
 @dataclass(frozen=True)
 class Laid:
-    """Figures laid out as an answer shows them: one, by name, or a row per group.
+    """Figures in the form of an answer: one figure, figures by name, or a row for each group.
 
     Parameters
     ----------
     value, interval : as of `Answer`
     cut : like `interval`, optional
-        None where nothing was cut.
+        None if nothing was cut.
     """
 
     value: Any
@@ -126,7 +126,7 @@ def _row(group: _Group, *, wide: bool) -> Row:
 
 
 def notes(plan: Plan, noisy: Drawn) -> tuple[str, ...]:
-    """What each interval covers, which ranks were aimed at, what was made of noisy figures; public."""
+    """Notes, all public: what each interval covers, which ranks were aimed at, what was computed from noisy figures."""
     said: list[str] = []
     for aggregate, release, drawn in zip(plan.query.aggregates, plan.releases, noisy, strict=True):
         said += [f"{aggregate.name}: {each}" for each in notes_of(plan, release, int(drawn[0, 0]))]

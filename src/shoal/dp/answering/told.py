@@ -1,4 +1,4 @@
-"""From a receipt of the ledger to the answer that an analyst sees."""
+"""From a receipt of the ledger to the answer for an analyst."""
 
 from __future__ import annotations
 

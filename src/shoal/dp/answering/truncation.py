@@ -1,4 +1,4 @@
-"""How much of a unit counts: scores of the limits that may be drawn, and contributions cut to one.
+"""How much of a unit counts: the scores of possible limits, and contributions cut to a limit.
 
 All whole numbers; proofs in docs/theory/truncation.md.
 """
@@ -13,7 +13,7 @@ from shoal.dp.answering.releases import ROW, SCORE, Mean
 def cut_scores(sizes: np.ndarray, limits: tuple[int, ...]) -> np.ndarray:
     """Per limit T the score ceil(1024 * sum over units of clamp(2 (size - T) / T, 0, 1)).
 
-    A unit more or less moves every score the same way, each by at most 1024.
+    One unit more or less moves all scores in the same direction, each by at most 1024.
     """
     over = (int(np.clip(2 * (sizes - limit), 0, limit).sum()) for limit in limits)
     scores = [-(-SCORE * each // limit) for each, limit in zip(over, limits, strict=True)]
