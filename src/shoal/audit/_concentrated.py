@@ -1,7 +1,7 @@
 """The game against a claim of rho-zCDP: the Rényi divergence of an event's two probabilities, confirmed on fresh runs.
 
-Whether an output lies in an event is post-processing, so that under rho-zCDP the two probabilities p and q of any event fixed
-beforehand have a Rényi divergence of at most alpha rho, for every alpha above 1 and either way round.
+Whether an output lies in an event is post-processing, so that under rho-zCDP the two probabilities p and q of any
+event fixed beforehand have a Rényi divergence of at most alpha rho, for every alpha above 1 and either way round.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Audits from the outside: two files that differ by one row or one person, and all that can be seen of them.
 
-What an analyst sees (answers, costs, what is left, refusals, times) and what an auditor sees (the log with its keys and
-hashes) is turned into numbers, and the distinguishing game is played on these. A `Deployment` says how files become answers:
-the product's own way unless it is told otherwise.
+What an analyst sees (answers, costs, what is left, refusals, times) and what an auditor sees (the log with its keys
+and hashes) is turned into numbers, and the distinguishing game is played on these. A `Deployment` says how files
+become answers: the product's own way unless it is told otherwise.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """All outputs weighed together against a claim of rho-zCDP: a lower bound on the divergence of the two tables' outputs.
 
-Under rho-zCDP the Kullback-Leibler divergence is at most rho, either way round. For every function g fixed beforehand it is at least
-E_P[g] - log E_Q[e^g] (Donsker and Varadhan). g is a step function of one column, made of the runs that explore; both means are
-bounded on fresh runs by betting (Waudby-Smith and Ramdas 2024). An event loses at least a third of what
-Gaussian noise gives away, sixteen steps lose a few hundredths.
+Under rho-zCDP the Kullback-Leibler divergence is at most rho, either way round. For every function g fixed beforehand
+it is at least E_P[g] - log E_Q[e^g] (Donsker and Varadhan). g is a step function of one column, made of the runs that
+explore; both means are bounded on fresh runs by betting (Waudby-Smith and Ramdas 2024). An event loses at least a
+third of what Gaussian noise gives away, sixteen steps lose a few hundredths.
 """
 
 from __future__ import annotations
@@ -81,9 +81,9 @@ def _steps(y: np.ndarray, edges: np.ndarray) -> np.ndarray:
 def least_mean(values: np.ndarray, low: float, high: float, share: float) -> float:
     """The mean of numbers between two ends is at least this, but for a chance of `share`.
 
-    Who bets on each number being above m, with a stake made of the numbers before it, can expect to gain nothing if the mean is at
-    most m. So the capital exceeds 1/share with a chance of at most `share` (Markov). Stakes do not depend on m, so that the
-    capital falls in m, and the bound is where it passes 1/share.
+    Who bets on each number being above m, with a stake made of the numbers before it, can expect to gain nothing if
+    the mean is at most m. So the capital exceeds 1/share with a chance of at most `share` (Markov). Stakes do not
+    depend on m, so that the capital falls in m, and the bound is where it passes 1/share.
 
     Examples
     --------

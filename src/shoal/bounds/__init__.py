@@ -1,8 +1,9 @@
 """Lower bounds on the information loss: how far a partition can be from optimal, proven.
 
 The cheap bound needs nearest neighbours only. Dual ascent finds prices of the records that no group undercuts, at any
-size; where records come in clusters, small blocks of them are solved as wholes. On small tables a linear relaxation with cuts, solved by column generation, raises the bound further; where
-little is left between it and a known partition, an integer programme proves the optimum.
+size; where records come in clusters, small blocks of them are solved as wholes. On small tables a linear relaxation
+with cuts, solved by column generation, raises the bound further; where little is left between it and a known
+partition, an integer programme proves the optimum.
 """
 
 from __future__ import annotations

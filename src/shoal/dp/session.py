@@ -1,7 +1,7 @@
 """The second job: answer a query. `Session.ask` has a line for each stage: parse, plan, charge, compute, noise, settle.
 
-A session is the only way to a private table. Whether a query is refused depends only on its text, the schema and the ledger.
-After the charge nothing is refused.
+A session is the only way to a private table. Whether a query is refused depends only on its text, the schema and the
+ledger. After the charge nothing is refused.
 """
 
 from __future__ import annotations

@@ -169,7 +169,8 @@ class _Search:
 def _both(search: _Search, steps: list[float], most: float) -> float:
     """Look further, and refute what lies below the best: side by side where a look alone cannot settle it.
 
-    Returns the seconds of a processor that the side took. Both start from the same recoding, whatever the other finds meanwhile, so that a run repeats.
+    Returns the seconds of a processor that the side took. Both start from the same recoding, whatever the other finds
+    meanwhile, so that a run repeats.
     """
     if search.whole():
         for step in steps:

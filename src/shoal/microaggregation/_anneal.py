@@ -95,10 +95,10 @@ class Anneal(Microaggregator):
 
     A table of more than 6,144 records is annealed once, as a whole, at low temperature and from a good start: MDAV
     within blocks or, up to about 30,000 records, MDAV or CBFS without blocks where that loses less, each with
-    exchanges between neighbouring groups; where many records are alike, after groups of these. For each record its nearest records are listed, nearly all of
-    them, in O(n) time. A proposal then tries all exchanges of a record with the members of
-    a neighbouring group at once; where records lie about equally far apart, only groups that are the nearer the
-    colder it is are tried. From 8,000 records on, the groups are dealt out to jobs by random cuts, other
+    exchanges between neighbouring groups; where many records are alike, after groups of these. For each record its
+    nearest records are listed, nearly all of them, in O(n) time. A proposal then tries all exchanges of a record with
+    the members of a neighbouring group at once; where records lie about equally far apart, only groups that are the
+    nearer the colder it is are tried. From 8,000 records on, the groups are dealt out to jobs by random cuts, other
     ones every five sweeps. About 200 bytes a record, and 8 to 60 microseconds a record and core for each 50
     proposals.
 

@@ -2,9 +2,10 @@
 
 Numbers are float32, padded with zeros to a multiple of eight columns, categories are codes; records lie in the order
 of a tree: what is near in space is near in memory. What is lowered is what is published: squared distances to the
-means of numbers, and for each category that is not its group's mode the squared distance to it. A job changes the groups it owns and their records, and nothing else; what it reads of other
-jobs' records is only that their group is not its own, which does not change. So jobs may run at the same time
-and the result does not depend on which runs first.
+means of numbers, and for each category that is not its group's mode the squared distance to it. A job changes the
+groups it owns and their records, and nothing else; what it reads of other jobs' records is only that their group is
+not its own, which does not change. So jobs may run at the same time and the result does not depend on which runs
+first.
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ __all__ = ["along_groups", "chained", "diameter_end", "nearest_next"]
 def chained(Z: np.ndarray, labels: np.ndarray) -> np.ndarray:
     """Order the records group after group, the next group being the one with the nearest centroid.
 
-    The chain starts at the group whose centroid is farthest from the centroid of all. Inside a group the first record is the
-    one nearest to the end of the previous group; the others follow by falling distance to the next
-    group's centroid, so that the walk leads there.
+    The chain starts at the group whose centroid is farthest from the centroid of all. Inside a group the first record
+    is the one nearest to the end of the previous group; the others follow by falling distance to the next group's
+    centroid, so that the walk leads there.
 
     Parameters
     ----------

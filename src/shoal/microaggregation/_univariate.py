@@ -1,9 +1,10 @@
 """The optimum of one column: sort it, and cut the line where that costs least.
 
 F(j), the least cost of the first j records, is the least F(i) + w(i, j) over the starts i of the last group. Both
-costs here, squares around the mean and distances from the median, satisfy w(a, c) + w(b, d) <= w(a, d) + w(b, c) for a <= b
-<= c <= d. So the best i does not fall as j rises, and the least of each row of such a matrix is found in linear time
-[2]. With at least k records in a group, F of k ends in a row needs F of earlier ones only: block after block is such a matrix.
+costs here, squares around the mean and distances from the median, satisfy w(a, c) + w(b, d) <= w(a, d) + w(b, c) for
+a <= b <= c <= d. So the best i does not fall as j rises, and the least of each row of such a matrix is found in
+linear time [2]. With at least k records in a group, F of k ends in a row needs F of earlier ones only: block after
+block is such a matrix.
 
 All groups of a block hold its first border. So their costs come from running means (or sums) outwards from it, by
 one combination of a left and a right part: nothing cancels, however far from zero the data lie.
@@ -33,8 +34,9 @@ class Univariate(Microaggregator):
     Notes
     -----
     Optimal for a single column: no partition into groups of at least k has a smaller sum of squares. O(n log n) to
-    sort, then O(n) time and memory whatever k is (0.3 CPU s for a million records). With more columns the records are ordered along their first
-    principal axis and that order is cut at the least multivariate cost, in O(n k): feasible, fast, and far from optimal.
+    sort, then O(n) time and memory whatever k is (0.3 CPU s for a million records). With more columns the records are
+    ordered along their first principal axis and that order is cut at the least multivariate cost, in O(n k):
+    feasible, fast, and far from optimal.
 
     References
     ----------
@@ -88,8 +90,8 @@ class UnivariateMedian(Univariate):
 
     Notes
     -----
-    O(n log n) to sort, then O(n) whatever k is; up to k = 150 it is faster to try all starts of each group in O(n k), 0.02 CPU s
-    for a million records and k = 5.
+    O(n log n) to sort, then O(n) whatever k is; up to k = 150 it is faster to try all starts of each group in O(n k),
+    0.02 CPU s for a million records and k = 5.
 
     Medians are values that occur, and one far record moves them little. In `shoal.protect` columns are published by
     the schema's `aggregate`: say "median" there. With more columns the records are ordered along their first principal

@@ -90,10 +90,11 @@ class Shape:
     def one_block(self) -> bool:
         """Whether regions are reheated and solved: on small tables of numbers, where groups are small or few.
 
-        Also with large groups where the table is flat, or uneven or full of copies and too large for all its distances: a
-        skewed one of 3,000 records lost 1.3 % less by regions, a rounded one of 4,000 2 % less, an even one 0.6 % more. Of larger tables those that are flat or full of copies,
-        where up to 6 % less is lost by as much work, and those that are uneven, with small groups: up to 4.9 % less, of
-        one kind (Student, two degrees) 0.2 % more.
+        Also with large groups where the table is flat, or uneven or full of copies and too large for all its
+        distances: a skewed one of 3,000 records lost 1.3 % less by regions, a rounded one of 4,000 2 % less, an even
+        one 0.6 % more. Of larger tables those that are flat or full of copies, where up to 6 % less is lost by as
+        much work, and those that are uneven, with small groups: up to 4.9 % less, of one kind (Student, two degrees)
+        0.2 % more.
         """
         if self.categories:
             return False

@@ -1,9 +1,9 @@
 # ruff: noqa: RUF009 (one function makes every field, with its rule, its help and its names)
 """The request: one frozen value with all options of a run, checked once.
 
-Each field has its rule, its help, and the places where it can be given. The options of the command, the form of the web page,
-the keyword arguments of `protect` and the command that repeats a run are made from these fields. So a new option is a new
-field.
+Each field has its rule, its help, and the places where it can be given. The options of the command, the form of the
+web page, the keyword arguments of `protect` and the command that repeats a run are made from these fields. So a new
+option is a new field.
 """
 
 from __future__ import annotations
@@ -315,8 +315,8 @@ class ProtectionRequest:
     def as_written(self) -> tuple[str, ...]:
         """The columns whose cells are read from a text file as they are written, so that 250.10 stays 250.10.
 
-        These are categories, unless their levels are numbers, and columns that stay as they are, unless a rule, an indicator
-        or a step may compute with them.
+        These are categories, unless their levels are numbers, and columns that stay as they are, unless a rule, an
+        indicator or a step may compute with them.
         """
         schema = self.schema
         stated = () if schema is None else schema.columns.values()

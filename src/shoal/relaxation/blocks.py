@@ -7,13 +7,14 @@ partition P then costs
 
     sum over P of c(S) = sum(pi) + sum over P of (c(S) - pi(S)) >= sum(pi) + sum over B of V(B),
 
-if no group that lies in no one block undercuts its prices. V(B) is found by dynamic programming over all subsets of a block;
-the other groups by rooted pricing of each size from k to 2k - 1, as averages over k-subsets no longer tell of
+if no group that lies in no one block undercuts its prices. V(B) is found by dynamic programming over all subsets of a
+block; the other groups by rooted pricing of each size from k to 2k - 1, as averages over k-subsets no longer tell of
 larger groups.
 
-Prices are raised by entropic ascent. A *choice* of disjoint groups within a block is one column there, and the choices of a
-block share one unit: where groups across blocks have weight A in record i, the choices with i have weight w_1 and the others,
-none included, w_0, the best factor z of exp(pi_i / eps) solves A z + w_1 z / (w_0 + w_1 z) = 1.
+Prices are raised by entropic ascent. A *choice* of disjoint groups within a block is one column there, and the
+choices of a block share one unit: where groups across blocks have weight A in record i, the choices with i have
+weight w_1 and the others, none included, w_0, the best factor z of exp(pi_i / eps) solves A z + w_1 z / (w_0 + w_1 z)
+= 1.
 """
 
 from __future__ import annotations

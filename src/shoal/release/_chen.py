@@ -1,8 +1,8 @@
 """The two steps of correlated network publication as its authors describe them, beside ours.
 
-*Greedy labelling*: labels of two vertices are exchanged, again and again, to gather edges in the blocks on the diagonal; each
-exchange is drawn by the exponential mechanism. *Exponential quadtree*: where a region is cut is drawn by the exponential
-mechanism, for the cut that sets dense and empty parts apart best. Proofs: docs/theory/releases.md.
+*Greedy labelling*: labels of two vertices are exchanged, again and again, to gather edges in the blocks on the
+diagonal; each exchange is drawn by the exponential mechanism. *Exponential quadtree*: where a region is cut is drawn
+by the exponential mechanism, for the cut that sets dense and empty parts apart best. Proofs: docs/theory/releases.md.
 """
 
 from __future__ import annotations

@@ -148,14 +148,14 @@ def release_graph(
 
     Notes
     -----
-    Reading taken of the three steps. *Labelling*: vertices are ordered by noisy degree (one edge moves two
-    degrees by one), which gathers dense rows; the original permutes labels greedily (``labelling="greedy"``: exchanges drawn
-    by the exponential mechanism). *Exploration*: a quadtree over the upper triangle with noisy counts on every level,
-    quartered where a count exceeds twice the noise scale, and made consistent afterwards; a tenth of its part buys the
-    number of edges, which fixes the height. In the original the exponential mechanism explores dense regions
-    (``quadtree="exponential"``: it draws where a region is cut). *Arrangement*: in each leaf the exponential mechanism chooses among
-    all sets of so many pairs by the number of true edges they hold; leaves are disjoint. Proof:
-    docs/theory/releases.md.
+    Reading taken of the three steps. *Labelling*: vertices are ordered by noisy degree (one edge moves two degrees by
+    one), which gathers dense rows; the original permutes labels greedily (``labelling="greedy"``: exchanges drawn by
+    the exponential mechanism). *Exploration*: a quadtree over the upper triangle with noisy counts on every level,
+    quartered where a count exceeds twice the noise scale, and made consistent afterwards; a tenth of its part buys
+    the number of edges, which fixes the height. In the original the exponential mechanism explores dense regions
+    (``quadtree="exponential"``: it draws where a region is cut). *Arrangement*: in each leaf the exponential
+    mechanism chooses among all sets of so many pairs by the number of true edges they hold; leaves are disjoint.
+    Proof: docs/theory/releases.md.
 
     References
     ----------

@@ -128,7 +128,8 @@ def release_table(
     Parameters
     ----------
     frame : pandas.DataFrame, polars.DataFrame, pyarrow.Table, path or address
-        A table, or where it is, as `shoal.dp.Session` takes it: a file, a folder of Parquet files, a database, a Spark table.
+        A table, or where it is, as `shoal.dp.Session` takes it: a file, a folder of Parquet files, a database, a
+        Spark table.
     schema : Schema or path
         Declares the bounds or levels of every released column.
     k : int or None

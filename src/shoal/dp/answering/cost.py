@@ -62,12 +62,13 @@ class Cost(Affordable):
     remaining : float
         What this analyst can still spend: epsilon, or rho.
     parts : tuple of CostPart
-        Per release its query, figure, kind, epsilon (or rho), share of the query, and, where they do not depend on the
-        data, noise scale and `error`: 95 % of the answers lie within it. Of averages, variances and covariances
-        `error_of_1000_rows`, that within which they lie if 1,000 rows answer: with ten times as many about a tenth of it; of
-        a deviation `square_of_1000_rows`, that of its square. Of quantiles, MIN, MAX and MODE `error_in_rows`: so many rows lie
-        between the answer and what was asked for, or beyond it, or so many more has another level, at most with 95 %. `inside` is there where the release is no
-        figure of the answer, but what one is computed from.
+        Per release its query, figure, kind, epsilon (or rho), share of the query, and, where they do not depend on
+        the data, noise scale and `error`: 95 % of the answers lie within it. Of averages, variances and covariances
+        `error_of_1000_rows`, that within which they lie if 1,000 rows answer: with ten times as many about a tenth of
+        it; of a deviation `square_of_1000_rows`, that of its square. Of quantiles, MIN, MAX and MODE `error_in_rows`:
+        so many rows lie between the answer and what was asked for, or beyond it, or so many more has another level,
+        at most with 95 %. `inside` is there where the release is no figure of the answer, but what one is computed
+        from.
     rho : float, optional
         In all, of a data set counted in zCDP.
     questions_left : int, optional

@@ -1,8 +1,8 @@
 """Exact answers in three pure steps: `partial` for each part of the table, then `combine`, then `finish`.
 
-They count rows and add whole numbers for each group, unit and place on a grid. The same steps run on one machine or on many,
-and noise is added only to the result of `finish`. Every row is read and every unit gets its place, whether it answers or not.
-Nothing here refuses, warns or fails because of the value of a cell.
+They count rows and add whole numbers for each group, unit and place on a grid. The same steps run on one machine or
+on many, and noise is added only to the result of `finish`. Every row is read and every unit gets its place, whether
+it answers or not. Nothing here refuses, warns or fails because of the value of a cell.
 """
 
 from __future__ import annotations

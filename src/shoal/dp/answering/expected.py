@@ -76,8 +76,8 @@ def error_by_rows(release: Release, rows: int) -> float | None:
 def error_in_rows(release: Release) -> int | None:
     """How many rows a drawn point of a grid is off by, at most with 95 %, in each group; None of other figures.
 
-    Of a quantile so many rows lie between it and the exact one; of a minimum or maximum so many lie beyond it. Where a limit
-    is drawn, that of the largest limit.
+    Of a quantile so many rows lie between it and the exact one; of a minimum or maximum so many lie beyond it. Where
+    a limit is drawn, that of the largest limit.
 
     Examples
     --------

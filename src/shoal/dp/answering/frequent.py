@@ -1,7 +1,8 @@
 """The most frequent level of a column. The answer is not a number; it is drawn by permute-and-flip.
 
-A level's score is the number of rows that have it. One row raises one score by 1 and lowers none, so that permute-and-flip, whose
-errors are never larger than the exponential mechanism's, may use epsilon / rows as its rate (docs/theory/exponential.md).
+A level's score is the number of rows that have it. One row raises one score by 1 and lowers none, so that
+permute-and-flip, whose errors are never larger than the exponential mechanism's, may use epsilon / rows as its rate
+(docs/theory/exponential.md).
 """
 
 from __future__ import annotations

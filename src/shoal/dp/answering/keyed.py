@@ -1,8 +1,8 @@
 """GROUP BY a column without declared values: common values are drawn first, then the figures of each.
 
-The values are chosen by their noisy numbers of units (`shoal.dp.mechanisms.keys`), from a part of the query's rho and an equal
-part of the delta that the schema reserves; the figures are then those of a column with these levels. One charge, one
-stored answer. Proof: docs/theory/keys.md.
+The values are chosen by their noisy numbers of units (`shoal.dp.mechanisms.keys`), from a part of the query's rho and
+an equal part of the delta that the schema reserves; the figures are then those of a column with these levels. One
+charge, one stored answer. Proof: docs/theory/keys.md.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What can be released about a table: sums with noise, an average drawn in one piece, a point of a grid by its rank.
 
 Each release is a frozen value of public facts. `shoal.dp.answering.exact` computes the numbers that it needs,
-`shoal.dp.answering.noise` draws the noise, and `shoal.dp.answering.figures` turns the result into figures. Proofs: docs/theory.
+`shoal.dp.answering.noise` draws the noise, and `shoal.dp.answering.figures` turns the result into figures. Proofs:
+docs/theory.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """The rows that a session asks about: held in memory, or read from a source for each question.
 
-Both ways use the same steps for the exact whole numbers: `partial` for each part, `combine`, `finish`. A source is read in
-batches, and only the columns that a plan needs. The division into batches changes nothing, because each row is decoded by
-itself and whole numbers are added. Joins and sub-queries need all rows of a unit together. These rows are gathered first, in
-memory or, if they are too many, in files, some units at a time. The numbers of a unit depend only on its rows, so this changes
-nothing either.
+Both ways use the same steps for the exact whole numbers: `partial` for each part, `combine`, `finish`. A source is
+read in batches, and only the columns that a plan needs. The division into batches changes nothing, because each row
+is decoded by itself and whole numbers are added. Joins and sub-queries need all rows of a unit together. These rows
+are gathered first, in memory or, if they are too many, in files, some units at a time. The numbers of a unit depend
+only on its rows, so this changes nothing either.
 """
 
 from __future__ import annotations

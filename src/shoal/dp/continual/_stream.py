@@ -308,8 +308,8 @@ class Design:
 def laplace_sum_radius(scale: float, count: int) -> int:
     """What the sum of so many discrete Laplace draws exceeds in size with at most 5 % probability.
 
-    Of small scales by the discrete Fourier transform of their characteristic function; of others a discrete draw lies within 1
-    of a continuous one, since a geometric variable is the whole part of an exponential one.
+    Of small scales by the discrete Fourier transform of their characteristic function; of others a discrete draw lies
+    within 1 of a continuous one, since a geometric variable is the whole part of an exponential one.
 
     Examples
     --------
@@ -397,8 +397,8 @@ def open_stream(
 def _charged(ledger: Ledger, claim: Claim, state: State, opened: OpenedStream) -> str:
     """Charge a stream and give its id.
 
-    It is made known before the charge, under an id that only the charge makes valid: a crash in between loses no stream that
-    was paid for, and one that was not paid for has no entry that names it.
+    It is made known before the charge, under an id that only the charge makes valid: a crash in between loses no
+    stream that was paid for, and one that was not paid for has no entry that names it.
     """
     drawn = random_word()
     with state.change():

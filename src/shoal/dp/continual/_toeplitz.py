@@ -1,9 +1,9 @@
 """Running totals under concentrated differential privacy: noise on weighted sums of the past.
 
 With C(x) = sum of C_k x^k, C_k whole numbers near S binom(2k, k) / 4^k, the mechanism releases q_t = sum over j of
-C_(t-j) x_j plus discrete Gaussian noise. Running totals are made of these: they are the coefficients of q(x) / (C(x) (1 - x)).
-Without rounding C is S times the square root of 1 / (1 - x), which splits the work evenly between what is released and
-what is made of it (docs/theory/streams.md).
+C_(t-j) x_j plus discrete Gaussian noise. Running totals are made of these: they are the coefficients of q(x) / (C(x)
+(1 - x)). Without rounding C is S times the square root of 1 / (1 - x), which splits the work evenly between what is
+released and what is made of it (docs/theory/streams.md).
 """
 
 from __future__ import annotations

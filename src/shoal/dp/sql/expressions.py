@@ -1,7 +1,7 @@
 """Expressions as values: columns, constants, functions and conditions, each with one canonical text.
 
-SQL text and Python expressions give the same values. What an expression means for a row is `shoal.dp.meaning.rowwise`; what it
-means for noisy figures is `shoal.dp.meaning.outputs`.
+SQL text and Python expressions give the same values. What an expression means for a row is
+`shoal.dp.meaning.rowwise`; what it means for noisy figures is `shoal.dp.meaning.outputs`.
 """
 
 from __future__ import annotations

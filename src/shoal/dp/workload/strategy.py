@@ -1,9 +1,9 @@
 """Strategies: which sums are measured, with which share of the budget, and the variance of every query that follows.
 
-Along each column counts are taken apart in one of three ways, whose blocks are orthogonal to each other: even (the total, and
-what a position has more than the mean: marginals by residuals), halves (the total, and differences of halves, quarters, ...:
-a consistent hierarchy of ranges), or cells (every position). A block of the whole table is a product of one block of each
-column. Everything here is public. Proofs: docs/theory/workloads.md.
+Along each column counts are taken apart in one of three ways, whose blocks are orthogonal to each other: even (the
+total, and what a position has more than the mean: marginals by residuals), halves (the total, and differences of
+halves, quarters, ...: a consistent hierarchy of ranges), or cells (every position). A block of the whole table is a
+product of one block of each column. Everything here is public. Proofs: docs/theory/workloads.md.
 """
 
 from __future__ import annotations

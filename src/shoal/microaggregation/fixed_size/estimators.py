@@ -1,7 +1,7 @@
 """The fixed-size family: MDAV, MDAV-generic, MD, CBFS and V-MDAV.
 
-Each method takes an extreme record, groups it with its nearest records, and goes on with the rest. The plain definitions are in
-`plain`. Large tables use the kernels in `tree`, which give the same labels.
+Each method takes an extreme record, groups it with its nearest records, and goes on with the rest. The plain
+definitions are in `plain`. Large tables use the kernels in `tree`, which give the same labels.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Where rows are kept: in memory, in parts on this machine, or on Spark. All executors run the same stages.
 
-An executor can open a table, run a function over its batches, solve its parts, replace whole columns, and keep what would be
-published until it is given out. It knows nothing about privacy. It refuses an option that it cannot use, by name, before
-anything is read.
+An executor can open a table, run a function over its batches, solve its parts, replace whole columns, and keep what
+would be published until it is given out. It knows nothing about privacy. It refuses an option that it cannot use, by
+name, before anything is read.
 """
 
 from __future__ import annotations

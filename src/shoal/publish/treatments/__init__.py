@@ -1,7 +1,7 @@
 """What is done to a table: groups of records, truthful coarsening of its keys, or several steps.
 
-A treatment refuses options that it cannot use, and makes what would be published. The pipeline does everything else: it opens
-the table, decides the roles, checks the result, sets the status and gives the table out.
+A treatment refuses options that it cannot use, and makes what would be published. The pipeline does everything else:
+it opens the table, decides the roles, checks the result, sets the status and gives the table out.
 """
 
 from __future__ import annotations

@@ -99,8 +99,8 @@ def release_households(
     Parameters
     ----------
     frame : pandas.DataFrame, polars.DataFrame, pyarrow.Table, path or address
-        A table, or where it is, as `shoal.dp.Session` takes it: a file, a folder of Parquet files, a database, a Spark table.
-        A row for each person.
+        A table, or where it is, as `shoal.dp.Session` takes it: a file, a folder of Parquet files, a database, a
+        Spark table. A row for each person.
     schema : Schema or path
         Its unit, or its group, names the household's column and how many persons of one are counted at most.
     epsilon : float

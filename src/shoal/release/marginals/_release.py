@@ -157,7 +157,8 @@ def release_marginals(
     Parameters
     ----------
     frame : pandas.DataFrame, polars.DataFrame, pyarrow.Table, path or address
-        A table, or where it is, as `shoal.dp.Session` takes it: a file, a folder of Parquet files, a database, a Spark table.
+        A table, or where it is, as `shoal.dp.Session` takes it: a file, a folder of Parquet files, a database, a
+        Spark table.
     schema : Schema or path
         Declares the bounds or levels of every released column.
     epsilon : float
@@ -192,8 +193,8 @@ def release_marginals(
     data_version : str, optional
         The owner's word for this state of the table; the schema's if left open, else drawn at random.
     progress : callable, optional
-        Called with each stage as it begins: measuring, then drawing rows. An error that it raises at the first ends all before
-        the charge.
+        Called with each stage as it begins: measuring, then drawing rows. An error that it raises at the first ends
+        all before the charge.
 
     Returns
     -------

@@ -1,8 +1,8 @@
 """Where private rows come from: files, folders of Parquet, DuckDB, PostgreSQL, Spark.
 
-Every source gives its cells, as texts or as stored, in batches; one decoder (`shoal.dp.loading.load`) makes of each row what the
-schema says. No source adds anything up itself, so that none of its rules about missing values, text order, rounding or
-division reaches a figure.
+Every source gives its cells, as texts or as stored, in batches; one decoder (`shoal.dp.loading.load`) makes of each
+row what the schema says. No source adds anything up itself, so that none of its rules about missing values, text
+order, rounding or division reaches a figure.
 """
 
 from __future__ import annotations
