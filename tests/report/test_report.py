@@ -245,7 +245,7 @@ def test_failed_demand_is_red_and_said(plain):
     assert facts.status.colour == "red"
     assert facts.status.advice == "do not publish"
     assert "k-anonymity does not hold on age, income" in facts.status.reasons
-    assert "someone is alone" in facts.sentences[0]
+    assert "someone has unique values" in facts.sentences[0]
     assert facts.verdicts[0].state == "fails"
 
 
@@ -253,10 +253,10 @@ def test_every_model_has_its_sentence(plain):
     first = plain.verdicts[0]
     told = {
         "distinct l-diversity": (3, "takes at least 3 different values"),
-        "entropy l-diversity": (1, "all records share one value of “disease”"),
+        "entropy l-diversity": (1, "all records have one value of “disease”"),
         "recursive (c, l)-diversity with c = 2": (2, "do not outweigh the rest"),
         "t-closeness (ordered distance)": (0.25, "farther than 0.25 from the whole table"),
-        "delta-presence": ((0.1, 0.5), "at 0.1 to 0.5"),
+        "delta-presence": ((0.1, 0.5), "a probability of 0.1 to 0.5"),
         "something new": (7, "The table reaches 7."),
     }
     verdicts = tuple(
@@ -304,7 +304,7 @@ def test_being_found_is_told_before_and_after_and_never_in_public(tmp_path):
         "k-map",
         "DIS-SUDA",
         "Individual risk",
-        "brought the most",
+        "brought most of the risk",
     ):
         assert words in text
     public = Page(render_report(gather(result, public=True))).text

@@ -155,7 +155,7 @@ class Attacks:
         said = [each.reason for each in worst]
         if self.untouched and any(each.criterion == "record linkage" for each in worst):
             names = ", ".join(self.untouched[:8])
-            said.append(f"published as they were, and so known to whoever knows the person: {names}")
+            said.append(f"published unchanged, so anyone who knows the person knows them: {names}")
         return tuple(said)
 
     def __getitem__(self, name: str) -> Attack:

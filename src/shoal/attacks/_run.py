@@ -119,7 +119,7 @@ class _Attempt:
             )
         if self.beside is None:
             said.append(
-                "There is no control group: what is found about people cannot be told from what holds for everybody. "
+                "There is no control group, so what is found about these people may hold for everybody. "
                 "Give one (--control), or the run that made the table (--run), so that records can be held out."
             )
         if not self.tables.sensitive:

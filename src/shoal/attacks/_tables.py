@@ -204,7 +204,7 @@ def read_tables(
     if aligned and before.height != after.height:
         raise InputError(
             f"The protected table must have a row for each row of the original. Got {after.height:,} rows for "
-            f"{before.height:,}; for a table whose rows are nobody's give rows as 'unrelated' (--rows unrelated)."
+            f"{before.height:,}; if its rows belong to nobody, give rows as 'unrelated' (--rows unrelated)."
         )
     settled = settled_schema(before, schema, {"sensitive": tuple(sensitive)})[0]
     # A hash of a name tells nobody who does not hold the key; a name published as it was tells everybody.

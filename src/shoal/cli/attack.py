@@ -32,7 +32,10 @@ def attack(
         str | None, typer.Option(help="Columns to be inferred, separated by commas; else the schema's.")
     ] = None,
     rows: Annotated[
-        str, typer.Option(help="same: rows are the original's in its order; unrelated: rows are nobody's.")
+        str,
+        typer.Option(
+            help="same: the rows of the original in its order; unrelated: rows that belong to nobody."
+        ),
     ] = "same",
     release_type: Annotated[
         str | None, typer.Option(help="public, scientific or enclave: whose thresholds decide the status.")
@@ -107,7 +110,7 @@ def attack(
 
 def score(
     key: Annotated[Path, typer.Argument(help="The key of an intruder pack (officer/key.csv).")],
-    answers: Annotated[Path, typer.Argument(help="What the tester handed in (answers.csv).")],
+    answers: Annotated[Path, typer.Argument(help="The tester's answers (answers.csv).")],
     json: AsJson = False,
 ) -> None:
     """Score the answers of a human tester against the key of an intruder pack.

@@ -51,7 +51,7 @@ def datasets(
         print_json({"datasets": rows})
         return
     for row in rows:
-        where = row["path"] or f"not at hand; get it from: {row['source']}"
+        where = row["path"] or f"not found; get it from: {row['source']}"
         typer.echo(
             f"{row['name']:<13} {row['rows']:>6} x {row['columns']:<4} {row['about']}\n{'':<13} {where}"
         )

@@ -31,7 +31,7 @@ def dossier(
     allow: Annotated[
         str | None,
         typer.Option(
-            help="What of the original may be told in public: attacks, indicators, loss; by commas."
+            help="Results from the original that may be public: attacks, indicators, loss; by commas."
         ),
     ] = None,
     targets: Annotated[int, typer.Option(help="People that the attacks look for.")] = 2_000,

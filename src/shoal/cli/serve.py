@@ -39,8 +39,12 @@ def register(app: typer.Typer) -> None:
 
 def serve(
     config: Annotated[Path | None, typer.Argument(help="The server's configuration (shoal.toml).")] = None,
-    host: Annotated[str | None, typer.Option(help="Address to listen on; overrules the file.")] = None,
-    port: Annotated[int | None, typer.Option(help="Port to listen on; overrules the file.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on, instead of the one in the file.")
+    ] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port to listen on, instead of the one in the file.")
+    ] = None,
     workers: Annotated[int, typer.Option(min=1, max=64, help="Processes that answer.")] = 1,
     behind_proxy: Annotated[
         bool, typer.Option("--behind-proxy", help="A proxy on this machine adds TLS; trust its headers.")

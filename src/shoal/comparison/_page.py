@@ -105,10 +105,10 @@ def _private(found: TableMap) -> Section:
     told = f"Columns: {', '.join(found.columns)}. {' '.join(found.notes)}"
     return Section(
         "Microaggregation, generalisation and private tables",
-        figure(picture, "Left is less lost, down is fewer records linked.", wide=True)
+        figure(picture, "To the left less is lost; further down fewer records are linked.", wide=True)
         + table(("family", "k or epsilon", "lost %", "linked %"), rows),
-        "All released columns protected alike and measured alike: mean total variation of two-way tables on declared bins, "
-        f"and people whose own row is nearest. Rows of private tables are nobody's. {told}",
+        "All released columns are protected and measured in the same way: mean total variation of two-way tables on declared bins, "
+        f"and people whose own row is nearest. Rows of private tables belong to nobody. {told}",
     )
 
 

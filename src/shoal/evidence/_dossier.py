@@ -121,7 +121,7 @@ def dossier(
     kept = read_run(run)
     if allow and kept.job != "protect":
         raise InputError(
-            "Beside a private release or answer nothing else may be told of the table: its guarantee would be none. "
+            "Nothing else of the table may be published beside a private release or answer, because it would lose its guarantee. "
             f"Got {allow[0]!r} to allow."
         )
     found = _gather(kept, original, protected, control, targets, tell)

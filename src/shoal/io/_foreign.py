@@ -155,13 +155,13 @@ def read_statistical(
     if ending in _BLANK_IS_MISSING:
         frame = frame.with_columns(pl.col(pl.String).replace("", None))
     said = tuple(
-        f"Column {name!r} has {count:,} cells with codes that its file declares as missing: read as missing cells, "
-        "the codes are not told apart."
+        f"Column {name!r} has {count:,} cells with codes that its file declares as missing; they are read as missing cells, "
+        "whichever code they have."
         for name, count in meta.declared_missing.items()
         if meta.missing_ranges.get(name) != [_BLANK]
     )
     if meta.notes:
-        said += ("The notes inside the file are left out: they are free text and may tell of people.",)
+        said += ("The notes inside the file are left out: they are free text and may be about people.",)
     return frame, labels, said
 
 

@@ -21,7 +21,7 @@ MASKS: dict[str, tuple[float | None, str]] = {
     "noise": (0.1, "deviation of the noise, in deviations of the column"),
     "correlated-noise": (0.1, "deviation of the noise, in deviations of the column"),
     "rank-swap": (0.05, "largest difference of ranks, as a share of the records"),
-    "pram": (0.1, "probability that a level is drawn anew"),
+    "pram": (0.1, "probability that a level is drawn again"),
     "synthetic": (None, "none: normal records with the means and covariances of the original"),
     "hybrid": (0.5, "correlation of what is published with the original, between 0 and 1"),
 }

@@ -105,7 +105,7 @@ class ProtectionRequest:
     delta_disclosure: float | None = FIELDS["delta_disclosure"]
     on_missing: str | None = option(
         None, maybe(Options(("error", "impute", "category", "drop"))),
-        "Missing cells: error, impute, category or drop; overrules the schema.", "text", "--on-missing", page=True,
+        "Missing cells: error, impute, category or drop; overrides the schema.", "text", "--on-missing", page=True,
     )  # fmt: skip
     small_strata: str = option(
         "merge",
@@ -183,7 +183,7 @@ class ProtectionRequest:
     )
     release_type: str | None = option(
         None, maybe(Options(tuple(RELEASE_TYPES))),
-        "To whom the table is given: public, scientific or enclave; its thresholds decide the status.", "text",
+        "Who gets the table: public, scientific or enclave; sets the limits of the status.", "text",
         "--release-type", page=True,
     )  # fmt: skip
     earlier: str | Path | None = option(

@@ -22,7 +22,7 @@ CRITERIA = {
     "linkability": "Do two sets of facts about one person lead to the same published row?",
     "inference": "Can a sensitive value be found out from the other columns?",
     "record linkage": "Can a person's own row be found by someone who knows all columns that are not sensitive?",
-    "membership": "Can it be told whether someone is in the table at all?",
+    "membership": "Can an intruder find out whether someone is in the table?",
 }
 
 

@@ -53,16 +53,16 @@ def sentences_of(
     figures: Mapping[str, Any],
 ) -> tuple[str, ...]:
     """What happened, what could be found out, what is not covered: a sentence each."""
-    # Of several steps each has a verdict, on fewer columns than the last: what holds on all of them is the least.
+    # In a run of steps each step has a verdict, on fewer columns than the last one. The least value holds on all of them.
     held = [each.value for each in protection.verdicts if each.model.startswith("k-anonymity")]
     reached = min(held, default=None)
     alike = (
         ""
         if reached is None
         else (
-            f": on {'it' if len(names) == 1 else 'them'} everyone looks like at least {counted(reached - 1, 'other')}"
+            f": in {'it' if len(names) == 1 else 'them'}, everyone looks like at least {counted(reached - 1, 'other')}"
             if reached > 1
-            else ", and yet someone is alone on them"
+            else ", but someone has unique values in them"
         )
     )
     settings = protection.settings()
@@ -104,7 +104,7 @@ def sentences_of(
 
 
 def _knowing(figures: Mapping[str, Any]) -> str:
-    """What the columns left as they are add to linkage, where they add anything."""
+    """How much the columns left as they are add to linkage, if they do."""
     linked = figures.get("linkage")
     if linked is None or linked <= figures["dld"]:
         return ""
@@ -112,7 +112,7 @@ def _knowing(figures: Mapping[str, Any]) -> str:
 
 
 def _of_a_sample(figures: Mapping[str, Any]) -> str:
-    """Said where linkage was sought for some of the records only."""
+    """A note if linkage was measured on only some of the records."""
     sought = figures.get("linked_records")
     return (
         ""

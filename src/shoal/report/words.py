@@ -33,9 +33,8 @@ LOSS = (
         "information_loss",
         "Information loss",
         "percent",
-        "Share of the variation between records that is gone, over all protected columns (100 · SSE / SST), recoding, "
-        "coded ends and suppression included: 0 % is the original, 100 % is the loss of giving everyone the overall "
-        "mean.",
+        "Share of the variation between records that is lost, over all protected columns (100 · SSE / SST). It includes "
+        "recoding, coded ends and suppression. 0 % is the original; 100 % means that everyone got the overall mean.",
     ),
     (
         "il1",
@@ -91,7 +90,7 @@ RISK = (
         "at_risk",
         "Records at risk",
         "share",
-        "Share of records whose published columns, all but the sensitive ones, are shared by fewer than k records.",
+        "Share of records whose published values, without the sensitive ones, occur in fewer than k records.",
     ),
     (
         "linkage",
@@ -111,7 +110,7 @@ RISK = (
         "Interval disclosure",
         "share",
         "Share of number cells whose original lies within a tenth of the ranks around the published value: "
-        "high where a protected value still tells the region of the original.",
+        "high if a protected value still shows the region of the original.",
     ),
 )
 
@@ -127,7 +126,7 @@ IDENTIFICATION = (
         "expected_with_households",
         "The same with households",
         "number",
-        "Where finding one member reveals the others.",
+        "The same if finding one member reveals the others.",
     ),
     ("below_2", "Classes below 2", "count", "Records in classes smaller than 2."),
     ("below_3", "Classes below 3", "count", "Records in classes smaller than 3."),
@@ -140,7 +139,7 @@ IDENTIFICATION = (
         "The weakest record’s chance of being picked out by someone who knows that the person is in the table.",
     ),
     ("journalist", "Journalist risk", "share", "The same without that knowledge{source}."),
-    ("k_map", "k-map", "number", "People like the weakest record{source}."),
+    ("k_map", "k-map", "number", "How many people look like the weakest record{source}."),
     (
         "marketer",
         "Marketer risk",
@@ -171,8 +170,8 @@ IDENTIFICATION = (
             f"households_below_{size}",
             f"Households below {size}",
             "count",
-            f"Households whose size and members, taken together, fewer than {size} households share: found by "
-            "whoever can tell which rows are one household.",
+            f"Households whose size and members, taken together, occur in fewer than {size} households. Anyone who knows "
+            "which rows are one household can find them.",
         )
         for size in (2, 3, 5)
     ),
@@ -180,7 +179,7 @@ IDENTIFICATION = (
         "special_uniques",
         "Special uniques (SUDA)",
         "count",
-        "Records that {size} or fewer columns already single out.",
+        "Records that are already unique by {size} or fewer columns.",
     ),
     (
         "dis_suda_largest",
@@ -229,7 +228,8 @@ def riskiest_column(figures: Mapping[str, Any]) -> str:
     name, gain = next(iter(gains.items()), ("", 0.0))
     if gain <= 0:
         return ""
-    return f"Before protection {name} brought the most: without it the mean risk would have been {number(100 * gain)} percentage points lower."
+    lower = f"{number(100 * gain)} percentage points lower"
+    return f"Before protection, {name} brought most of the risk: without it the mean risk would have been {lower}."
 
 
 def _shown(value: float, unit: str) -> str:
@@ -335,10 +335,10 @@ def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:  # no
             return f"At least one {one} is alone with its combination of quasi-identifiers."
         return (
             f"The rarest combination of quasi-identifiers is shared by {reached} {many}: on these columns "
-            f"{'no household' if one == 'household' else 'nobody'} can be told apart from {number(value - 1)} others."
+            f"{'no household' if one == 'household' else 'nobody'} can be distinguished from {number(value - 1)} others."
         )
     if "diversity" in model and value == 1:
-        return f"In some group all records share one value of {column}: who finds a person's group learns it."
+        return f"In some group all records have one value of {column}, so anyone who finds a person's group knows it."
     if model.startswith("distinct"):
         return f"Within every group of alike records, {column} takes at least {reached} different values."
     if model.startswith("entropy"):
@@ -369,14 +369,14 @@ def verdict_meaning(model: str, sensitive: str | None, value: Any) -> str:  # no
         )
     if model.startswith("delta-disclosure"):
         return (
-            f"In some group a value of {column} that the table holds does not occur: who finds it learns so."
+            f"In some group a value of {column} does not occur, though it does in the table, and anyone who finds the group sees it."
             if value is None
             else f"In every group the share of each value of {column} is within a factor of {number(math.exp(value))} of its "
             "share in the whole table."
         )
     if model.startswith("delta-presence"):
         return (
-            f"Who knows a person's quasi-identifiers can put the probability that the person is in the table "
-            f"at {reached}."
+            f"Someone who knows a person's quasi-identifiers can say that the person is in the table with a probability of "
+            f"{reached}."
         )
     return f"The table reaches {reached}."

@@ -128,7 +128,7 @@ class Accounts:
             with self._engine.begin() as connection:
                 _METADATA.create_all(connection)
         except sa.exc.SQLAlchemyError:
-            raise LedgerError("The accounts cannot be opened: is their file or database at hand?") from None
+            raise LedgerError("The accounts cannot be opened: is their file or database there?") from None
 
     def add(self, name: str, role: str, days: float = 90) -> str:
         """Make an account and give its token, which is not kept and cannot be shown again."""

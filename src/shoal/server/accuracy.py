@@ -11,7 +11,7 @@ from shoal.dp.mechanisms.currency import EPSILON, Currency, CurrencyAmount
 from shoal.server.shown import number
 from shoal.typing import Json
 
-UNKNOWN = "How exact depends on how many rows answer, which nobody is told; the answer has its interval"
+UNKNOWN = "The error depends on how many rows answer, which is private; the answer has its interval"
 
 
 _IN_ROWS = {

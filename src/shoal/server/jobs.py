@@ -239,7 +239,7 @@ def is_alive(job: JobState) -> bool:
 def progress(request: Request, folder: Path, at_work: Callable[[], bool]) -> StreamingResponse:
     """What a job says, as server-sent events, until it ends or who asked is no longer let in."""
     if _streams[request.state.visitor.id] >= MOST_STREAMS:
-        raise TooOftenError(f"At most {MOST_STREAMS} pages at a time are told how jobs go on; close one.")
+        raise TooOftenError(f"At most {MOST_STREAMS} pages at a time can follow jobs; close one.")
     return StreamingResponse(_events(request, folder, at_work), media_type="text/event-stream")
 
 

@@ -177,7 +177,7 @@ class SignIn:
         told = (await client.get(provider.facts["userinfo_endpoint"], headers=headers)).raise_for_status()
         user: Json = told.json()
         if user.get("sub") != claims["sub"]:
-            raise RefusedError("The provider tells of another user than the one who signed in.")
+            raise RefusedError("The provider describes another user than the one who signed in.")
         return {**user, **claims}
 
     def _client(self) -> httpx.AsyncClient:

@@ -109,7 +109,7 @@ def _column(typed: ColumnFields, before: Column | None, *, private: bool) -> Col
         raise ParameterError(f"State where the bounds or levels of {typed.name!r} come from.")
     if (bounds or levels) and typed.source == "table" and private:
         raise ParameterError(
-            f"Bounds and levels of a private table must not come from its rows, which they would tell about: take those of "
+            f"Bounds and levels of a private table must not come from its rows, as they would reveal something: take those of "
             f"{typed.name!r} from a codebook or from what is generally known."
         )
     kept = before if before is not None and before.kind == typed.kind else Column(typed.name, kind=typed.kind)

@@ -356,7 +356,7 @@ def open_stream(
     """Open a stream, or one that was opened before with the same words; see `Session.stream`."""
     protected, schema = session.protected, session.schema
     if protected is None or protected.kind == "cell":
-        raise ParameterError("Streams are told in modes 'dp' and 'group'. Got mode 'correlated'.")
+        raise ParameterError("Streams are for modes 'dp' and 'group'. Got mode 'correlated'.")
     if isinstance(periods, bool) or not isinstance(periods, int) or not 1 <= periods <= MOST_PERIODS:
         raise ParameterError(f"'periods' must be a whole number from 1 to {MOST_PERIODS}. Got {periods!r}.")
     if not isinstance(name, str) or not name.strip() or len(name) > 100:

@@ -89,7 +89,7 @@ class UndeclaredGroupError(QueryError):
         if schema.currency != "zcdp":
             more = 'count the data set in zCDP (currency = "zcdp", delta) and reserve part of its delta: keys = {delta = ..., questions = ...}'
         super().__init__(
-            f"GROUP BY {column} needs groups that the schema declares, since which values there are tells about single rows: "
+            f"GROUP BY {column} needs groups that the schema declares, as the list of values reveals single rows: "
             f"{instead}, or write CASE. To show common values that nobody declared, {more}."
         )
 

@@ -106,7 +106,7 @@ def _query(statement: Statement, tables: tuple[str, ...], qualified: bool) -> Qu
     for item in items:
         if item.value is None:
             raise QueryError(
-                "SELECT * would hand out rows: ask for figures such as COUNT(*), or AVG(column)."
+                "SELECT * would give out rows: ask for figures such as COUNT(*), or AVG(column)."
             )
         place = texts.get(key_text(item.value))
         if place is not None:

@@ -1,7 +1,7 @@
 """The check of what would be published: how many records share its columns, and what the models say.
 
-Records are told apart by a 64-bit hash of their published cells, so that batches written one after the other, here or
-on many machines, are counted like a table in memory.
+A 64-bit hash of the published cells distinguishes records. So batches that are written one after the other, here or on many
+machines, are counted like a table in memory.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ def verdicts_of_classes(
     found = privacy.check(
         rows, [KNOWN], sensitive, k=plan.request.k if demanded else None, **_demands(plan), distance=distances, levels=levels,
     )  # fmt: skip
-    note = "Counted while the rows were written, classes told apart by a 64-bit hash."
+    note = "Counted while the rows were written; a 64-bit hash distinguishes the classes."
     named = (
         replace(
             each, quasi=tuple(plan.roles.known), worst=(), labels=None, classes_at_risk=None,

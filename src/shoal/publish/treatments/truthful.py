@@ -302,7 +302,7 @@ def _notes(decided: DecidedChange, recoder: Recoder) -> list[str]:
         if recoder.reading != "strict" and recoder.exposed_ is not None:
             said.append(
                 f"Under this reading {recoder.exposed_:,} persons agree with fewer than {recoder.k} released records and "
-                "can be found by whoever knows their keys; the reading 'strict' leaves nobody so."
+                "can be found by someone who knows their keys. With the reading 'strict' there is nobody like that."
             )
     if isinstance(recoder, Generalize) and recoder.classes == "sets":
         said.append("Cells are the values present in their class, or sets of them.")
