@@ -28,19 +28,19 @@ LINK = "__link__"
 
 @dataclass(frozen=True)
 class Exposure:
-    """What the published table gives away by itself.
+    """What the published table reveals by itself.
 
     Attributes
     ----------
     at_risk : float
-        Share of records whose published columns, all but the sensitive ones, are shared by fewer than k.
+        Share of records whose published values, without the sensitive ones, occur in fewer than k records.
     columns : tuple of str
         These columns.
     attributes : mapping of str to float
         For each sensitive column, the share of records that have the same value as every record that looks like them.
     linked : mapping of str to float
-        For each identifier that is published as a hash, the share of records whose rows, taken together with all that
-        bear the same hash, look like those of fewer than k others.
+        For each identifier that is published as a hash, the share of records that are at risk by all rows with their
+        hash together: these rows look like those of fewer than k others.
     """
 
     at_risk: float
@@ -52,7 +52,7 @@ class Exposure:
 def class_rows(
     published: pl.DataFrame, plan: DecidedRoles, households: pl.Series | None = None
 ) -> pl.DataFrame:
-    """The classes of published rows, with what is counted in them; equal rows are added up."""
+    """The classes of published rows, with counts; equal rows are added up."""
     roles = plan.roles
     sensitive = [pl.col(name) for name in roles.sensitive]
     home = [] if households is None else [households.hash(seed=7).alias(HOME)]
@@ -98,7 +98,7 @@ def _minus_zeros(published: pl.DataFrame, names: Iterable[str]) -> list[pl.Expr]
 
 
 def _hashed(plan: DecidedRoles) -> list[str]:
-    """Identifiers that are published as hashes: rows with the same hash belong together, for everyone to see."""
+    """Identifiers that are published as hashes. Everyone can see which rows have the same hash."""
     return hidden(plan.roles) if plan.request.identifiers != "drop" else []
 
 
@@ -121,7 +121,7 @@ def verdicts_of(published: pl.DataFrame, classes: pl.DataFrame, plan: DecidedRol
 def verdicts_of_classes(
     classes: pl.DataFrame, plan: DecidedRoles, *, demanded: bool = True
 ) -> tuple[Verdict, ...]:
-    """The same on classes that were counted while batches were written; k is only told where it is not demanded."""
+    """The same on classes that were counted while batches were written. Without a demand, k is only reported."""
     sensitive = list(plan.roles.sensitive)
     distances, levels = distances_of(plan.roles)
     by = classes.group_by(KNOWN, *sensitive).agg(pl.col(ROWS).sum())
@@ -149,7 +149,7 @@ def _demands(plan: DecidedRoles) -> dict[str, float | None]:
 
 
 def refuse_broken(verdicts: Iterable[Verdict]) -> None:
-    """Raise `GuaranteeError` where a model that was asked for does not hold."""
+    """Raise `GuaranteeError` if a model that was asked for does not hold."""
     for verdict in verdicts:
         if verdict.holds is False:
             raise GuaranteeError(
@@ -158,7 +158,7 @@ def refuse_broken(verdicts: Iterable[Verdict]) -> None:
 
 
 def exposure_of(classes: pl.DataFrame, plan: DecidedRoles) -> Exposure:
-    """What all published columns together give away."""
+    """What all published columns together reveal."""
     sensitive = list(plan.roles.sensitive)
     by = classes.group_by(OPEN).agg(
         pl.col(ROWS).sum(), *(pl.col(name).n_unique().alias(f"{ROWS}{j}") for j, name in enumerate(sensitive))
@@ -185,7 +185,7 @@ def _linked_share(classes: pl.DataFrame, link: str, k: int) -> int:
 
 
 def of_households(classes: pl.DataFrame, plan: DecidedRoles) -> tuple[Verdict, ...]:
-    """How many households share the protected columns, where there are households."""
+    """How many households share the protected columns, if there are households."""
     if HOME not in classes.columns:
         return ()
     by = classes.group_by(KNOWN).agg(pl.col(HOME).n_unique().alias("homes"), pl.col(ROWS).sum())

@@ -1,7 +1,7 @@
 """The first stages: declared codes become missing cells, ends are coded, levels recoded; row by row.
 
-The cells of a changed column before its ends were coded or its levels recoded are kept beside it, so that the loss can
-be counted from there.
+If the ends of a column are coded or its levels recoded, its cells are kept beside it, because the loss is measured
+from them.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ RAW = "__raw__"
 
 @dataclass(frozen=True)
 class Decoder:
-    """What is done to the cells of a table before anything else, by declared column."""
+    """What is done first to the cells of each declared column."""
 
     columns: tuple[Column, ...]
 

@@ -1,4 +1,4 @@
-"""Rows made ready: gaps filled, columns turned into coordinates in which distances mean likeness."""
+"""Rows made ready: missing cells are filled, and columns become coordinates in which similar records are close."""
 
 from __future__ import annotations
 

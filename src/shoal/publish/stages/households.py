@@ -1,10 +1,11 @@
 """Households: sets of at least k of them share the household's own values, and their members are grouped inside.
 
-What is the same for all members of every household (rent, region) is the household's own, and is protected once, over
-the whole set. What differs between members (age, sex) is protected among the members of the set: they are put in order
-along their main direction, the first members of all households form a group, then the second ones, and so on; places
-that fewer than k households fill are joined to the place before, and members of a household change places where that
-lowers what is lost. So every group holds members of at least k households, and a child is not given its parents' age.
+A column that is the same for all members of every household (rent, region) belongs to the household. It is protected
+once, over the whole set. A column that differs between members (age, sex) is protected among the members of the set.
+They are put in order along their main direction. The first members of all households form a group, then the second
+ones, and so on. A place that fewer than k households fill is joined to the place before, and members of a household
+change places if this lowers the loss. So every group has members of at least k households, and a child does not get
+its parents' age.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Households:
         return self.differing == 0
 
     def notes(self, names: Sequence[str]) -> list[str]:
-        """A sentence on each column that nearly all households have one value of: a mistake in the table makes such."""
+        """A sentence on each column of which nearly every household has one value: probably a mistake in the table."""
         few = np.flatnonzero((self.differing > 0) & (self.differing <= NEARLY_OWN * self.table.height))
         return [
             f"{names[at]!r} differs within {self.differing[at]:,} of {self.table.height:,} households, so it was "

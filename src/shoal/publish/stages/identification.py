@@ -33,11 +33,11 @@ class Identification:
     before, after : dict
         Of the original and of the published table: figures by name, see `shoal.risk.Risk`.
     source : {"weights", "sample"}
-        What stands for the population.
+        How the population was estimated.
     suda_size : int
-        The largest sets of columns in which special uniques were sought.
+        The size of the largest sets of columns in which special uniques were searched.
     per_column : dict
-        How much of the mean risk before protection each column brings.
+        How much each column adds to the mean risk before protection.
     """
 
     before: dict[str, float]

@@ -1,8 +1,8 @@
-"""Members of households: who stands for whom when households are alike, and who shares a group with whom.
+"""Members of households: which members correspond when households are alike, and who shares a group.
 
-Two households are alike if their own values are, and if their first members are, their second ones, and so on. A
-household is therefore described by its members one after the other, so that households of the same make-up come into one
-set. Inside a set, members of one household change their groups as long as that lowers what is lost.
+Two households are alike if their own values are alike, and also their first members, their second members, and so on.
+A household is therefore described by its members one after the other, so households of the same composition come into
+one set. Inside a set, members of a household change their groups as long as this lowers the loss.
 """
 
 from __future__ import annotations

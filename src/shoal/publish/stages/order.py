@@ -1,4 +1,4 @@
-"""What the order of the rows tells by itself, where it is kept."""
+"""What the order of the rows reveals, if it is kept."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ SORTED = 20
 
 
 def order_notes(head: pl.DataFrame, hidden: Iterable[str], protected: Iterable[str] = ()) -> tuple[str, ...]:
-    """Sentences on an order that tells what the cells no longer do.
+    """Sentences on an order that reveals what the cells hide.
 
-    Of hidden columns: which rows belong together, or identifiers ascending. Of protected ones: who has more than whom.
+    For hidden columns: which rows belong together, or the order of identifiers. For protected ones: who has more than whom.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Groups: formed inside the strata, households kept whole, then refined until the sensitive columns are safe.
 
-`form_groups` is the place where a way to protect is chosen: a method of the registry puts records into groups here;
-methods that change single cells (`generalize`, `suppress`) are called from `solve` instead.
+`form_groups` calls a method of the registry, which puts records into groups. Methods that change single cells
+(`generalize`, `suppress`) are treatments of their own, in `shoal.publish.treatments`.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ class PartGroups:
     labels : array of int64
         Group 0..c-1 of each row.
     outer : array of int64 or None
-        With households: the set of households 0..b-1 that each row's household is in. Groups lie inside these sets.
+        With households: the set of households 0..b-1 of each row. Groups are inside these sets.
     methods : tuple of Microaggregator
         The method as it ran in each stratum.
     merged : int
-        Groups that were given up to protect the sensitive columns.
+        Groups that were merged to protect the sensitive columns.
     """
 
     labels: np.ndarray
@@ -53,12 +53,12 @@ class PartGroups:
 
     @property
     def interrupted(self) -> bool:
-        """Whether a search was cut short from outside."""
+        """Whether a search was interrupted."""
         return any(getattr(each, "interrupted_", False) for each in self.methods)
 
 
 def form_groups(part: Encoded, plan: PublishPlan, progress: Progress | None = None) -> PartGroups:
-    """A group for each row: none crosses a stratum, and with households each holds rows of at least k of them."""
+    """A group for each row. No group crosses a stratum; with households, each has rows of at least k households."""
     labels = np.empty(part.Z.shape[0], np.int64)
     methods: list[Microaggregator] = []
     following = 0
@@ -90,7 +90,7 @@ def form_groups(part: Encoded, plan: PublishPlan, progress: Progress | None = No
 
 
 def _strata(part: Encoded, plan: PublishPlan) -> np.ndarray:
-    """Who may share a group: records of a stratum with the same zeros, where a rule says that zeros stay."""
+    """Who may share a group: records of one stratum, with the same zeros if a rule says that zeros stay."""
     names = plan.roles.zeros
     zeros = [(column.values == 0) & ~column.missing for column in part.filled if column.name in names]
     # Households hold records of several patterns; groups that are given are taken as they are.
@@ -130,7 +130,7 @@ def _in_blocks(
     methods: list[Microaggregator],
     progress: Progress | None,
 ) -> np.ndarray:
-    """The method on all records, or in a large table within blocks and then exchanges across their borders."""
+    """Run the method on all records. In a large table, run it within blocks, then exchange records across their borders."""
     most = max(BLOCK_ROWS, 10 * plan.method.k)
     # A table that is one part is solved whole, wherever it lies; a search cuts large tables into blocks by itself.
     if plan.n_parts == 1 or plan.method.takes("max_proposals"):

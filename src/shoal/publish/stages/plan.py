@@ -1,7 +1,7 @@
-"""Plan: how a table of any size is encoded and cut into parts, decided from a survey of all batches.
+"""The plan: how a table of any size is encoded and divided into parts. It is made from a survey of all batches.
 
-`make_plan` here, `route` (a batch's rows to parts) and `solve_part` are pure functions over tables with
-their schema: all executors run the same three. A table held in memory is one part.
+The functions here, `route` (which sends the rows of a batch to parts) and `solve_part` are pure functions, and all
+executors use the same ones. A table in memory is one part.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Original:
 
 @dataclass(frozen=True)
 class PublishPlan:
-    """All that is decided before records are grouped. The same plan gives the same groups anywhere.
+    """All decisions before records are grouped. The same plan gives the same groups on every executor.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class PublishPlan:
         The quasi-identifiers without rows: facts, levels, type.
     encoder : Encoder
     original : Original or None
-        Where loss is counted; None where it is counted in the coordinates of `encoder`.
+        The coordinates in which the loss is measured, if they are not those of `encoder`.
     method : Microaggregator
     sensitive : mapping of str to polars.DataFrame
         The whole table's values of each sensitive column and their rows, where models are asked for.
@@ -97,7 +97,7 @@ class PublishPlan:
 
     @property
     def unit(self) -> str:
-        """What a group holds k of."""
+        """What a group has k of: records or households."""
         return "record" if self.roles.household is None else "household"
 
     @property
@@ -124,7 +124,7 @@ class PublishPlan:
         return [*gone, *self._filled(), *merged, *homes]
 
     def _filled(self) -> list[str]:
-        """What became of missing cells."""
+        """What was done with missing cells."""
         words = {
             "impute": "Missing cells filled in from the records nearest to theirs, and averaged with them",
             "category": "Missing cells that take the value of their group where another member has one",

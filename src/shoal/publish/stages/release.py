@@ -1,4 +1,4 @@
-"""Rows as they would be published: group values in place of the original ones, identifiers gone."""
+"""Rows as they would be published: with group values instead of the original ones, and without identifiers."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def published_names(plan: PublishPlan) -> list[str]:
 def new_columns(
     batch: pl.DataFrame, plan: PublishPlan, values: np.ndarray, gone: np.ndarray, key: bytes | None
 ) -> dict[str, pl.Series]:
-    """The columns of some decoded rows that are published otherwise than they came.
+    """The changed columns of some decoded rows.
 
     Parameters
     ----------
     values, gone : arrays, (n_rows, n_columns)
         The value of each row's group, and where it is missing.
     key : bytes or None
-        Of the hashes, where identifiers are hashed.
+        Key of the hashes, if identifiers are hashed.
     """
     roles = plan.roles
     new = {
@@ -56,9 +56,9 @@ def new_columns(
 
 
 def ruled(batch: pl.DataFrame, roles: Roles, new: dict[str, pl.Series]) -> dict[str, pl.Series]:
-    """The new columns with every rule made to hold, row by row; raises where one cannot.
+    """The new columns, repaired so that every rule holds; raises if one cannot hold.
 
-    Zeros that stay are kept before, when a group's value is made; none of them is moved here.
+    Zeros that must stay are kept earlier, when the value of a group is computed. None of them is changed here.
     """
     edits = rules.edits_of(roles.schema.rules, roles.names)
     after = batch.with_columns(new.values())
@@ -80,7 +80,7 @@ def released(
 
 
 def shuffled(published: pl.DataFrame) -> np.ndarray:
-    """An order of rows made from what they say alone, so that it tells nothing of the order they came in."""
+    """An order of rows that depends only on their values, so it reveals nothing about the order of the input."""
     return published.select(pl.struct(pl.all()).hash(seed=11).arg_sort()).to_series().to_numpy()
 
 

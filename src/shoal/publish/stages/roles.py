@@ -1,4 +1,4 @@
-"""What every column of a table is, settled from its first rows before anything is worked on."""
+"""The role of every column, decided from the first rows before anything else."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ GUESSED_ROWS = 50_000
 
 @dataclass(frozen=True)
 class Roles:
-    """What every column is.
+    """The role of every column, and the facts about it.
 
     Attributes
     ----------
     schema : Schema
-        All facts the run goes by, guessed ones included, as they can be written down and given again.
+        All facts that the run uses, including guessed ones. They can be saved and given again.
     decoder : Decoder
     quasi : tuple of Column
         The columns that are aggregated, their facts after decoding.
@@ -44,7 +44,7 @@ class Roles:
     strata, identifiers, sensitive, left : tuple of str
     weight, household : str or None
     modelled : tuple of str
-        The sensitive columns where l-diversity or t-closeness was asked for, else none.
+        The sensitive columns if l-diversity or t-closeness was asked for, else none.
     notes : tuple of str
         What was guessed or recoded.
     """
@@ -76,7 +76,7 @@ class Roles:
 
     @property
     def known(self) -> list[str]:
-        """The columns on which groups are alike: what the models are checked on."""
+        """The columns in which a group has one value; privacy models are checked on them."""
         return [*self.quasi_names, *self.strata]
 
     @property
@@ -87,13 +87,13 @@ class Roles:
 
     @property
     def needed(self) -> list[str]:
-        """Columns of the file that decide about groups and their values."""
+        """Columns of the file that are needed to form groups and to compute their values."""
         single = [name for name in (self.weight, self.household) if name]
         return list(dict.fromkeys([*self.known, *single, *self.modelled]))
 
     @property
     def ruled(self) -> list[str]:
-        """Columns that an edit rule speaks of."""
+        """Columns that an edit rule names."""
         named = [edit.columns for edit in edits_of(self.schema.rules, self.names)]
         return list(dict.fromkeys(name for names in named for name in names))
 
@@ -104,7 +104,7 @@ class Roles:
 
 
 class DecidedRoles(Protocol):
-    """What the checks go by: the request and what every column is."""
+    """What the checks use: the request and the roles."""
 
     @property
     def request(self) -> ProtectionRequest:
@@ -116,7 +116,7 @@ class DecidedRoles(Protocol):
 
 
 def settle_rules(roles: Roles, head: pl.DataFrame) -> tuple[Edit, ...]:
-    """The schema's rules; raises a sentence for those that no record can keep, or that say nothing of these cells."""
+    """The schema's rules; raises a sentence if no record can keep one, or if one does not apply to these cells."""
     edits = edits_of(roles.schema.rules, roles.names)
     refuse_contradiction(edits)
     read = [name for name, fact in roles.schema.columns.items() if fact.kind in ("number", "date")]
@@ -125,7 +125,7 @@ def settle_rules(roles: Roles, head: pl.DataFrame) -> tuple[Edit, ...]:
 
 
 def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Collection[str] = ()) -> Roles:
-    """What every column is: given by the schema, asked for by name, or guessed from the first rows and said."""
+    """The role of every column: from the schema, from the request, or guessed from the first rows, with a note."""
     refuse_reserved(head.columns)
     decoder = Decoder.of(request.schema, head.columns)
     table = decoder(head).select(head.columns)
@@ -189,7 +189,7 @@ def refuse_reserved(names: Iterable[str]) -> None:
 
 
 def _unused_steps(request: ProtectionRequest) -> tuple[str, ...]:
-    """Said where a method was named although the schema declares steps."""
+    """A note if a method was named although the schema declares steps."""
     if request.method_name == "steps" or request.schema is None or not request.schema.steps:
         return ()
     return (

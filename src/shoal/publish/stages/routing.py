@@ -1,4 +1,4 @@
-"""Which part a row belongs to: a median tree along principal axes within each large stratum."""
+"""Which part a row belongs to: a tree within each large stratum, cut at medians along principal axes."""
 
 from __future__ import annotations
 
@@ -92,10 +92,10 @@ def parts_of_stratum(plan: PublishPlan, key: tuple[Any, ...], Z: np.ndarray | No
 
 
 def merged_parts(sizes: np.ndarray, plan: PublishPlan, spread: pl.DataFrame | None = None) -> np.ndarray:
-    """For each part the part it is solved with: itself, or a neighbour where it cannot be solved alone.
+    """For each part, the part with which it is solved: itself, or a neighbour if it cannot be solved alone.
 
-    A part needs records, or households, for a group; where closeness was asked for, its sensitive values must be
-    spread as in the whole table, or no partition of it could be.
+    A part needs enough records, or households, for a group. If closeness was asked for, its sensitive values must be
+    distributed as in the whole table; otherwise no partition of it could be close.
     """
     into = np.arange(sizes.size)
     if plan.households is not None and plan.households.per_part is not None:

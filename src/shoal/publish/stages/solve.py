@@ -1,4 +1,4 @@
-"""One part: its records grouped, each group one value, and what that costs."""
+"""One part: group its records, compute one value for each group, and measure the loss."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ MOST_LOSS = 1e300
 
 @dataclass(frozen=True)
 class PartSums:
-    """What a part adds to the figures.
+    """What one part adds to the figures.
 
     Attributes
     ----------
@@ -46,9 +46,9 @@ class PartSums:
     unchanged : int
         Records all of whose protected columns are published as they were.
     merged : int
-        Groups given up to protect the sensitive columns.
+        Groups that were merged to protect the sensitive columns.
     work : SearchWork or None
-        What a search that was one run needs to be repeated.
+        The work of the search, which repeats it.
     interrupted : bool
         Whether a search was cut short from outside.
     sought : int
@@ -125,7 +125,7 @@ def solve_part(
 def _rules(
     table: pl.DataFrame, plan: PublishPlan, values: np.ndarray, gone: np.ndarray
 ) -> tuple[KeptRule, ...]:
-    """What becomes of each edit rule, counted on the values of the groups before any repair."""
+    """How each edit rule is kept, counted on the values of groups before any repair."""
     bare = replace(plan, roles=replace(plan.roles, schema=replace(plan.roles.schema, rules=())))
     new = new_columns(table, bare, values, gone, None)
     edits = edits_of(plan.roles.schema.rules, plan.roles.names)
@@ -175,7 +175,7 @@ def sums_of(
     measured: int | None,
     progress: Progress | None = None,
 ) -> PartSums:
-    """What the groups lose, and what they leave to be linked."""
+    """The loss of the groups, and the linkage that is left."""
     labels = groups.labels
     after = [replace(column, values=values[:, j], missing=gone[:, j]) for j, column in enumerate(part.filled)]
     Y = np.take(plan.encoder.transform(after), labels, axis=0, mode="clip")
@@ -289,7 +289,7 @@ def _blocks(part: Encoded, plan: PublishPlan) -> np.ndarray:
 
 
 def _mass(weights: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Weights of the records; a group without any weight counts each record alike."""
+    """Weights of the records; in a group without any weight, each record counts the same."""
     mass = weights.copy()
     mass[np.bincount(labels, weights)[labels] == 0] = 1.0
     return mass

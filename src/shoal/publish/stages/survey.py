@@ -1,7 +1,7 @@
 """What one pass over a table finds: counts, exact moments, levels, strata, sensitive values and an even sample.
 
-`survey_batch` looks at one batch, `combine` joins two results; both are pure, so that the pass runs on one
-machine or on many.
+`survey_batch` looks at one batch, and `combine` joins two results. Both are pure, so the pass runs on one machine or
+on many.
 """
 
 from __future__ import annotations
@@ -107,7 +107,7 @@ class Survey:
 
 
 def survey_batch(batch: pl.DataFrame, roles: Roles, share: float) -> Survey:
-    """Look at one decoded batch; its column `__row__` numbers the rows of the whole table.
+    """Survey one decoded batch. Its column `__row__` numbers the rows of the whole table.
 
     Parameters
     ----------
@@ -152,7 +152,7 @@ def surveyed(found: Iterable[Survey]) -> Survey:
 
 
 def kept_rows(batch: pl.DataFrame, facts: Iterable[Column]) -> pl.DataFrame:
-    """The batch without rows that miss a cell of a column whose policy is to drop them."""
+    """The batch without rows that are dropped because a cell is missing."""
     for fact in facts:
         if fact.on_missing == "drop":
             missing = read_column(batch[fact.name], replace(fact, levels=None)).missing
