@@ -174,6 +174,17 @@ def test_what_owners_add_and_take_out_changes_for_agents(folder):
         agents.close()
 
 
+def test_an_agent_has_as_many_requests_a_minute_as_other_accounts(folder):
+    path = folder / "shoal.toml"
+    path.write_text(path.read_text().replace("slot_seconds = 0", "slot_seconds = 0\nrequests_per_minute = 3"))
+    agents = Agents(Config.from_toml(path), Accounts(folder / "accounts.db").add("helper", "agent"))
+    for _ in range(3):
+        anyio.run(agents.list_datasets)
+    with pytest.raises(ToolError, match="Too many requests"):
+        anyio.run(agents.list_datasets)
+    agents.close()
+
+
 @pytest.mark.parametrize("role", ["analyst", "owner", None])
 def test_who_is_no_agent_is_refused_in_one_sentence(folder, role):
     token = "shoal-0-x" if role is None else Accounts(folder / "accounts.db").add("ann", role)

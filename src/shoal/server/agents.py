@@ -55,6 +55,7 @@ class Agents:
     def __init__(self, config: Config, token: str | None = None) -> None:
         self.config, self.accounts = config, Accounts(config.accounts)
         self._guesses, self._hashing = Buckets(config.guesses_per_minute), anyio.CapacityLimiter(HASHING)
+        self._rate = Buckets(config.requests_per_minute)
         self._own = None if token is None else self._prove(token)
         self.service = Service(config, most=config.agent_epsilon)
 
@@ -81,7 +82,13 @@ class Agents:
         return AccessToken(token=token, client_id=known.name, scopes=[], expires_at=math.floor(known.expires))
 
     def who(self) -> str:
-        """The account that asks; a token revoked meanwhile is refused."""
+        """The account that asks; one that was revoked meanwhile, or asks too often, is refused."""
+        name = self._name()
+        if not self._rate.take(name):
+            raise ToolError("Too many requests; wait a moment and try again.")
+        return name
+
+    def _name(self) -> str:
         if self._own is None:
             access = get_access_token()
             if access is None:
