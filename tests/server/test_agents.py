@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -172,6 +174,27 @@ def test_what_owners_add_and_take_out_changes_for_agents(folder):
         assert anyio.run(walk) == ["survey"]
     finally:
         agents.close()
+
+
+def test_ctrl_c_ends_an_agent_s_server_at_once(folder):
+    """It said that it was interrupted, and stayed until standard input was closed."""
+    token = Accounts(folder / "accounts.db").add("helper", "agent")
+    hello = {
+        "jsonrpc": "2.0", "id": 1, "method": "initialize",
+        "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}},
+    }  # fmt: skip
+    words = [sys.executable, "-m", "shoal", "mcp", str(folder / "shoal.toml")]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(words, env={**os.environ, "SHOAL_TOKEN": token}, text=True, **pipes) as process:
+        process.stdin.write(json.dumps(hello) + "\n")
+        process.stdin.flush()
+        assert "shoal" in process.stdout.readline()
+        process.send_signal(signal.SIGINT)
+        try:
+            assert process.wait(timeout=30) == 130
+        finally:
+            process.kill()
+        assert process.stderr.read().count("Interrupted") == 1
 
 
 def test_an_agent_has_as_many_requests_a_minute_as_other_accounts(folder):

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from shoal.cli import leave
+
 if TYPE_CHECKING:
     from shoal.server.accounts import Accounts
 
@@ -135,7 +137,10 @@ def mcp(
     token = os.environ.get("SHOAL_TOKEN", "")
     if not token:
         raise ParameterError("'SHOAL_TOKEN' must hold the token of an account with the role agent. Got none.")
-    run_stdio(settings, token)
+    try:
+        run_stdio(settings, token)
+    except KeyboardInterrupt:
+        leave()  # a thread still waits for a line of standard input, and the process would wait for it
 
 
 def add(
