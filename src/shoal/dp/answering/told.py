@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from shoal.dp.session import Session
 
 WEAKER = (
-    "earlier answers about this data set were given in a weaker unit; the ledger's total holds in that one"
+    "earlier answers about this data set were given in a weaker unit; the ledger's total bounds the answers since"
 )
 
 
