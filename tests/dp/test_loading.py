@@ -369,6 +369,15 @@ def test_odd_files_are_one_sentence(tmp_path):
     assert load(read_private(tmp_path / "t.csv", schema), schema).height == 0
 
 
+def test_numbers_that_are_ids_keep_their_fractions_and_their_length():
+    column = Column("who", kind="category", numeric_id=True)
+    cells = ["1.50", "1.5", "1.4", "2", "-0", "0.0", "9" * 30, "9" * 29 + "8", "1e401", "x"]
+    ids = ["1.5", "1.5", "1.4", "2", "0", "0", "9" * 30, "9" * 29 + "8", None, None]
+    long = ["0." + "1" * 40 + end for end in ("1", "2")]  # beyond the digits that decimals are rounded to
+    cells, ids = [*cells, *long, long[0] + "00"], [*ids, *long, long[0]]
+    assert ids_of(pl.Series("who", cells), column).to_list() == ids
+
+
 def test_cells_of_mixed_kinds_are_the_texts_that_people_would_type():
     """However a program stored them: two spellings of one id would be two people."""
     moment = datetime.datetime(2024, 2, 29, 13, 5)

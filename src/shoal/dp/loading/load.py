@@ -161,7 +161,7 @@ def _number_id(text: str | None) -> str | None:
         return None
     if value == value.to_integral_value():
         return f"{value.to_integral_value():f}".removeprefix("-") if not value else f"{int(value)}"
-    return f"{value.normalize():f}"
+    return f"{value:f}".rstrip("0")
 
 
 def canonical(series: pl.Series) -> pl.Series:
