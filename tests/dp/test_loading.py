@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 
 from shoal.cli import app
 from shoal.dp import AddRemoveUnit, Session
+from shoal.dp.answering.rows import Streamed
 from shoal.dp.loading.cells import cells_of
 from shoal.dp.loading.load import ids_of, load, protect_rows
 from shoal.dp.loading.sources import read_private
@@ -367,6 +368,16 @@ def test_odd_files_are_one_sentence(tmp_path):
             read_private(path, schema)
     (tmp_path / "t.csv").write_bytes(b"a\n")  # a table without rows is a table
     assert load(read_private(tmp_path / "t.csv", schema), schema).height == 0
+
+
+def test_the_rows_of_a_file_come_in_an_order_that_is_their_own_affair(tmp_path, survey, schema):
+    """Else others decided, by where their rows stand, which rows of a crowded unit count."""
+    paths = [tmp_path / "one.parquet", tmp_path / "other.parquet"]
+    for path, rows in zip(paths, (survey, survey.sample(fraction=1, shuffle=True, seed=3)), strict=True):
+        rows.write_parquet(path)
+    one, other = (Streamed(ParquetSource(path), schema, AddRemoveUnit("house", 4)).frame for path in paths)
+    assert one.equals(other)
+    assert one.equals(protect_rows(load(survey, schema), survey, schema, AddRemoveUnit("house", 4)))
 
 
 def test_numbers_that_are_ids_keep_their_fractions_and_their_length():
