@@ -118,6 +118,19 @@ def test_a_stream_is_found_again_where_it_stood(tmp_path):
     assert (tmp_path / "l.db.streams").stat().st_mode & 0o077 == 0
 
 
+def test_the_noise_of_a_node_is_drawn_once(tmp_path, monkeypatch):
+    """Drawn anew for every total that it is part of, its noise could be averaged away."""
+    drawn, draw = [], Design.draw
+    monkeypatch.setattr(Design, "draw", lambda self, width: drawn.append(width) or draw(self, width))
+    for _ in range(2):
+        with Session(NONE, SCHEMA, ledger=tmp_path / "l.db") as session:
+            stream = session.stream("s", COUNT, epsilon=1.0, periods=20)
+            for _ in range(6):
+                stream.add(rows(1))
+    needed = [node for period in range(1, 13) for node in best_tree(20).nodes(period)]
+    assert len(drawn) == len(set(needed)) < len(needed)
+
+
 def test_a_crash_within_a_period_changes_nothing(tmp_path, monkeypatch):
     with Session(NONE, SCHEMA, ledger=tmp_path / "l.db") as session:
         stream = session.stream("s", COUNT, epsilon=1.0, periods=20)

@@ -380,6 +380,17 @@ def test_the_rows_of_a_file_come_in_an_order_that_is_their_own_affair(tmp_path, 
     assert one.equals(protect_rows(load(survey, schema), survey, schema, AddRemoveUnit("house", 4)))
 
 
+def test_moments_are_days_and_answers_of_yes_and_no_may_be_written_in_any_way():
+    schema = Schema({"day": Column("day", kind="date"), "yes": Column("yes", kind="boolean")})
+    moment = datetime.datetime(2024, 2, 29, 23, 59)
+    days = [moment, moment.replace(hour=0), None, moment - datetime.timedelta(1), moment]
+    table = load(pl.DataFrame({"day": days, "yes": ["TRUE", "false", "1", "0", "perhaps"]}), schema)
+    first = table["day"][0]
+    assert first == datetime.date(2024, 2, 29).toordinal()
+    assert table["day"].to_list() == [first, first, None, first - 1, first]
+    assert table["yes"].to_list() == [1, 0, 1, 0, None]
+
+
 def test_numbers_that_are_ids_keep_their_fractions_and_their_length():
     column = Column("who", kind="category", numeric_id=True)
     cells = ["1.50", "1.5", "1.4", "2", "-0", "0.0", "9" * 30, "9" * 29 + "8", "1e401", "x"]
