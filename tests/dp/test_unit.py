@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from shoal.dp import AddRemoveCell, AddRemoveRecord, AddRemoveUnit, Records
+from shoal.dp.answering.plan import make_plan
 from shoal.dp.correlation import Grid
+from shoal.dp.sql.parse import parse
 from shoal.dp.unit import REPLACED, Edges, ReplaceRecord, Stated, ids_read, read_by, resolve
 from shoal.errors import ParameterError
 from shoal.schema import Column, Schema, Unit
@@ -165,3 +167,26 @@ def test_the_unit_of_a_mode_follows_from_the_schema():
 def test_what_must_be_declared_first(mode, given, match):
     with pytest.raises(ParameterError, match=match):
         resolve(mode, AGES, **given)
+
+
+@pytest.mark.parametrize(
+    ("figures", "times"),
+    [
+        ("COUNT(*)", 1), ("SUM(age)", 1), ("MAX(age)", 1), ("COUNT(*), MIN(age)", 1), ("AVG(age)", 2), ("VAR_POP(age)", 2),
+        ("MEDIAN(age)", 2), ("COUNT(*), MEDIAN(age)", 2), ("sex, COUNT(*)", 2), ("sex, MIN(age)", 2),
+    ],
+)  # fmt: skip
+def test_a_row_that_stays_counts_once_where_its_unit_is_one_clamped_number(figures, times):
+    """Elsewhere a row more can take another's place: the unit is taken out and put back."""
+    columns = {**AGES.columns, "sex": Column("sex", kind="category", levels=("f", "m"))}
+    schema = Schema(columns, id="t", unit=Unit("person", 20))
+    text = f"SELECT {figures} FROM t" + (" GROUP BY sex" if "sex" in figures else "")
+    for mode in ("dp", "group"):
+        unit = make_plan(parse(text), schema, resolve(mode, schema), 10**6).unit
+        assert (unit.times("record"), unit.times("column:person")) == (times, 1)
+    below = make_plan(
+        parse("SELECT COUNT(*) FROM (SELECT age FROM t) q"), schema, resolve("dp", schema), 10**6
+    )
+    assert below.unit.times("record") == 2  # one row below may move all that its unit adds
+    record = make_plan(parse(text), schema, AddRemoveRecord(), 10**6)
+    assert record.unit.times("record") == record.per_row == 1
