@@ -88,7 +88,7 @@ def test_without_noise_a_stream_tells_running_totals(tmp_path):
 def test_one_charge_whatever_comes_after(tmp_path):
     with Session(NONE, SCHEMA, budget=2.0, ledger=tmp_path / "l.db") as session:
         stream = session.stream("s", COUNT, epsilon=1.5, periods=3)
-        assert session.remaining() == 0.5
+        assert (stream.epsilon, session.remaining()) == (1.5, 0.5)
         for _ in range(3):
             stream.add(rows(2))
         assert session.remaining() == 0.5

@@ -16,6 +16,7 @@ import shoal
 from shoal import datasets, privacy
 from shoal.errors import GuaranteeError, InputError, ParameterError
 from shoal.microaggregation import MDAV, Microaggregator
+from shoal.publish.stages.release import class_weights
 from shoal.schema import Column, Schema
 
 
@@ -237,6 +238,12 @@ def test_weighted_means_are_kept(survey):
             for frame in (survey, result.frame)
         )
         assert after == pytest.approx(before, rel=1e-9)
+
+
+def test_weights_of_a_recoded_class_are_their_mean():
+    """So its total holds, and no weight tells one of the class apart; a class may have gone."""
+    table = pl.DataFrame({"w": [1.0, 3.0, 5.0, 8.0, 2.0]})
+    assert class_weights(table, "w", np.array([0, 0, 3, 3, 3])).to_list() == [2.0, 2.0, 5.0, 5.0, 5.0]
 
 
 def test_weights_are_those_of_the_group_and_totals_hold(survey):
