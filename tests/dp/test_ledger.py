@@ -293,7 +293,10 @@ def test_tampering_is_seen_and_a_broken_chain_serves_nobody(tmp_path, statement,
         lambda: opened.once(claim(key="9"), lambda: "1"),
         lambda: opened.declare("d", 1),
         lambda: opened.set_caps("d", 9_000_000),
+        lambda: opened.set_rights("d", lambda old: old),
+        lambda: opened.note("data set changed", "owner", "", "d"),
         lambda: opened.end_total("d", "x"),
+        opened.rekey,
     ):
         with pytest.raises(LedgerError, match="chain is broken, so nothing is answered"):
             spends()

@@ -9,7 +9,7 @@ from shoal.dp.answering.plan import make_plan
 from shoal.dp.correlation import Grid
 from shoal.dp.sql.parse import parse
 from shoal.dp.unit import REPLACED, Edges, ReplaceRecord, Stated, ids_read, read_by, resolve
-from shoal.errors import ParameterError
+from shoal.errors import ParameterError, QueryError
 from shoal.schema import Column, Schema, Unit
 
 AGES = Schema({"age": Column("age", bounds=(0, 100))}, id="t")
@@ -190,3 +190,12 @@ def test_a_row_that_stays_counts_once_where_its_unit_is_one_clamped_number(figur
     assert below.unit.times("record") == 2  # one row below may move all that its unit adds
     record = make_plan(parse(text), schema, AddRemoveRecord(), 10**6)
     assert record.unit.times("record") == record.per_row == 1
+
+
+@pytest.mark.parametrize("epsilon", ["2", "0.5", "TRUE", "'1'"])
+def test_a_text_that_spends_something_else_is_refused(epsilon):
+    text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon={}) COUNT(*) FROM t"
+    plan = make_plan(parse(text.format(1)), AGES, AddRemoveRecord(), 10**6)
+    assert plan.micro == 10**6
+    with pytest.raises(QueryError, match="The text spends epsilon .* they must agree"):
+        make_plan(parse(text.format(epsilon)), AGES, AddRemoveRecord(), 10**6)
