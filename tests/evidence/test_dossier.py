@@ -452,7 +452,7 @@ def test_a_private_answer_stands_in_its_dossier(private):
 
 
 def test_nothing_more_may_be_told_beside_a_private_release(private):
-    with pytest.raises(InputError, match="its guarantee would be none. Got 'loss'"):
+    with pytest.raises(InputError, match="would lose its guarantee. Got 'loss'"):
         dossier(private / "release.json", private / "told", allow=["loss"], targets=20)
     assert not (private / "told").exists()
 

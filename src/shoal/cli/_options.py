@@ -16,7 +16,7 @@ PrivateTable = Annotated[
 ]
 PublicFacts = Annotated[Path, typer.Option(help="Schema file with bounds, levels, unit and budget.")]
 Rho = Annotated[
-    float | None, typer.Option(help="What to spend in place of epsilon, of a data set counted in zCDP.")
+    float | None, typer.Option(help="What to spend instead of epsilon, if the data set is counted in zCDP.")
 ]
 Budget = Annotated[float | None, typer.Option(help="Total epsilon; the schema's if left out.")]
 Analyst = Annotated[str, typer.Option(help="Who asks.")]

@@ -81,7 +81,7 @@ def ask(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Answer an aggregate query on a private table, with its guarantee beside it.
+    """Answer an aggregate query about a private table, and state the guarantee of the answer.
 
     Example: shoal ask survey.csv "SELECT COUNT(*) FROM t WHERE age >= 40" --schema survey.toml --epsilon 0.1
     """

@@ -38,7 +38,7 @@ def attack(
         ),
     ] = "same",
     release_type: Annotated[
-        str | None, typer.Option(help="public, scientific or enclave: whose thresholds decide the status.")
+        str | None, typer.Option(help="public, scientific or enclave: sets the limits of the status.")
     ] = None,
     targets: Annotated[int, typer.Option(help="People that the intruder looks for.")] = 2_000,
     epsilon: Annotated[
@@ -54,7 +54,7 @@ def attack(
 ) -> None:
     """Attack a published table: singling out, linkability, inference, record linkage, membership.
 
-    The first line tells the status; red leaves with exit code 1.
+    The first line is the status. If it is red, the exit code is 1.
 
     Example: shoal attack protected.csv --original survey.csv --run run.json --report attacks.html
     """
@@ -113,7 +113,7 @@ def score(
     answers: Annotated[Path, typer.Argument(help="The tester's answers (answers.csv).")],
     json: AsJson = False,
 ) -> None:
-    """Score the answers of a human tester against the key of an intruder pack.
+    """Compare the answers of a human tester with the key of an intruder pack.
 
     Example: shoal score pack/officer/key.csv answers.csv
     """

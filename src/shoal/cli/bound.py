@@ -34,7 +34,7 @@ def bound(
     ] = "default",
     json: AsJson = False,
 ) -> None:
-    """Prove a lower bound on the information loss, and how near to it a partition comes.
+    """Prove a lower bound on the information loss, and show how close a partition is to it.
 
     Example: shoal bound census.csv -k 3 --labels groups.csv
     """

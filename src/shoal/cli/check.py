@@ -79,7 +79,7 @@ def check(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Check a table: what it reaches, whether it is enough (exit 1 where it is not), where it is worst.
+    """Check a table: which privacy models hold, whether they meet the demands (if not, exit 1), and the worst class.
 
     Example: shoal check survey.csv --quasi age,region --sensitive disease --k 5 --l 2 --t 0.2
     """

@@ -44,7 +44,7 @@ def compare(
     ] = None,
     risk_limit: Annotated[
         float | None,
-        typer.Option(help="Recommend the least loss where at most this share (0 to 1) is linked."),
+        typer.Option(help="Recommend the least loss with at most this share (0 to 1) linked."),
     ] = None,
     aim: Annotated[
         str | None,
@@ -71,7 +71,7 @@ def compare(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Compare methods and k on one table: loss, linkage, time, and which one to take.
+    """Compare methods and values of k on one table: loss, linkage and time. Recommends one of them.
 
     Example: shoal compare survey.csv -k 3,5,10 --report map.html
     """

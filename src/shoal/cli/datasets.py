@@ -22,7 +22,7 @@ def datasets(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """List the bundled and benchmark tables, and where they lie.
+    """List the bundled and benchmark tables, and where they are.
 
     Example: shoal datasets --copy .
     """

@@ -26,7 +26,7 @@ def demo(
 ) -> None:
     """Protect the bundled household survey and write the result and its report.
 
-    The survey and its schema are copied to the folder first, so that the command printed last does it all again.
+    It first copies the survey and its schema to the folder. The last line it prints is a command that repeats the run.
 
     Example: shoal demo -o demo-output
     """

@@ -20,10 +20,10 @@ def dossier(
     run: Annotated[Path, typer.Argument(help="A run that --save-run wrote.")],
     output: Annotated[Path, typer.Option("-o", "--output", help="Folder to write.")],
     original: Annotated[
-        Path | None, typer.Option(help="The original table; where the run says if left out.")
+        Path | None, typer.Option(help="The original table; the path in the run if left out.")
     ] = None,
     protected: Annotated[
-        Path | None, typer.Option(help="The published table; where the run says if left out.")
+        Path | None, typer.Option(help="The published table; the path in the run if left out.")
     ] = None,
     control: Annotated[
         Path | None, typer.Option(help="People who are not in the published table; held out if left out.")

@@ -49,7 +49,7 @@ def verify(
     public_key: _PublicKey = None,
     as_json: _Json = False,
 ) -> None:
-    """Replay the chain: hashes, order, totals and caps. Keep the printed head elsewhere to notice a cut tail.
+    """Check the chain: hashes, order, totals and caps. Keep the printed head elsewhere: it shows whether the end was cut off.
 
     Example: shoal ledger verify survey.ledger.db --expects 3f1a...
     """
@@ -88,7 +88,7 @@ def restore(
     by: _By = "owner",
     as_json: _Json = False,
 ) -> None:
-    """Fill an empty ledger from a backup. Charges made after the backup are not in it, and an entry of the log says so.
+    """Fill an empty ledger from a backup. Charges made after the backup are missing, and an entry of the log says so.
 
     Example: shoal ledger restore ledger.db ledger-2026-11-16.jsonl --expects heads.txt
     """
@@ -147,7 +147,7 @@ def rekey(
         Path | None, typer.Option(help="File of the secret; beside a ledger file if left out.")
     ] = None,
 ) -> None:
-    """Make another secret where the old one is lost. Charges stay; stored answers are asked for and charged anew.
+    """Make another secret if the old one is lost. Charges stay; stored answers must be paid for again.
 
     Example: shoal ledger rekey survey.ledger.db
     """
@@ -215,7 +215,7 @@ def sign(
         typer.Option("--output", "-o", help="File to which the line is added; printed if left out."),
     ] = None,
 ) -> None:
-    """Sign the ledger's head with Ed25519: one line to keep elsewhere, which `verify --expects` compares.
+    """Sign the ledger's head with Ed25519. Keep this line elsewhere; `verify --expects` compares it.
 
     Example: shoal ledger sign survey.ledger.db -o heads.txt
     """

@@ -34,14 +34,14 @@ def protect(
     ],
     output: Annotated[
         str,
-        typer.Option("--output", "-o", help="Where the protected table goes; its ending says the format."),
+        typer.Option("--output", "-o", help="File for the protected table; its ending decides the format."),
     ],
     json: AsJson = False,
     **given: Any,
 ) -> None:
-    """Protect a table: everyone is in a group of at least k.
+    """Protect a table: put everyone into a group of at least k.
 
-    The first line tells the status: green, amber or red. A red table is not written unless --accept-risk is given.
+    The first line is the status: green, amber or red. A red table is written only with --accept-risk.
 
     Example: shoal protect survey.csv -k 5 -o protected.csv --report report.html
     """

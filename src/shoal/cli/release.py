@@ -107,21 +107,21 @@ def release(
         str | None, typer.Option(help="Of --report: a column that a classifier trained on the rows predicts.")
     ] = None,
     within: Annotated[
-        str | None, typer.Option(help="Of --report: a column for whose levels figures are given one by one.")
+        str | None, typer.Option(help="Of --report: a column; figures are given for each of its levels.")
     ] = None,
     against: Annotated[
         str | None,
         typer.Option(help="Of --report: epsilons, by commas, at which loss and membership attack are drawn."),
     ] = None,
     picture: Annotated[
-        Path | None, typer.Option(help="SVG for the owner: loss against epsilon, beside plain noise.")
+        Path | None, typer.Option(help="SVG for the owner: loss against epsilon, compared with plain noise.")
     ] = None,
     save_run: Annotated[
         Path | None, typer.Option(help="Write request and result (owner only) as JSON: what dossier reads.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Release a whole table under differential privacy, with its guarantee beside it.
+    """Release a whole table under differential privacy, and state its guarantee.
 
     Example: shoal release survey.csv --epsilon 1 -o public.csv
     """

@@ -26,7 +26,7 @@ def release_graph(
     ] = "edges",
     vertices: Annotated[
         Path | None,
-        typer.Option(help="File whose first column lists the public vertices, isolated ones too."),
+        typer.Option(help="File whose first column lists all public vertices, also those without an edge."),
     ] = None,
     labelling: Annotated[
         str, typer.Option(help="degree (ours), or greedy as its authors describe.")
@@ -50,7 +50,7 @@ def release_graph(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Release a graph whose edges may go together, with its guarantee beside it.
+    """Release a graph whose edges may depend on each other, and state its guarantee.
 
     Example: shoal release-graph edges.csv --epsilon 2 --k 3 -o public.csv
     """

@@ -26,7 +26,7 @@ def reproduce(
     markdown: Annotated[Path | None, typer.Option(help="Write the table to this Markdown file.")] = None,
     report: Annotated[
         Path | None,
-        typer.Option(help="Write the table, and pictures where there are some, to this HTML file."),
+        typer.Option(help="Write the table, and its pictures if there are any, to this HTML file."),
     ] = None,
     pictures: Annotated[
         Path | None,
@@ -40,7 +40,7 @@ def reproduce(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Run a paper's experiment again: published value, ours, difference, seconds, sizes kept or not.
+    """Run the experiment of a paper again: published value, our value, difference, seconds, and whether sizes are kept.
 
     Example: shoal reproduce split
     """

@@ -19,17 +19,17 @@ def register(app: typer.Typer) -> None:
 def schema(
     file: Annotated[str, typer.Argument(help="The table, or a DDI codebook (.xml).")],
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Where the schema goes; else it is printed.")
+        Path | None, typer.Option("--output", "-o", help="File for the schema; printed if left out.")
     ] = None,
     codebook: Annotated[
         Path | None, typer.Option(help="Also write a DDI codebook (.xml), with the file's labels.")
     ] = None,
 ) -> None:
-    """Guess a first schema, with reasons: roles and kinds to be checked by someone who knows the table.
+    """Guess a first schema, with reasons. Someone who knows the table must check its roles and kinds.
 
-    The encoding, separator and decimal mark of a text file are written down too, so that it is read the same way ever after.
+    The schema also states the encoding, separator and decimal mark of a text file, so it is always read in the same way.
 
-    A DDI codebook gives the schema that it documents, with roles left open.
+    From a DDI codebook it makes the schema that the codebook documents, without roles.
 
     Example: shoal schema survey.csv -o survey.toml
     """

@@ -64,7 +64,7 @@ def serve(
         ),
     ] = False,
 ) -> None:
-    """Answer queries over HTTP: pages, an API, and a ledger that no restart forgets.
+    """Answer queries over HTTP, with web pages, an API and a lasting ledger.
 
     Example: shoal serve shoal.toml
     """
@@ -111,7 +111,7 @@ def mcp(
         bool, typer.Option("--behind-proxy", help="A proxy on this machine adds TLS.")
     ] = False,
 ) -> None:
-    """Let a software agent ask, over the model context protocol: an account of its own, with a small cap.
+    """Let a software agent ask over the model context protocol, with its own account and a small cap.
 
     The token of an account with the role agent is taken from the environment, SHOAL_TOKEN; with --http each request
     brings its own.
@@ -149,7 +149,7 @@ def add(
     role: Annotated[str, typer.Option(help="owner, analyst, auditor or agent.")] = "analyst",
     days: Annotated[float, typer.Option(help="How long the token is good.")] = 90,
 ) -> None:
-    """Make an account and print its token, this once.
+    """Make an account and print its token, which is shown only once.
 
     Example: shoal users add shoal.toml ann --role analyst
     """
@@ -172,7 +172,9 @@ def list_users(config: _Config) -> None:
     book.close()
 
 
-def revoke(config: _Config, name: Annotated[str, typer.Argument(help="Whose account to close.")]) -> None:
+def revoke(
+    config: _Config, name: Annotated[str, typer.Argument(help="Name of the account to close.")]
+) -> None:
     """Close an account at once; what it spent stays in the ledger.
 
     Example: shoal users revoke shoal.toml ann

@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from shoal.dp.session import Session
 
 _Name = Annotated[str, typer.Argument(help="What the stream is called.")]
-_Query = Annotated[str, typer.Option(help="One COUNT or SUM, with WHERE and GROUP BY where wanted.")]
+_Query = Annotated[str, typer.Option(help="One COUNT or SUM, which may have WHERE and GROUP BY.")]
 _Periods = Annotated[int, typer.Option(help="How many periods there may be.")]
 _Epsilon = Annotated[float | None, typer.Option(help="What the whole stream costs, once.")]
-_Rho = Annotated[float | None, typer.Option(help="In place of epsilon, of a data set counted in zCDP.")]
+_Rho = Annotated[float | None, typer.Option(help="Instead of epsilon, if the data set is counted in zCDP.")]
 _Ledger = Annotated[str | None, typer.Option(help="Ledger file; beside the schema if left out.")]
 
 
@@ -48,7 +48,7 @@ def add(
     analyst: Analyst = "me",
     as_json: AsJson = False,
 ) -> None:
-    """Take the rows of the next period in and tell the running total; the first time the stream is opened and charged.
+    """Add the rows of the next period and print the running total. The first call opens the stream and charges for it.
 
     Example: shoal stream add weekly week1.csv --schema visits.toml --query "SELECT COUNT(*) FROM visits" --periods 52 --epsilon 1
     """
@@ -78,7 +78,7 @@ def add(
 
 
 def show(name: _Name, schema: PublicFacts, ledger: _Ledger = None, as_json: AsJson = False) -> None:
-    """All running totals told so far.
+    """Show all running totals so far.
 
     Example: shoal stream show weekly --schema visits.toml
     """

@@ -19,10 +19,10 @@ def systems(
     ] = None,
     queries: Annotated[int, typer.Option(help="COUNT queries of the common task.")] = 40,
     data: Annotated[
-        str | None, typer.Option(help="adult, or the bundled survey; adult where it is if left out.")
+        str | None, typer.Option(help="adult or survey; adult if it is there and nothing is given.")
     ] = None,
 ) -> None:
-    """Put the related systems side by side, with their errors measured on one common task.
+    """Compare the related systems, with their errors on one common task.
 
     Example: shoal systems -o systems.md
     """

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 def workload(
     file: Annotated[
-        str, typer.Argument(help="The private table: a file, a folder or an address, as of shoal ask.")
+        str, typer.Argument(help="The private table: a file, a folder or an address, as for shoal ask.")
     ],
     queries: Annotated[Path, typer.Argument(help="A text file with queries, ended by ';'.")],
     schema: PublicFacts,

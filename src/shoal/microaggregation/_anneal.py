@@ -1,4 +1,4 @@
-"""Simulated annealing: the least information lost for the work that is spent."""
+"""Simulated annealing: the default method, which loses the least information for a given amount of work."""
 
 from __future__ import annotations
 
@@ -37,61 +37,61 @@ lose up to 0.9 % more, with 0.1 up to 2 % less."""
 
 
 class Anneal(Microaggregator):
-    """Search for the partition with the least information loss, for as much work as it is given.
+    """Search for the partition with the least information loss, with a given amount of work.
 
-    Records change groups one by one, in pairs, or by the group, whenever that lowers the SSE, and sometimes
-    although it does not; less often so as the temperature falls. Then small regions are heated up and
-    cooled again, over and over, and kept where that has helped.
+    Single records, pairs of records or whole groups move whenever this lowers the SSE. Sometimes they also move when it
+    does not, less and less often as the temperature falls. Then small regions are heated and cooled again, many times, and
+    the result is kept where it is better.
 
     Parameters
     ----------
     k : int, default 5
         Smallest group size.
     time_limit : float, optional
-        Seconds for the whole run instead of the default work, start included; not the compiling of the kernels
-        when they are used for the first time on a machine. The best partition so far is returned when they are
-        over, or earlier when nothing has improved for long (see Notes).
+        Seconds for the whole run, instead of the default work. This does not count the compiling of kernels at the first
+        use on a machine. The run returns the best partition when the seconds are over, or earlier if nothing has improved
+        for a long time (see Notes).
     max_proposals : int, optional
-        Number of proposed moves instead of the default work; goes before a time limit. By default (neither is given)
-        the number depends on the table alone, see Notes: about ten seconds on two cores for a thousand records. A
-        seed then gives the same partition on every run, whatever the number of threads and however busy the machine.
+        Number of proposed moves, instead of the default work; it goes before a time limit. If neither is given, the number
+        depends only on the table (see Notes): about ten seconds on two cores for a thousand records. A seed then gives the
+        same partition on every run, with any number of threads, on a busy machine or an idle one.
     search_plan : int, optional
-        The plan that the proposals follow, `search_plan_` of an earlier run: with its `n_proposals_` as
-        `max_proposals` and its seed that run is repeated, also one that a clock ended. By default a plan is chosen
-        for the table and the work.
+        The plan that the proposals follow: `search_plan_` of an earlier run. Together with its `n_proposals_` as
+        `max_proposals` and its seed, it repeats that run, even if a time limit ended it. By default a plan is chosen for the
+        table and the work.
     effort : float, optional
-        The default work times this, counted too: 6 is about a minute on two cores for a thousand records.
+        Multiplies the default work: 6 is about a minute on two cores for a thousand records.
     start : str or array of int, default "mdav"
         Name of the method that makes the first partition, or a group label for each record.
     random_state : int, optional
-        Seed. None draws one from the system, kept as `seed_`.
+        Seed. None draws one from the system and keeps it as `seed_`.
     n_threads : int, optional
         Threads to use; all processors by default.
     progress : callable, optional
-        Called now and then with `(stage, done, of)`: what is being done, with the information loss so far and a
-        forecast of the seconds left, and how much is done of how much; proposals, or seconds under a time limit.
+        Called from time to time with `(stage, done, of)`: the stage, with the information loss so far and a forecast of the
+        seconds left; how much is done; and how much there is, in proposals, or in seconds under a time limit.
 
     Attributes
     ----------
     work_ : SearchWork
-        The proposals made and the number of the plan that they followed, also as `n_proposals_` and `search_plan_`.
+        The number of proposals and the number of their plan, also as `n_proposals_` and `search_plan_`.
     seed_ : int
-        The seed used.
+        The seed that was used.
     interrupted_ : bool
-        Whether Ctrl-C ended the run early; the partition is then the best found until then.
+        Whether Ctrl-C ended the run early. The partition is then the best one so far.
     start_loss_ : float
-        Information loss of the first partition; the result is never worse.
+        Information loss of the first partition. The result is never worse.
 
     Notes
     -----
-    The state holds for each group its size, mean and members, so that a proposal costs O(n_columns); about
-    ten million proposals a second and core. Memory is O(n k). Group sizes are k..2k-1.
+    The size, the mean and the members of each group are kept, so a proposal costs O(n_columns): about ten million
+    proposals per second and core. Memory is O(n k). Group sizes are k..2k-1.
 
-    The temperature at a record is in proportion to the root of the squared distance to its k-1 nearest
-    records (on large tables to the square itself, unless there are 4,500 sweeps or more, and to its power of 0.75 where
-    records lie about equally far apart), which suits skewed tables without tuning. Where records spread in
-    more than twelve directions it is lower: all are about equally far apart there, and exchanges cost little. In
-    few directions the search begins hotter and ends colder: groups are packed there, and repacked only through worse ones.
+    The temperature at a record is proportional to the root of the squared distance to its k-1 nearest records. (On large
+    tables it is proportional to the square itself, unless there are 4,500 sweeps or more, and to its power of 0.75 if
+    records are about equally far apart.) This suits skewed tables without tuning. If records spread in more than twelve
+    directions, the temperature is lower: all records are about equally far apart, and exchanges cost little. In few
+    directions, the search begins hotter and ends colder: groups are packed tightly there, and change only through worse ones.
 
     A table of more than 6,144 records is annealed once, as a whole, at low temperature and from a good start: MDAV
     within blocks or, up to about 30,000 records, MDAV or CBFS without blocks where that loses less, each with
