@@ -9,19 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
+from oracles_draws import fits
 from shoal.dp.mechanisms.discrete_laplace import Laplace, laplace, laplace_radius, rounded_up
-
-
-def _fits(observed: np.ndarray, probabilities: np.ndarray) -> float:
-    """p-value of a chi-square test with rare outcomes pooled."""
-    expected = probabilities * observed.sum()
-    common = expected >= 10
-    f_obs = np.append(observed[common], observed[~common].sum())
-    f_exp = np.append(expected[common], expected[~common].sum())
-    keep = f_exp > 0
-    return stats.chisquare(f_obs[keep], f_exp[keep] * f_obs[keep].sum() / f_exp[keep].sum()).pvalue
 
 
 @pytest.mark.parametrize("scale", [Fraction(1, 2), Fraction(3), Fraction(100, 7)])
@@ -31,7 +21,7 @@ def test_laplace_noise_has_its_exact_distribution(scale):
     support = np.arange(-reach, reach + 1)
     weights = np.exp(-np.abs(support) / float(scale))
     observed = np.bincount(np.clip(draws + reach, 0, 2 * reach), minlength=2 * reach + 1)
-    assert _fits(observed, weights / weights.sum()) > 1e-5
+    assert fits(observed, weights / weights.sum()) > 1e-5
 
 
 def test_laplace_radius_is_the_smallest_that_covers():

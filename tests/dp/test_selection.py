@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from oracles_draws import fits
 from shoal.dp.mechanisms.selection import (
     _SLACK,
     _TINY,
@@ -28,16 +29,6 @@ from shoal.dp.mechanisms.selection import (
 )
 from shoal.dp.mechanisms.tau import STEPS, choose_tau, draw_tau, tau_distances
 from shoal.release._quadtree import _ways
-
-
-def fits(observed: np.ndarray, probabilities: np.ndarray) -> float:
-    """p-value of a chi-square test with rare outcomes pooled."""
-    expected = probabilities * observed.sum()
-    common = expected >= 10
-    f_obs = np.append(observed[common], observed[~common].sum())
-    f_exp = np.append(expected[common], expected[~common].sum())
-    keep = f_exp > 0
-    return stats.chisquare(f_obs[keep], f_exp[keep] * f_obs[keep].sum() / f_exp[keep].sum()).pvalue
 
 
 def exact_exp(x: Fraction, precision: int) -> Decimal:

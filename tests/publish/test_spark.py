@@ -124,6 +124,15 @@ def test_parquet_in_parquet_out(spark, tmp_path):
     assert sorted(each.name for each in tmp_path.iterdir()) == ["in.parquet", "out", "s.toml"]
 
 
+def survey_in_two_files(folder: Path) -> pl.DataFrame:
+    """A survey, written to a folder as two Parquet files."""
+    frame = survey(homes=90).with_columns(note=pl.col("home").cast(pl.String))
+    folder.mkdir()
+    frame[:100].write_parquet(folder / "a.parquet")
+    frame[100:].write_parquet(folder / "b.parquet")
+    return frame
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -133,10 +142,7 @@ def test_parquet_in_parquet_out(spark, tmp_path):
     ],
 )
 def test_steps_and_suppression_equal_those_of_the_local_engine(spark, tmp_path, fields):
-    frame = survey(homes=90).with_columns(note=pl.col("home").cast(pl.String))
-    (tmp_path / "in").mkdir()
-    frame[:100].write_parquet(tmp_path / "in" / "a.parquet")
-    frame[100:].write_parquet(tmp_path / "in" / "b.parquet")
+    frame = survey_in_two_files(tmp_path / "in")
     leave = {name: {"role": "sensitive"} for name in ("wage", "pension", "income")} if fields else {}
     facts = schema(**leave) if not fields else schema(steps=[], rules=[], **leave)
     facts["columns"] |= {"note": {"role": "sensitive", "kind": "category"}}
@@ -179,10 +185,7 @@ PERTURBED = [
     ids=["perturbed", "weights and households", "k households"],
 )
 def test_memory_parts_and_spark_give_one_table(spark, tmp_path, fields):
-    frame = survey(homes=90).with_columns(note=pl.col("home").cast(pl.String))
-    (tmp_path / "in").mkdir()
-    frame[:100].write_parquet(tmp_path / "in" / "a.parquet")
-    frame[100:].write_parquet(tmp_path / "in" / "b.parquet")
+    frame = survey_in_two_files(tmp_path / "in")
     hidden = {"wage", "pension", "income", "note"} if "columns" in fields else {"note"}
     facts = schema(steps=[], rules=[], **{name: {"role": "sensitive"} for name in hidden - {"note"}})
     facts["columns"] |= {} if "leave" in fields else {"note": {"role": "sensitive", "kind": "category"}}
