@@ -185,3 +185,11 @@ def test_days_beyond_the_calendar_of_python_are_days():
     done = shoal.protect(days.to_frame(), k=3, method="mdav")
     assert done.status == "green"
     assert done.frame["day"].n_unique() == 4
+
+
+def test_weights_whose_sum_is_infinite_are_refused():
+    frame = pl.DataFrame(BASE).with_columns(w=pl.lit(1e308))
+    with pytest.raises(
+        InputError, match=r"must be numbers whose sum can be told. Got 1e\+308 as the largest"
+    ):
+        shoal.protect(frame, k=3, method="mdav", weights="w")

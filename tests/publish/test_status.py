@@ -383,3 +383,30 @@ def test_a_zero_written_with_a_minus_tells_its_record_apart(tmp_path):
         n_jobs=1,
     )
     assert in_parts.figures.at_risk == result.figures.at_risk
+
+
+@pytest.mark.parametrize(
+    "asked", [{"method": "suppress"}, {"method": "generalize"}, {"method": "mdav", "strata": "debt"}], ids=str
+)
+def test_equal_cells_of_a_class_are_written_alike(asked, tmp_path):
+    """-0.0 and 0.0 were one class of three with a green status, and as text single records."""
+    frame = pl.DataFrame(
+        {"few": [1, 2] * 30, "debt": [0.0, -0.0, 0.0, 0.0, 1.5] * 12, "gap": [float("nan"), None, 2.0] * 20}
+    )
+    frame.write_parquet(tmp_path / "in.parquet")
+    asked = {"k": 3, "on_missing": "category"} | asked
+    done = shoal.protect(frame, **asked)
+    protect_file(tmp_path / "in.parquet", tmp_path / "out.csv", n_jobs=1, **asked)
+    for text in (done.frame.write_csv(), (tmp_path / "out.csv").read_text()):
+        rows = text.splitlines()[1:]
+        assert min(rows.count(row) for row in rows) >= 3
+    assert done.status == "green"
+
+
+def test_strata_without_a_number_are_one_stratum(tmp_path):
+    frame = pl.DataFrame({"age": [20.0, 21, 22, 60, 61, 62, 63], "zone": [float("nan"), None, *[1.5] * 5]})
+    assert shoal.protect(frame, 2, method="mdav", strata="zone").frame["zone"].to_list() == [
+        None,
+        None,
+        *[1.5] * 5,
+    ]

@@ -259,6 +259,8 @@ def weights_in(series: pl.Series) -> np.ndarray:
         raise InputError(
             f"{word} finite numbers above 0, none missing. Got {odd} missing or infinite of {weights.size}."
         )
+    if weights.max(initial=1.0) > 1e300 / max(1, weights.size):
+        raise InputError(f"{word} numbers whose sum can be told. Got {weights.max():g} as the largest.")
     if weights.min(initial=1.0) <= 0.0:
         raise InputError(
             f"{word} above 0, since a record stands for itself at least: leave records of weight "

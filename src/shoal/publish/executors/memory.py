@@ -138,7 +138,7 @@ class MemoryRows:
         """The published table, its classes, and a selection of its rows."""
         roles, self.labels = decided.roles, replacement.labels
         closed = hidden(roles)
-        recoded = [each.name for each in roles.decoder.columns if each.name in self.table.columns]
+        recoded = roles.decoder.written(self.table)
         self.new = {name: self.table[name] for name in recoded if name not in closed} | dict(replacement.new)
         if key is not None:
             self.new |= {name: pseudonyms(self.table[name], key) for name in closed}

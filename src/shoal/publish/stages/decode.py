@@ -22,9 +22,19 @@ RAW = "__raw__"
 
 @dataclass(frozen=True)
 class Decoder:
-    """What is done first to the cells of each declared column."""
+    """What is done first to the cells of a table, by declared column.
+
+    Attributes
+    ----------
+    columns : tuple of Column
+        The declared columns whose cells change.
+    alike : tuple of str
+        Columns on which groups are alike: cells that are equal are made one, so that nothing tells -0.0 from 0.0 or a
+        missing number from one that is none.
+    """
 
     columns: tuple[Column, ...]
+    alike: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, schema: Schema | None, names: Collection[str]) -> Self:
@@ -53,7 +63,16 @@ class Decoder:
                 new.append(series.alias(RAW + column.name))
                 series = _coded(series, column)
             new.append(series.alias(column.name))
-        return batch.with_columns(new) if new else batch
+        decoded = batch.with_columns(new) if new else batch
+        return decoded.with_columns(_alike(decoded[name]) for name in self._numbers(decoded))
+
+    def written(self, batch: pl.DataFrame) -> list[str]:
+        """Columns of decoded rows whose cells are published as decoded where nothing else is done to them."""
+        declared = [column.name for column in self.columns if column.name in batch.columns]
+        return list(dict.fromkeys([*declared, *self._numbers(batch)]))
+
+    def _numbers(self, batch: pl.DataFrame) -> list[str]:
+        return [name for name in self.alike if name in batch.columns and batch.schema[name].is_float()]
 
     def notes(self) -> list[str]:
         """What was done, one sentence each."""
@@ -91,6 +110,12 @@ def raw_facts(column: Column) -> Column:
         recode=0,
         on_missing="category",
     )
+
+
+def _alike(cells: pl.Series) -> pl.Series:
+    """Numbers of which equal ones are written alike."""
+    zero = cells == 0
+    return cells.set(zero, 0.0).fill_nan(None) if zero.any() else cells.fill_nan(None)
 
 
 def _changes(column: Column) -> bool:

@@ -45,9 +45,9 @@ def new_columns(
     if roles.weight is not None:
         new[roles.weight] = pl.Series(roles.weight, np.ascontiguousarray(values[:, len(plan.templates)]))
     new |= joined_strata(batch, plan)
-    for column in roles.decoder.columns:
-        if column.name in batch.columns and column.name not in new and column.name not in hidden(roles):
-            new[column.name] = batch[column.name]
+    for name in roles.decoder.written(batch):
+        if name not in new and name not in hidden(roles):
+            new[name] = batch[name]
     if roles.schema.rules:
         new = ruled(batch, roles, new)
     if key is not None:

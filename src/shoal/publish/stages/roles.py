@@ -162,7 +162,7 @@ def settle_roles(head: pl.DataFrame, request: ProtectionRequest, labelled: Colle
     order = order_notes(table, hidden, names) if request.order == "keep" else ()
     return Roles(
         schema=settled,
-        decoder=decoder,
+        decoder=replace(decoder, alike=(*names, *settled.names("stratum"))),
         quasi=tuple(decoded_facts(fact) for fact in facts),
         raw=tuple(raw_facts(fact) for fact in facts if fact.name in decoder.changed),
         names=tuple(head.columns),

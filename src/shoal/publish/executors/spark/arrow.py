@@ -65,7 +65,7 @@ def published_schema(sent: pa.Schema, plan: PublishPlan, key: bytes | None) -> p
     width = len(plan.templates) + (plan.roles.weight is not None)
     made = released(empty, plan, np.empty((0, width)), np.empty((0, width), bool), key)
     new = made.to_arrow(compat_level=pl.CompatLevel.oldest()).schema
-    changed = {each.name for each in plan.templates} | {each.name for each in plan.roles.decoder.columns}
+    changed = {each.name for each in plan.templates} | {*plan.roles.decoder.written(empty)}
     changed |= {plan.roles.weight or "", plan.roles.household or "", *plan.roles.identifiers}
     fields = []
     for name in made.columns:
