@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from dataclasses import replace
 from decimal import Decimal
 from itertools import combinations
 
@@ -28,7 +29,7 @@ from shoal.errors import InputError, SchemaError
 from shoal.release import release_marginals
 from shoal.release.marginals._release import load_codes
 from shoal.release.marginals._residuals import count_table
-from shoal.schema import Column, Schema, Unit
+from shoal.schema import Cells, Column, Schema, Unit
 
 duckdb = pytest.importorskip("duckdb")
 
@@ -440,6 +441,16 @@ def test_a_source_that_is_gone_costs_nothing(tmp_path):
         (tmp_path / "part-1.parquet").unlink()
         with pytest.raises(InputError, match="cannot be read"):
             session.ask("SELECT COUNT(*) FROM t", 0.5)
+        assert session.remaining() == 1.0
+
+
+def test_a_source_that_is_gone_has_no_tau_to_sell(tmp_path):
+    schema = replace(schema_of(None), cells=Cells(("age",), (400,), None))
+    where = in_parquet(tmp_path, people())
+    with Session(where, schema, "correlated", budget=1.0) as session:
+        (tmp_path / "part-1.parquet").unlink()
+        with pytest.raises(InputError, match="cannot be read"):
+            session.buy_tau(0.5)
         assert session.remaining() == 1.0
 
 

@@ -29,6 +29,7 @@ def buy_tau(session: Session, epsilon: float, r: int, analyst: str) -> int:
         sizes = np.bincount(session._rows.frame[CELL].to_numpy(), minlength=model.n_cells)
         return json.dumps(choose_tau(sizes, r, micro, session.currency.name))
 
+    session._rows.ready()
     claim = session._claim_for(f"TAU r={r}", micro, AddRemoveCell(model, 1), analyst)
     tau = int(json.loads(session.ledger.once(claim, draw).body))
     session.protected = AddRemoveCell(model, tau)

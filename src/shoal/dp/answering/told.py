@@ -17,9 +17,7 @@ if TYPE_CHECKING:
     from shoal.dp.ledger.claims import Receipt
     from shoal.dp.session import Session
 
-WEAKER = (
-    "earlier answers about this data set were given in a weaker unit; the ledger's total bounds the answers since"
-)
+WEAKER = "earlier answers about this data set were given in a weaker unit; the ledger's total bounds the answers since"
 
 
 def answer_of(session: Session, plan: Plan, receipt: Receipt) -> Answer:
