@@ -435,6 +435,16 @@ def test_a_type_of_no_plain_values_is_told_before_anything_is_charged(tmp_path, 
         Session(tmp_path, Schema({"c": Column("c")}, id="p"), budget=1.0)
 
 
+@pytest.mark.parametrize("name", ["*", "^a.*$", "shoal:unit"])
+def test_a_name_that_means_several_columns_is_told_before_anything_is_charged(tmp_path, name):
+    frame = pl.DataFrame({name: [1], "ab": [2]})
+    frame.write_parquet(tmp_path / "a.parquet")
+    schema = Schema({each: Column(each, bounds=(0, 9)) for each in (name, "ab")}, id="p")
+    for table in (frame, tmp_path):
+        with pytest.raises(SchemaError, match="may not be called|program's own"):
+            Session(table, schema, budget=1.0)
+
+
 def test_a_source_that_is_gone_costs_nothing(tmp_path):
     where = in_parquet(tmp_path, people())
     with Session(where, schema_of(None), budget=1.0) as session:

@@ -35,7 +35,7 @@ from shoal.dp.answering.exact import (
 from shoal.dp.answering.plan import Plan
 from shoal.dp.answering.releases import columns_of
 from shoal.dp.loading.linked import GivenTable, Linked, load_linked
-from shoal.dp.loading.load import decode, in_order, load, protect_rows, with_units
+from shoal.dp.loading.load import check_names, decode, in_order, load, protect_rows, with_units
 from shoal.dp.loading.parts import UnitParts
 from shoal.dp.loading.shared import shared_rows
 from shoal.dp.loading.sources import Source, is_location, open_table
@@ -269,6 +269,7 @@ def asked_rows(
     if is_location(data):
         data = open_table(data, schema)
     if isinstance(data, Source):
+        check_names(schema)
         found = Streamed(data, schema, protected, model)
         found.ready()
         data.check_types(found.wanted)

@@ -56,13 +56,22 @@ def load(data: Any, schema: Schema) -> pl.DataFrame:
     return loaded[np.arange(loaded.height)]
 
 
+def check_names(schema: Schema) -> None:
+    """Raise `SchemaError` for columns with names of the program's own, or names that polars takes for patterns."""
+    for name in schema.columns:
+        if name in RESERVED:
+            raise SchemaError(
+                f"The names {', '.join(RESERVED)} are the program's own. Got the column {name!r}."
+            )
+        if name == "*" or (name.startswith("^") and name.endswith("$")):
+            raise SchemaError(
+                f"A column that is asked about may not be called '*' or '^...$', which means several. Got {name!r}."
+            )
+
+
 def decode(data: Any, schema: Schema) -> pl.DataFrame:
     """What `load` gives, which may share memory with the table."""
-    taken = [name for name in schema.columns if name in RESERVED]
-    if taken:
-        raise SchemaError(
-            f"The names {', '.join(RESERVED)} are the program's own. Got the column {taken[0]!r}."
-        )
+    check_names(schema)
     coded = coded_cells(data, schema.columns)
     native = cells_of(data, [name for name in schema.columns if name not in coded])
     missing = [name for name in schema.columns if name not in coded and name not in native.columns]
