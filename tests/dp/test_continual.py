@@ -201,6 +201,10 @@ def test_a_period_that_the_ledger_did_not_learn_of_is_made_known_with_the_next(t
         stream = session.stream("s", COUNT, epsilon=1.0, periods=20)
         monkeypatch.setattr(stream_module, "note_period", falls_over)
         assert stream.add(rows(1)).period == 1
+        for _ in range(2):  # one period at most is told that the ledger does not know
+            with pytest.raises(LedgerError, match="gone"):
+                stream.add(rows(1))
+        assert len(stream) == 1
         monkeypatch.undo()
         assert stream.add(rows(1), period=2).period == 2
         said = [each.body for each in session.ledger.entries() if each.kind == "event"]

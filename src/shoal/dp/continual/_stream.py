@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
 from collections.abc import Sequence
@@ -146,8 +147,8 @@ class Stream:
             told = self._rows(now, totals, before[-1].totals if before else [0] * len(totals))
             made = Period(exact, released, totals, told, random_word())
             self._state.add_period(self.id, now, made)
-        if not self._make_known(now, made):
-            raise BudgetError(self._other_copy())
+        with contextlib.suppress(LedgerError):  # the next period waits until the ledger has this one
+            self._make_known(now, made)
         return PeriodTotal(now, tuple(told))
 
     def steps(self) -> list[PeriodTotal]:
@@ -169,13 +170,11 @@ class Stream:
         if known.number < len(periods):
             self._make_known(len(periods), periods[-1])
 
-    def _make_known(self, number: int, period: Period) -> bool:
-        """Whether the ledger takes this copy's period; one that it cannot write just now is made known with the next."""
+    def _make_known(self, number: int, period: Period) -> None:
+        """Add this copy's period to the ledger; raises `BudgetError` where that has another one."""
         noted, what = NotedPeriod(number, period.word), f"stream {self.name!r}"
-        try:
-            return note_period(self._ledger, self._schema.id, self._key, noted, by=self._by, what=what)
-        except LedgerError:
-            return True
+        if not note_period(self._ledger, self._schema.id, self._key, noted, by=self._by, what=what):
+            raise BudgetError(self._other_copy())
 
     def _other_copy(self) -> str:
         return (
