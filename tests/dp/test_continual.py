@@ -287,6 +287,22 @@ def test_noise_is_as_wide_as_it_says():
         assert 0.025 < missed < 0.065
 
 
+@pytest.mark.parametrize("text", [COUNT, "SELECT SUM(age) FROM t"])
+@pytest.mark.parametrize(("periods", "units_rows"), [(1, 1), (7, 3), (40, 2)])
+def test_the_noise_pays_for_all_that_the_rows_of_a_unit_move(text, periods, units_rows):
+    """All of them in the first period: of the tree they are in one node of each level, of the weights in every release."""
+    with Session(NONE, SCHEMA) as session:
+        plan = session.stream("s", text, epsilon=1.0, periods=2)._plan
+    moved, spent = plan.releases[0].sensitivity * units_rows, Fraction(5_000, 10**6)
+    pure, zcdp = (Design(plan, periods, 5_000, currency, units_rows) for currency in ("pure", "zcdp"))
+    nodes = {node for at in range(1, periods + 1) for _, node in pure.shape.nodes(at)}
+    first = [node for node in nodes if node[1] == 0]
+    assert len(first) <= pure.shape.levels
+    assert moved * pure.shape.levels / pure.scale == spent
+    released = [zcdp.shape.weighted([moved] + [0] * at) for at in range(periods)]
+    assert sum(Fraction(each) ** 2 for each in released) / (2 * zcdp.scale) == spent
+
+
 def test_the_quantile_of_sums_of_laplace_noise():
     for count in (1, 4, 17):  # the two ways agree
         assert abs(laplace_sum_radius(300.0, count) / (300 * laplace_sum_quantile(count)) - 1) < 0.01
