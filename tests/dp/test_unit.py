@@ -199,3 +199,21 @@ def test_a_text_that_spends_something_else_is_refused(epsilon):
     assert plan.micro == 10**6
     with pytest.raises(QueryError, match="The text spends epsilon .* they must agree"):
         make_plan(parse(text.format(epsilon)), AGES, AddRemoveRecord(), 10**6)
+
+
+def test_a_text_that_names_another_unit_is_refused():
+    text = "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS(epsilon=1, privacy_unit_column={}) COUNT(*) FROM t"
+    make_plan(parse(text.format("person")), AGES, AddRemoveUnit("person", 2), 10**6)
+    for name, unit in (("house", AddRemoveUnit("person", 2)), ("person", AddRemoveRecord())):
+        with pytest.raises(
+            QueryError, match=f"The unit of this data set is .* Got privacy_unit_column = '{name}'"
+        ):
+            make_plan(parse(text.format(name)), AGES, unit, 10**6)
+
+
+@pytest.mark.parametrize("figure", ["SUM(age)", "VAR_POP(age)", "MEDIAN(age)"])
+def test_noise_beyond_64_bits_is_refused_before_it_is_charged(figure):
+    schema = Schema({"age": Column("age", bounds=(0, 100), step=1)}, id="t")
+    with pytest.raises(QueryError, match="leaves 64 bits: declare fewer rows, or spend more"):
+        make_plan(parse(f"SELECT {figure} FROM t"), schema, AddRemoveUnit("person", 2**30), 1)
+    assert make_plan(parse(f"SELECT {figure} FROM t"), schema, AddRemoveUnit("person", 2**20), 10**7)
