@@ -6,7 +6,8 @@ What lies below `src` is changed, the rest are its tests. A first run without a 
 statement; a mutant is shown to those only, the quickest first, so many files of tests can be named. Each mutant runs in a
 child that is forked after the tests were collected: a change inside a function is put into the function that is there;
 others import the package anew. Survivors are printed with their lines; the exit code is 1 where there are any. Messages,
-annotations and docstrings are left alone: their words are no behaviour.
+annotations and docstrings are left alone: their words are no behaviour. A change in a compiled kernel is seen with
+NUMBA_DISABLE_JIT=1 only.
 """
 
 from __future__ import annotations
