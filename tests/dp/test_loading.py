@@ -380,6 +380,16 @@ def test_the_rows_of_a_file_come_in_an_order_that_is_their_own_affair(tmp_path, 
     assert one.equals(protect_rows(load(survey, schema), survey, schema, AddRemoveUnit("house", 4)))
 
 
+def test_infinite_cells_stay_on_their_side():
+    """Of a column without bounds too: a condition holds for them as it would for any number so large."""
+    schema = Schema({"x": Column("x"), "y": Column("y", bounds=(-3, 5))})
+    cells = [math.inf, -math.inf, math.nan, 1.0]
+    table = load(pl.DataFrame({"x": cells, "y": cells}), schema)
+    assert [None if x is None else math.copysign(1, x) for x in table["x"]] == [1, -1, None, 1]
+    assert table["x"].is_finite().sum() == 3
+    assert table["y"].to_list() == [5, -3, None, 1]
+
+
 def test_moments_are_days_and_answers_of_yes_and_no_may_be_written_in_any_way():
     schema = Schema({"day": Column("day", kind="date"), "yes": Column("yes", kind="boolean")})
     moment = datetime.datetime(2024, 2, 29, 23, 59)

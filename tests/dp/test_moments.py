@@ -102,6 +102,18 @@ def test_the_sizes_are_those_of_the_worst_row():
         assert max(map(int, (products.astype(object) ** 2).sum(axis=0).ravel())) <= release.square
 
 
+@pytest.mark.parametrize("figure", ["AVG", "VAR_POP", "VAR_SAMP"])
+def test_the_sizes_of_one_column_are_those_of_the_worst_row(figure):
+    facts = Schema({"v": Column("v", bounds=(0, 1))})
+    plan = make_plan(parse(f"SELECT {figure}(v) FROM t"), facts, resolve("dp", facts), 1_000_000)
+    release = plan.releases[0]
+    most = release.fixed.most
+    rows = range(most + 1) if most < 10**5 else (0, 1, most // 3, most - 1, most)
+    moved = [[a + b * v + c * v * v for a, b, c in release.terms] for v in rows]
+    assert max(sum(map(abs, each)) for each in moved) == release.sensitivity
+    assert max(sum(term**2 for term in each) for each in moved) <= release.square
+
+
 @pytest.mark.parametrize("figure", PAIRS)
 @pytest.mark.parametrize(("n", "epsilon"), [(400, 1.0), (5000, 1.0), (400, 0.05), (3, 1.0)])
 @pytest.mark.parametrize("rho", [0.0, 0.6, 0.99])
