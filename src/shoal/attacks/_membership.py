@@ -71,7 +71,7 @@ def _mark(score: np.ndarray, is_member: np.ndarray) -> float:
 
 
 def allowed(epsilon: float) -> float:
-    """The most that any guess can be right under epsilon-DP, members and others being equally many: e^eps/(1+e^eps).
+    """How often a guess can be right at most under epsilon-DP, with as many members as others: e^eps/(1+e^eps).
 
     Examples
     --------

@@ -179,7 +179,7 @@ def read_tables(
     sensitive: Sequence[str] = (),
     rows: str = "same",
 ) -> Tables:
-    """Read the tables; raises a sentence where they do not belong together.
+    """Read the tables; raises a sentence if they do not fit together.
 
     Examples
     --------

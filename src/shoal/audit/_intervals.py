@@ -92,7 +92,7 @@ def _stated(laid: Laid) -> Any:
 def audit_intervals(
     epsilon: float = 1.0, runs: int = RUNS, alpha: float = ALPHA, chosen: Chosen = _stated
 ) -> Sequence[GameVerdict]:
-    """A verdict for each case: how often its interval missed the exact figure, and what that says of 95 %.
+    """A verdict for each case: how often its interval missed the exact figure, and what that means for 95 %.
 
     `chosen` takes the interval out of an answer.
 

@@ -284,7 +284,7 @@ def _figures(value: Any) -> list[float]:
 
 
 def as_number(text: str) -> float:
-    """A text as a number that is the same for the same text, and says nothing otherwise.
+    """A text as a number: the same for the same text, and otherwise without meaning.
 
     Examples
     --------

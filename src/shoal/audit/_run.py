@@ -137,7 +137,7 @@ def audit(
 def audit_mechanisms(
     mode: str, mechanisms: Sequence[Mechanism], stages: Sequence[int] = STAGES, alpha: float = ALPHA
 ) -> Report:
-    """Try to refute any of some mechanisms: for packages above this one that bring their own cases.
+    """Try to refute each of some mechanisms; for packages above this one with cases of their own.
 
     Examples
     --------

@@ -111,7 +111,7 @@ def information_loss_bound(
     scaled: bool = False,
     progress: Callable[[str, float], None] | None = None,
 ) -> Bound:
-    """Bound the information loss of all partitions into groups of at least `k` records from below.
+    """Prove a lower bound on the information loss of all partitions into groups of at least `k` records.
 
     Parameters
     ----------

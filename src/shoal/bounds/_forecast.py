@@ -1,4 +1,4 @@
-"""What a bound will take, told before it starts."""
+"""How long a bound will take, known before it starts."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ them on two processors."""
 
 @dataclass(frozen=True)
 class BoundForecast:
-    """What a bound will take, told before it starts.
+    """How long a bound will take, known before it starts.
 
     Attributes
     ----------
@@ -70,7 +70,7 @@ class BoundForecast:
 
 
 def forecast(n_records: int, n_columns: int, k: int, effort: str | float = "default") -> BoundForecast:
-    """Tell what `information_loss_bound` will take.
+    """Forecast how long `information_loss_bound` will take.
 
     Parameters
     ----------

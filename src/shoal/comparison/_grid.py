@@ -58,7 +58,7 @@ def compare(
     labelled: Collection[str] = (),
     progress: Progress | None = None,
 ) -> Comparison:
-    """Run several methods for several k on one table and say which to take.
+    """Run several methods for several k on one table, and recommend one of them.
 
     Parameters
     ----------

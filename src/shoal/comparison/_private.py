@@ -96,7 +96,7 @@ def table_map(
     delta: float | None = None,
     seed: int = 0,
 ) -> TableMap:
-    """Publish one table by microaggregation, generalisation and noisy marginals, and measure all alike.
+    """Publish one table by microaggregation, generalisation and noisy marginals, and measure all in the same way.
 
     Trial releases are charged to nobody: nothing of this may be shown to others.
 

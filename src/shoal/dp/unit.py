@@ -99,7 +99,7 @@ class AddRemoveRecord(Protected):
 
 @dataclass(frozen=True)
 class AddRemoveUnit(Protected):
-    """All rows that share a value of a column, of which at most so many count.
+    """All rows with the same value of a column; a limited number of them count.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class AddRemoveUnit(Protected):
 
 @dataclass(frozen=True)
 class Records(Protected):
-    """Any so many records jointly.
+    """Any fixed number of records jointly.
 
     Parameters
     ----------

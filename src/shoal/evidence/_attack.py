@@ -43,7 +43,7 @@ def attack(
     random_state: int = 0,
     progress: Tell | None = None,
 ) -> Attacks:
-    """Attack a published table with the means of the literature, and say what was found.
+    """Attack a published table with the attacks of the literature, and report what they find.
 
     For the custodian: it reads the original.
 

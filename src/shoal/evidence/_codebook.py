@@ -16,7 +16,7 @@ DRAWN = "Made under the guarantee: no cell is a record's own."
 def variables_of(
     published: pl.DataFrame, schema: Schema, *, done: Mapping[str, str] | None = None
 ) -> list[Variable]:
-    """What every column of a published table is.
+    """The role and the kind of every column of a published table.
 
     Parameters
     ----------

@@ -189,7 +189,7 @@ def write_pack(
 
 
 def check_pack(folder: str | Path) -> None:
-    """Raise a sentence where a folder holds a key already: a tester may be at work on it, and a new one is another.
+    """Raise a sentence if a folder already has a key: a tester may be working with it, and a new key would differ.
 
     Examples
     --------

@@ -141,7 +141,7 @@ class Run:
 
 
 def run_of_protection(protection: Protection) -> Run:
-    """What is kept of a protection.
+    """A protection as a run that can be saved.
 
     Examples
     --------
@@ -171,7 +171,7 @@ def run_of_protection(protection: Protection) -> Run:
 def run_of_release(
     facts: Mapping[str, Any], schema: Schema, request: Mapping[str, Any], source: str, output: str
 ) -> Run:
-    """What is kept of a release under differential privacy.
+    """A release under differential privacy as a run that can be saved.
 
     Examples
     --------
@@ -187,7 +187,7 @@ def run_of_release(
 
 
 def run_of_answer(facts: Mapping[str, Any], schema: Schema, request: Mapping[str, Any], source: str) -> Run:
-    """What is kept of a private answer.
+    """A private answer as a run that can be saved.
 
     Examples
     --------
@@ -206,7 +206,7 @@ def run_of_answer(facts: Mapping[str, Any], schema: Schema, request: Mapping[str
 
 
 def read_run(path: str | Path | Run) -> Run:
-    """Read a run that was saved; raises a sentence where the file is none.
+    """Read a saved run; raises a sentence if the file is not one.
 
     Examples
     --------

@@ -18,7 +18,7 @@ from shoal.params import Constraint, check_params
 
 
 class Recoder(Estimator):
-    """Common base: fit finds what every cell is released as, `transform` releases the fitted table.
+    """Common base: `fit` finds the released value of every cell, and `transform` releases the fitted table.
 
     Attributes
     ----------

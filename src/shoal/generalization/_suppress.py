@@ -22,7 +22,7 @@ READINGS = ("strict", "own", "wildcard")
 
 
 class Suppress(Recoder):
-    """Make single cells missing until every record hides among `k`, with the fewest cells lost.
+    """Make as few cells as possible missing, so that every record has the same values as at least `k` - 1 others.
 
     Parameters
     ----------

@@ -172,7 +172,7 @@ def pram(
     levels: Sequence[Any] | None = None,
     invariant: bool = False,
 ) -> Any:
-    """Draw levels anew: from the column's own shares with some probability, or by a matrix of transitions.
+    """Draw levels again: with some probability from the column's own shares, or by a matrix of transitions.
 
     Parameters
     ----------
@@ -224,7 +224,7 @@ def pram(
 
 
 def invariant_matrix(matrix: Any, shares: Any) -> np.ndarray:
-    """The matrix that first goes by `matrix` and then back by Bayes' rule: it keeps the shares in expectation.
+    """The matrix that applies `matrix` and then its inverse by Bayes' rule. It keeps the expected shares.
 
     Parameters
     ----------

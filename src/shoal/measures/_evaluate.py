@@ -9,7 +9,7 @@ from shoal.measures._risk import dld, interval_disclosure
 
 
 class CellMeasures(TypedDict, total=False):
-    """What happened to columns of numbers, by name: all of it, or nothing where there are no such columns.
+    """Figures of the change of number columns, by name; empty if there are no such columns.
 
     Examples
     --------

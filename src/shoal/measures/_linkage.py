@@ -70,7 +70,7 @@ def probabilistic_linkage(
     blocks: Any = None,
     random_state: int = 0,
 ) -> Linkage:
-    """Link protected records to originals by agreement patterns, and count how often rightly.
+    """Link protected records to originals by agreement patterns, and count how often this is right.
 
     Cells agree in grades: within each of `tolerances` standard deviations of the original, or not at all.
     The probabilities of the grades among non-matches are taken from random pairs, those among matches by

@@ -103,7 +103,7 @@ def moments(original: Any, protected: Any) -> dict[str, float]:
 
 
 def propensity(original: Any, protected: Any, *, max_records: int = 20_000) -> float:
-    """How well a logistic model tells protected from original rows: 0 not at all, 1 perfectly.
+    """How well a logistic model distinguishes protected from original rows: 0 not at all, 1 perfectly.
 
     The propensity-score mean squared error of Woo et al. (2009) over columns and their squares, divided by
     its largest value 1/4. Above `max_records` an even selection of rows stands for the whole.

@@ -18,7 +18,7 @@ QUANTILES = np.arange(5, 100, 5) / 100
 
 @dataclass(frozen=True)
 class ProbabilisticLoss:
-    """Probabilistic information loss, in per cent: 0 where nothing moved, 100 where nothing can be trusted.
+    """Probabilistic information loss, in per cent: 0 if nothing moved, 100 if nothing can be trusted.
 
     Attributes
     ----------
@@ -147,7 +147,7 @@ def _of_quantiles(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def information_theoretic_loss(original: Any, protected: Any, *, bins: int = 20) -> float:
-    """Of what a column tells, the share that its protected version leaves unknown, in per cent: H(X | X') / H(X).
+    """The share of a column's information that its protected version loses, in per cent: H(X | X') / H(X).
 
     Cells are counted in bins that hold equally many original records. 0 where the protected bin tells the original one,
     100 where it tells nothing. The mean over columns that vary.

@@ -94,7 +94,7 @@ def linked_share(
 
 
 def sought_records(n: int, max_records: int | None, blocks: np.ndarray | None = None) -> int:
-    """Of how many records `linked_share` looks for the nearest: in a large table a selection.
+    """For how many records `linked_share` searches the nearest one; in a large table, for a selection.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ _SEED = AnyOf((Unset(), Interval(Integral, 0), Instance((np.random.Generator,)))
 
 
 class KC(Microaggregator):
-    """c-means with room for 2k-1 records in a group, undersized groups dissolved or filled.
+    """c-means with at most 2k-1 records in a group; groups that are too small are dissolved or filled.
 
     Records in turn join the nearest centre that has room. A group with fewer than `k` records that lacks
     more than it has is dissolved if others have room; otherwise it takes the records nearest to it from

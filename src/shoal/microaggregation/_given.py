@@ -13,7 +13,7 @@ from shoal.params import Constraint, Interval
 
 
 class GivenPartition(Microaggregator):
-    """Groups as they are given; their sizes are checked, nothing else is done to them.
+    """Given groups. Their sizes are checked, and nothing else is changed.
 
     Parameters
     ----------

@@ -96,7 +96,7 @@ class MicTSP(Microaggregator):
 
 
 class FDM(MicTSP):
-    """Fast data-oriented microaggregation: one tour, cut for as many k as are asked for.
+    """Fast data-oriented microaggregation: one tour, cut for every k that is asked for.
 
     A single `FDM(k)` is `MicTSP(k)`; `FDM.all` shares the tour, which does not depend on k.
 

@@ -89,7 +89,7 @@ class NPNMHM(_MHM):
 
 
 class MDMHM(_MHM):
-    """The groups of MD, strung together and cut anew by the shortest path.
+    """The groups of MD, put into one order and cut again by the shortest path.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class MDMHM(_MHM):
 
 
 class MDAVMHM(_MHM):
-    """The groups of MDAV, strung together and cut anew by the shortest path.
+    """The groups of MDAV, put into one order and cut again by the shortest path.
 
     Parameters
     ----------
@@ -174,7 +174,7 @@ class MDAVMHM(_MHM):
 
 
 class CBFSMHM(_MHM):
-    """The groups of CBFS, strung together and cut anew by the shortest path.
+    """The groups of CBFS, put into one order and cut again by the shortest path.
 
     Parameters
     ----------

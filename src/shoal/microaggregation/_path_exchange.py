@@ -19,7 +19,7 @@ from shoal.params import Constraint, Interval
 
 
 class PathExchange(Microaggregator):
-    """Order the records by the current groups, cut the order, exchange records, and again.
+    """Order the records by the current groups, cut the order, exchange records, and repeat this.
 
     From a partition the records are exchanged between neighbouring groups (moved, or swapped in pairs) as
     long as the SSE falls. A chain of the groups' centroids, with the records of each group by their

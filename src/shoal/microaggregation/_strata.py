@@ -12,7 +12,7 @@ from shoal.microaggregation._base import Microaggregator
 
 
 def join_small_strata(Z: np.ndarray, strata: np.ndarray, k: int) -> np.ndarray:
-    """For each stratum 0..s-1 the stratum it becomes part of: itself, or the nearest one with k records.
+    """For each stratum 0..s-1, the stratum that it joins: itself, or the nearest one with k records.
 
     Examples
     --------

@@ -24,7 +24,7 @@ PLANS = 50
 
 
 class SearchWork(NamedTuple):
-    """What repeats a search: the proposals it made, and the number of the plan they followed.
+    """The work of a search, which repeats it: its number of proposals, and the number of their plan.
 
     Examples
     --------

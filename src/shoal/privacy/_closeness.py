@@ -188,7 +188,7 @@ def spread_distance(
     distance: str = "auto",
     levels: Sequence[Any] | None = None,
 ) -> float:
-    """Earth mover's distance between two spreads over the same values: rows of a table, and rows of a part of it.
+    """Earth mover's distance between two distributions over the same values: of a table, and of a part of it.
 
     Parameters
     ----------

@@ -22,7 +22,7 @@ def delta_presence(
     *,
     limits: tuple[float, float] | None = None,
 ) -> Verdict:
-    """Check delta-presence: how sure an intruder can be that a person of the population is in the table.
+    """Check delta-presence: the probability with which an intruder can say that a person is in the table.
 
     Parameters
     ----------

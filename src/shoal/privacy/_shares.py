@@ -34,7 +34,7 @@ _SLACK = 1e-12
 def share_limits(
     frame: Any, quasi: Sequence[str] | str, sensitive: str, *, kind: str = "alpha", limit: float | None = None
 ) -> Verdict:
-    """Check how far the shares of one sensitive column's values go in any class.
+    """Check how far the shares of one sensitive column's values differ in any class.
 
     Parameters
     ----------

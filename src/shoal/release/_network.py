@@ -114,7 +114,7 @@ def release_graph(
     ledger: Ledger | str | Path | None = None,
     data_version: str | None = None,
 ) -> GraphRelease:
-    """Release a graph whose edges may go together, under differential privacy for any k of them.
+    """Release a graph whose edges may depend on each other, under differential privacy for any k of them.
 
     Parameters
     ----------

@@ -87,7 +87,7 @@ class PaperClaim:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How many printed cells are reached, by the reading nearest to each.
+    """How many printed cells are reached, each by the closest reading.
 
     Attributes
     ----------
@@ -253,7 +253,7 @@ class ReproducedTable:
 
 
 def ranks(values: Sequence[float], digits: int = 2) -> list[int]:
-    """Ranks from 1, the next rank following on; values that round alike share one.
+    """Ranks from 1, without gaps; values that are equal after rounding share a rank.
 
     Examples
     --------

@@ -16,7 +16,7 @@ from shoal.typing import Json
 
 @dataclass(frozen=True)
 class Intersection:
-    """Two releases laid side by side, row by row.
+    """Two releases compared row by row.
 
     Attributes
     ----------

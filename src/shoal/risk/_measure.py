@@ -240,7 +240,7 @@ def survey_weights(table: Frame, name: str) -> np.ndarray:
 
 
 def weights_in(series: pl.Series) -> np.ndarray:
-    """The weights of a column; raises a sentence where a cell is missing, no number, or not above 0.
+    """The weights of a column; raises a sentence if a cell is missing, not a number, or not above 0.
 
     Examples
     --------
@@ -298,7 +298,7 @@ def _household_risk(table: Frame, name: str, individual: np.ndarray) -> np.ndarr
 
 
 def column_risks(frame: Any, quasi: Sequence[str] | str, *, weights: str | None = None) -> dict[str, float]:
-    """How much of the mean re-identification risk each quasi-identifier brings.
+    """How much each quasi-identifier adds to the mean re-identification risk.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ TOLERANCE = 1e-9
 
 @dataclass(frozen=True)
 class Linear:
-    """A sum of columns that is 0, or at most 0: below 0 where it is strict.
+    """A sum of columns that is 0, or at most 0 (below 0 if it is strict).
 
     Examples
     --------
@@ -189,7 +189,7 @@ def met(condition: Condition) -> pl.Expr:
 
 
 def edits_of(rules: Iterable[Rule], names: Collection[str]) -> tuple[Edit, ...]:
-    """The rules of a schema; raises a sentence for one that cannot be read or names a column that is not there.
+    """The rules of a schema; raises a sentence if one cannot be read or names a column that does not exist.
 
     Examples
     --------
@@ -223,7 +223,7 @@ def within_bounds(name: str, low: float, high: float) -> Edit:
 
 
 def refuse_texts(edits: Iterable[Edit], rows: pl.DataFrame) -> None:
-    """Raise a sentence for a rule that compares numbers where a column holds none: it would hold of any table.
+    """Raise a sentence if a rule compares numbers but a column has none, because it would hold for any table.
 
     Examples
     --------

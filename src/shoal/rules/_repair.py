@@ -201,7 +201,7 @@ def _zeroed(edit: Edit, after: pl.DataFrame, before: pl.DataFrame) -> bool:
 
 
 def refuse_unkept(done: Repaired) -> None:
-    """Raise `GuaranteeError` where a rule does not hold, with the shape of the first example and no value.
+    """Raise `GuaranteeError` if a rule does not hold, with the kinds of cells in the first example but no value.
 
     Examples
     --------

@@ -27,7 +27,7 @@ class Checked:
 
 @dataclass(frozen=True)
 class FileFormat(Checked):
-    """How the bytes of a text file are read: written down once, never inferred from private rows.
+    """How the bytes of a text file are read. It is stated once, and never inferred from private rows.
 
     Parameters
     ----------
@@ -186,7 +186,7 @@ class Link(Checked):
 
 @dataclass(frozen=True)
 class Indicator(Checked):
-    """A figure that must still come out of the published table.
+    """A figure that the published table must still give.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ class Unit:
 
 @dataclass(frozen=True)
 class Keys:
-    """What groups that no schema declares may use of a data set's delta (docs/theory/keys.md).
+    """How much of a data set's delta is reserved for groups that no schema declares (docs/theory/keys.md).
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def total(x: np.ndarray, w: np.ndarray) -> Estimate:
 
 
 def ratio(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> Estimate:
-    """Sum of w x over sum of w y; a mean where y is 1, a share where x is 0 or 1.
+    """Sum of w x over sum of w y: a mean if y is 1, a share if x is 0 or 1.
 
     Examples
     --------
@@ -71,7 +71,7 @@ def ratio(x: np.ndarray, y: np.ndarray, w: np.ndarray) -> Estimate:
 
 
 def quantile(x: np.ndarray, w: np.ndarray, inside: np.ndarray, q: float) -> Estimate:
-    """The weighted quantile of the records inside, its interval from that of the share below it.
+    """The weighted quantile of the records inside; its interval comes from that of the share below it.
 
     References
     ----------
@@ -107,7 +107,7 @@ def _deviation(parts: np.ndarray) -> float:
 
 
 def overlap(before: Estimate, after: Estimate) -> float:
-    """How much of both intervals is common to them: 1 where they are one, 0 where they touch, below where apart.
+    """How much two intervals overlap: 1 if they are equal, 0 if they touch, below 0 if they are apart.
 
     Two intervals without width count 1 where the figures are equal and 0 where not.
 

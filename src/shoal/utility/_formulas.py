@@ -21,7 +21,7 @@ _WORDS = {"C", "I", "Q", "np", "log", "log1p", "exp", "sqrt", "scale", "center",
 
 
 def columns_of(formula: str) -> list[str]:
-    """The columns that a formula names; raises a sentence where it is none.
+    """The columns that a formula names; raises a sentence if it is not a formula.
 
     Examples
     --------
@@ -58,7 +58,7 @@ def whole(cells: pl.Series) -> pl.Series:
 
 
 def check_formula(indicator: Indicator, table: pl.DataFrame) -> None:
-    """Raise a sentence where a formula cannot be laid out on these rows: before anything is done with it.
+    """Raise a sentence, before anything is done, if a formula does not work on these rows.
 
     Examples
     --------

@@ -133,7 +133,7 @@ class Fitness:
 def check_indicators(
     indicators: Sequence[Indicator], columns: Sequence[str], published: Sequence[str]
 ) -> None:
-    """Raise a sentence where an indicator needs a column that is not there, or not published, or a formula is none.
+    """Raise a sentence if an indicator needs a column that does not exist or is not published, or if a formula is wrong.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def titled(indicator: Indicator) -> str:
 
 
 def figure_text(value: float) -> str:
-    """A figure for reading: whole where it is large, else five digits.
+    """A figure for reading: a whole number if it is large, else five digits.
 
     Examples
     --------

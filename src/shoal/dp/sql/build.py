@@ -70,7 +70,7 @@ def std(column: str | Expr, ddof: int = 1) -> Query:
 
 
 def min(column: str | Expr) -> Query:  # noqa: A001 - as in SQL and polars
-    """Smallest value of a column or expression, aimed a few ranks inside.
+    """Smallest value of a column or expression; the answer aims a few ranks inside.
 
     Examples
     --------
@@ -82,7 +82,7 @@ def min(column: str | Expr) -> Query:  # noqa: A001 - as in SQL and polars
 
 
 def max(column: str | Expr) -> Query:  # noqa: A001 - as in SQL and polars
-    """Largest value of a column or expression, aimed a few ranks inside.
+    """Largest value of a column or expression; the answer aims a few ranks inside.
 
     Examples
     --------
@@ -94,7 +94,7 @@ def max(column: str | Expr) -> Query:  # noqa: A001 - as in SQL and polars
 
 
 def quantile(column: str | Expr, q: float | Fraction) -> Query:
-    """The value below which a share `q` of the rows lies.
+    """The value below which a share `q` of the rows is.
 
     Examples
     --------
@@ -106,7 +106,7 @@ def quantile(column: str | Expr, q: float | Fraction) -> Query:
 
 
 def median(column: str | Expr) -> Query:
-    """The value below which half of the rows lie.
+    """The value below which half of the rows are.
 
     Examples
     --------
@@ -118,7 +118,7 @@ def median(column: str | Expr) -> Query:
 
 
 def count_distinct(column: str | Expr) -> Query:
-    """Number of different values of a column of declared domain, or of different units.
+    """Number of different values of a column with a declared domain, or of different units.
 
     Examples
     --------

@@ -359,7 +359,7 @@ def figure(kind: str, column: str | Expr | None = None, *more: Any) -> Query:
 
 
 def select(*figures: Any) -> Query:
-    """Several figures asked together, each a query of one figure or an expression of such.
+    """Ask several figures together; each is a query of one figure, or an expression of such queries.
 
     Examples
     --------

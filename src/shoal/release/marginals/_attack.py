@@ -16,7 +16,7 @@ from shoal.schema import Schema
 
 @dataclass(frozen=True)
 class Membership:
-    """How well an attacker tells members of the released table from others.
+    """How well an attacker distinguishes members of the released table from others.
 
     Parameters
     ----------
@@ -53,7 +53,7 @@ def membership(
     seed: int = 0,
     like: MarginalPlan | None = None,
 ) -> Membership:
-    """Attack a release: which records were in the table, by how likely the released model finds them.
+    """Attack a release: guess which records were in the table, from their likelihood under the released model.
 
     For the owner: it reads the private table. Half of the records, drawn anew in each run, are released; the attacker
     sees the model and every record, and knows the shares of all of them.

@@ -152,7 +152,7 @@ def release_marginals(
     progress: Callable[[str], None] | None = None,
     _limit: Caps | None = None,
 ) -> MarginalRelease:
-    """Release a whole table under differential privacy through its most telling marginals.
+    """Release a whole table under differential privacy, by its most informative marginals.
 
     Parameters
     ----------

@@ -270,7 +270,7 @@ def risk_utility(
     like: MarginalRelease | None = None,
     **options: Any,
 ) -> tuple[RiskUtility, ...]:
-    """What releases at several epsilons keep and what a membership attack gains; charged to nobody, never to be shown.
+    """What releases at several epsilons keep, and what a membership attack gains. Nothing is charged, so never show it.
 
     Parameters
     ----------
