@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import shutil
+import sqlite3
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -19,7 +21,7 @@ from shoal.dp.continual._stream import Design, laplace_sum_quantile, laplace_sum
 from shoal.dp.unit import ENDED
 from shoal.errors import BudgetError, LedgerError, ParameterError, QueryError
 from shoal.release import KeptReleases, release_marginals
-from shoal.schema import Column, Schema, Unit
+from shoal.schema import Cells, Column, Schema, Unit
 
 SCHEMA = Schema(
     {
@@ -259,6 +261,35 @@ def test_a_person_counts_so_many_rows_in_all_periods_together(tmp_path):
         ]
         assert found == [2, 4, 4, 6]
         assert stream._design.scale == Fraction(3 * best_tree(9).levels, 100_000)
+
+
+def test_rows_that_are_not_asked_about_use_up_nothing_of_a_person():
+    schema = Schema(SCHEMA.columns, id="visits", budget=1e6, unit=Unit("who", 3))
+    with Session(NONE, schema) as session:
+        stream = session.stream("s", COUNT, epsilon=1e5, periods=9)
+        young = rows(7).with_columns(age=10.0)
+        assert [stream.add(each).value for each in (young, rows(2), young, rows(2))] == [0, 2, 2, 3]
+
+
+def test_a_ledger_whose_chain_is_broken_tells_no_period(tmp_path):
+    with Session(NONE, SCHEMA, ledger=tmp_path / "l.db") as session:
+        session.stream("s", COUNT, epsilon=1.0, periods=20).add(rows(1))
+        stream = session.stream("s", COUNT, epsilon=1.0, periods=20)
+        with sqlite3.connect(tmp_path / "l.db") as raw:  # as if the period had never been told
+            raw.execute("UPDATE shoal_entries SET nonce = '' WHERE kind = 'event'")
+        session.ledger._watch._checked_at = -math.inf
+        with pytest.raises(LedgerError, match="chain is broken, so nothing is answered"):
+            stream.add(rows(1))
+        assert len(stream) == 1
+
+
+def test_a_stream_of_cells_is_refused():
+    cells = replace(SCHEMA, cells=Cells(("age",), (400,), 2))
+    with (
+        Session(NONE, cells, "correlated") as session,
+        pytest.raises(ParameterError, match="Streams are told in modes 'dp' and 'group'"),
+    ):
+        session.stream("s", COUNT, epsilon=1.0, periods=4)
 
 
 def test_noise_is_as_wide_as_it_says():
