@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from shoal.dp import Ledger, Session
 from shoal.dp.continual import PeriodTree, best_tree, toeplitz, told
 from shoal.dp.continual import _stream as stream_module
-from shoal.dp.continual._stream import Design, laplace_sum_quantile, laplace_sum_radius
+from shoal.dp.continual._design import Design, laplace_sum_quantile, laplace_sum_radius
 from shoal.dp.unit import ENDED
 from shoal.errors import BudgetError, LedgerError, ParameterError, QueryError
 from shoal.release import KeptReleases, release_marginals
@@ -287,7 +287,7 @@ def test_a_stream_of_cells_is_refused():
     cells = replace(SCHEMA, cells=Cells(("age",), (400,), 2))
     with (
         Session(NONE, cells, "correlated") as session,
-        pytest.raises(ParameterError, match="Streams are told in modes 'dp' and 'group'"),
+        pytest.raises(ParameterError, match="Streams are for modes 'dp' and 'group'"),
     ):
         session.stream("s", COUNT, epsilon=1.0, periods=4)
 
