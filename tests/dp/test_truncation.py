@@ -239,3 +239,37 @@ def test_limits_rise_from_a_row_to_what_was_declared(sensitivity, rows, signed):
     assert limits[-1] == rows * sensitivity
     assert limits[0] == (sensitivity if signed or figure == "count" else sensitivity // 8)
     assert all(b <= 2 * a for a, b in itertools.pairwise(limits))
+
+
+@pytest.mark.parametrize("chosen", [True, False])
+@pytest.mark.parametrize("currency", ["pure", "zcdp"])
+@pytest.mark.parametrize("figure", ["count", "sum", "min", "quantile"])
+def test_a_limit_and_a_figure_cost_together_what_is_charged(figure, currency, chosen):
+    limit, micro, share = Limit(64, "u", chosen), 300_000, Fraction(1, 4) if figure == "quantile" else None
+    if figure in ("count", "sum"):
+        size = 1 if figure == "count" else 80
+        release = Sums(figure, micro, "x", None, ((1, 0, 0),), size, limit, False, 1, currency)
+    else:
+        size = 3 if share else 1  # of a quarter a row moves the distance by a quarter or three
+        release = Ranks(figure, micro, "x", Candidates(0.0, 1.0, PLACES), limit, 70, share, currency)
+    assert (release.steps is not None) == chosen
+
+    def cost(ratios):  # of a choice whose log-ratios lie so far apart
+        return ratios if currency == "pure" else ratios**2 / 8
+
+    for drawn in release.steps.limits if chosen else (None,):
+        first = cost(float(release.score_rate * SCORE)) if chosen else 0
+        moved = drawn or limit.rows * (size if isinstance(release, Sums) else 1)
+        if isinstance(release, Ranks):
+            second = cost(float(2 * moved * release.part * size * release.rate(drawn)))
+        else:
+            ratio = float(moved / Fraction(release.noise(drawn).scale))
+            second = ratio if currency == "pure" else ratio**2 / 2
+        assert first + second == pytest.approx(micro / 10**6, rel=1e-6)
+        assert first + second <= micro / 10**6 * (1 + 1e-12)
+
+
+def test_weighted_rows_are_whole_parts_of_a_row():
+    for column, part in (("u", 1 << 16), (None, 1)):
+        release = Ranks("quantile", 1, "x", Candidates(0.0, 1.0, 5), Limit(3, column), 1, Fraction(1, 2))
+        assert release.part == part
