@@ -103,6 +103,14 @@ def test_a_cap_of_nothing_is_no_missing_cap(ledger):
     assert ledger.declare("other", 500_000, 0)[0].per_analyst == 0
 
 
+def test_caps_stated_anew_keep_the_currency_and_the_reserve_that_they_leave_open(ledger):
+    assert ledger.set_caps("new", 5) == Caps(5, 5)
+    ledger.declare("d", 500_000, currency="zcdp", keys=7)
+    assert ledger.set_caps("d", 600_000) == Caps(600_000, 600_000, "zcdp", 7)
+    assert ledger.set_caps("d", 600_000, keys=0) == Caps(600_000, 600_000, "zcdp", 0)
+    assert ledger.set_caps("d", 600_000, 9, keys=8) == ledger.caps("d") == Caps(600_000, 9, "zcdp", 8)
+
+
 def test_a_data_set_without_caps_answers_nothing(ledger):
     with pytest.raises(BudgetError, match="no budget for data set 'd'"):
         ledger.once(claim(), lambda: pytest.fail("the data were read"))
