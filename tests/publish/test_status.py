@@ -410,3 +410,25 @@ def test_strata_without_a_number_are_one_stratum(tmp_path):
         None,
         *[1.5] * 5,
     ]
+
+
+@pytest.mark.parametrize("method", ["mdav", "generalize", "suppress"])
+def test_json_has_the_promised_keys_for_every_treatment(folder, method):
+    words = [
+        "protect",
+        "t.csv",
+        "-k",
+        "4",
+        "-o",
+        "o.csv",
+        "--leave",
+        "number",
+        "--method",
+        method,
+        "--accept-risk",
+        "--json",
+    ]
+    facts = json.loads(run(*words).stdout)
+    promised = "method k n_records n_groups smallest_group information_loss il2 dld seconds status at_risk"
+    assert set(promised.split()) <= facts.keys()
+    assert (facts["dld"] is None) == (method != "mdav")

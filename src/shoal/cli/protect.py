@@ -188,7 +188,8 @@ def tell_result(result: Protection, *, json: bool) -> None:
     written = [str(path) for path in paths if path is not None]
     piped = written[0] == "-"  # a pipe gets the table alone
     if json:
-        print_json(result.to_dict() | {"files": written}, err=piped)
+        # Keys that stay, also where a treatment has no such figure.
+        print_json({"il2": None, "dld": None} | result.to_dict() | {"files": written}, err=piped)
         return
     say = functools.partial(typer.echo, err=piped)
     for line in result.lines():
