@@ -111,3 +111,9 @@ def test_a_folder_as_arx_keeps_it(tmp_path):
     assert found["job"].labels == ("nurse", "cook", "*")
     with pytest.raises(InputError, match="CSV files"):
         read_hierarchies(tmp_path / "none")
+
+
+def test_a_file_as_spreadsheet_programs_write_it(tmp_path):
+    (tmp_path / "town.csv").write_text("sep=;\nA, North;n\nB;n\nC;s\n;\n;\n")
+    found = Hierarchy.from_csv(tmp_path / "town.csv")
+    assert (found.name, found.leaves) == ("town", ("A, North", "B", "C"))

@@ -11,6 +11,7 @@ from typing import Any, Self
 import numpy as np
 
 from shoal.errors import InputError, SchemaError
+from shoal.io import named_mark
 from shoal.schema.trees import set_label, tree_of
 
 ROOT = "*"
@@ -187,7 +188,7 @@ class Hierarchy:
     def from_csv(cls, path: str | Path, name: str | None = None) -> Self:
         """From a file of rows, a value and its ancestors, separated by semicolons or commas.
 
-        A file named `survey_hierarchy_age.csv`, as ARX has it, or `age.csv` serves column `age`.
+        Rows that a spreadsheet program left empty are passed over. A file named `survey_hierarchy_age.csv`, as ARX has it, or `age.csv` serves column `age`.
         """
         file = Path(path)
         name = column_of(file) if name is None else name
@@ -197,9 +198,10 @@ class Hierarchy:
             raise InputError(
                 f"The hierarchy {file.name!r} must be a readable UTF-8 file. Got: {error}."
             ) from None
-        first = text.split("\n", 1)[0]
-        separator = ";" if first.count(";") >= first.count(",") else ","
-        rows = [row for row in csv.reader(text.splitlines(), delimiter=separator) if row]
+        named, begin = named_mark(text)
+        first, *_ = lines = text[begin:].splitlines() or [""]
+        separator = named or (";" if first.count(";") >= first.count(",") else ",")
+        rows = [row for row in csv.reader(lines, delimiter=separator) if any(row)]
         return cls.from_rows(name, rows)
 
     @classmethod
