@@ -292,6 +292,7 @@ def test_private_answers_and_releases_have_dossiers(tmp_path, monkeypatch, capsy
     ):  # fmt: skip
         assert command(monkeypatch, capsys, *words)[0] == 0
     for name in ("ask", "release"):
+        assert (tmp_path / f"{name}.json").stat().st_mode & 0o777 == 0o600
         made = dossier(tmp_path / f"{name}.json", tmp_path / name, targets=20)
         assert "public/registry.json" in made.files
         assert "guarantee: epsilon-DP" in (tmp_path / name / "public" / "index.html").read_text()

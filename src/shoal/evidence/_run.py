@@ -100,8 +100,9 @@ class Run:
         }
 
     def save(self, path: str | Path) -> None:
-        """Write the run as JSON (custodian only)."""
-        write_text(json.dumps(self.to_dict(), indent=2, default=_plain, allow_nan=False) + "\n", path)
+        """Write the run as JSON that only its owner can read."""
+        text = json.dumps(self.to_dict(), indent=2, default=_plain, allow_nan=False)
+        write_text(text + "\n", path, mode=0o600)
 
     def protection_request(self) -> ProtectionRequest:
         """What `protect` was asked for."""

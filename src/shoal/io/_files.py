@@ -18,8 +18,15 @@ _temporaries: set[Path] = set()
 _waiting: contextvars.ContextVar[dict[Path, Path] | None] = contextvars.ContextVar("waiting", default=None)
 
 
-def write_text(text: str, path: str | Path) -> None:
+def write_text(text: str, path: str | Path, mode: int | None = None) -> None:
     """Write a page or a picture as UTF-8; a character that has no place there becomes a question mark.
+
+    Parameters
+    ----------
+    text : str
+    path : str or Path
+    mode : int, optional
+        Who may read the file, as of `atomic`.
 
     Examples
     --------
@@ -31,7 +38,7 @@ def write_text(text: str, path: str | Path) -> None:
     '<p>née</p>'
     """
     check_folder(path)
-    with atomic(path) as temporary:
+    with atomic(path, mode) as temporary:
         temporary.write_bytes(text.encode("utf-8", "replace"))
 
 
