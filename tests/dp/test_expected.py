@@ -71,7 +71,7 @@ def test_the_error_of_a_variance_is_that_of_its_rows(schema, sql, ages):
     truth = np.cov(np.resize(ages, 1000), np.resize(ages, 1000), bias="POP" in sql)[0, 1]
     values = [figures(plan, tuple(each[at : at + 1] for each in noisy)).value for at in range(400)]
     away = np.abs(np.array(values) - truth)
-    assert np.mean(away <= told) >= 0.93  # 400 draws
+    assert np.mean(away <= told) >= 0.91  # 400 draws, 0.95 told: by chance once in 10,000
     if ages == [0] and "VAR_POP(" in sql:
         assert np.quantile(away, 0.98) >= told / 2  # and not far beyond what is needed
     assert "inside" not in part

@@ -116,4 +116,4 @@ def test_the_command_takes_the_schema_beside_the_table(tmp_path):
     (tmp_path / "t.toml").write_text(schema().to_toml())
     done = CliRunner().invoke(app, [*asked, "--marginals", "a+b+c,c+d", "--bins", "a=2,b=quantiles"])
     assert done.exit_code == 0, done.output
-    assert "2 sets of columns together were measured" in done.output
+    assert "and 2 sets of columns were measured" in done.output

@@ -422,7 +422,7 @@ def notes_of(plan: MarginalPlan, model: BoughtModel, rows: pl.DataFrame) -> tupl
     """What is said beside a release."""
     pairs = len({each.key for each in model.measurements if len(each.key) > 1})
     notes = [
-        f"Measured were {len(model.axes)} single columns and {pairs} sets of columns; everything else comes from a model.",
+        f"{len(model.axes)} single columns and {pairs} sets of columns were measured; everything else comes from a model.",
         "Rows are drawn from a model of these counts, so no row belongs to a record.",
     ]
     if not all(each.missing for each in plan.axes):
