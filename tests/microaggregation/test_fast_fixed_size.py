@@ -57,7 +57,7 @@ def same_labels(X: np.ndarray, k: int) -> None:
         np.testing.assert_array_equal(fast._extend(X, k, gamma), plain_v_mdav(X, k, gamma))
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
     n=st.integers(2, 300),
